@@ -1,0 +1,46 @@
+# The one place for everyday commands. Each target makes and uses .venv in this folder.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help setup explain test check docs bench clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(STAMP) ## make .venv and install everything (the other targets do this when needed)
+
+$(STAMP): pyproject.toml constraints.txt
+	@command -v $(PYTHON) > /dev/null || { echo "error: '$(PYTHON)' not found: name a Python of at least 3.11, as in: make PYTHON=python3.11" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "error: slalom-xai needs Python 3.11 or later and '$(PYTHON)' is $$($(PYTHON) -V 2>&1): try make PYTHON=python3.11" >&2; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "Installing into $(VENV) (a few minutes the first time) ..."
+	@PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install -qq -c constraints.txt -e '.[dev]'
+	@touch $@
+
+explain: $(STAMP) ## explain a movie review with the embedded model
+	@$(BIN)/slalom explain --file examples/review.txt --out slalom-explanation.json
+
+# One thread per worker: two workers with two threads each only get in each other's way.
+test: $(STAMP) ## run the tests, offline
+	HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
+
+check: $(STAMP) ## lint, formatting, types and the direction of imports
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+docs: $(STAMP) ## build the documentation into docs/_build/html; warnings are errors
+	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
+	@echo "docs/_build/html/index.html"
+
+bench: $(STAMP) ## run the benchmarks that the tests leave out
+	HF_HUB_OFFLINE=1 $(BIN)/python -m pytest -m bench -s
+
+clean: ## remove .venv, built files and caches
+	rm -rf $(VENV) build dist docs/_build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache slalom-explanation*.json
+	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,146 @@
+"""The command line: ``slalom explain``, ``slalom methods``."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from slalom_xai.explanation import Explanation
+
+app = typer.Typer(
+    help="Explains text classifiers: a value and an importance for every token.",
+    add_completion=False,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+)
+
+_EXPLAIN_EPILOG = """\
+Examples:
+
+    slalom explain "A warm, funny film with one weak scene."
+
+    slalom explain --file review.txt --out explanation.json
+
+    cat review.txt | slalom explain - --model ./my-classifier --json > explanation.json
+"""
+
+
+@app.callback()
+def _root() -> None:
+    """Explains text classifiers: a value and an importance for every token."""
+
+
+@app.command(epilog=_EXPLAIN_EPILOG)
+def explain(
+    text: Annotated[str | None, typer.Argument(help="The text to explain, or - for standard input.", show_default=False)] = None,
+    file: Annotated[Path | None, typer.Option(help="Read the text from this file.", show_default=False)] = None,
+    model: Annotated[str | None, typer.Option(help="Folder or hub id of a classifier. Default: the embedded movie-review model.", show_default=False)] = None,
+    method: Annotated[str, typer.Option(help="How to explain; see `slalom methods`.")] = "slalom",
+    budget: Annotated[int | None, typer.Option(help="Model calls allowed. Default: by the text's length.", show_default=False)] = None,
+    granularity: Annotated[str, typer.Option(help="What gets a score: token.")] = "token",
+    target: Annotated[str | None, typer.Option(help="Label or index of the class to explain.", show_default=False)] = None,
+    truncation: Annotated[bool, typer.Option("--truncation", help="Explain the beginning of a text that is too long.")] = False,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same explanation.")] = 0,
+    device: Annotated[str | None, typer.Option(help="Where to run, such as cpu or cuda. Default: a GPU if there is one.", show_default=False)] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the explanation as JSON.")] = False,
+    out: Annotated[Path | None, typer.Option(help="Save the explanation as JSON here.", show_default=False)] = None,
+    html: Annotated[Path | None, typer.Option(help="Save it as a web page here.", show_default=False)] = None,
+) -> None:
+    """Shows why a classifier judges a text as it does."""
+    given = _text(text, file)
+    for path in (out, html):
+        _check_folder(path)
+
+    from slalom_xai.explainer import Explainer
+
+    explainer = Explainer(
+        model, method=method, budget=budget, granularity=granularity, target=target, truncation=truncation, random_state=seed, device=device
+    )
+    explanation = explainer(given)
+    saved = [path for path in (out and explanation.save(out), html and explanation.to_html(html)) if path]
+    if as_json:
+        typer.echo(json.dumps(explanation.to_dict(), ensure_ascii=False))
+    else:
+        _show(explanation, saved)
+
+
+@app.command(epilog="Example:\n\n    slalom methods --json")
+def methods(as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False) -> None:
+    """Lists the methods that --method takes."""
+    from slalom_xai.estimators import methods as known
+
+    if as_json:
+        typer.echo(json.dumps(known()))
+        return
+    width = max(map(len, known()))
+    for name, summary in known().items():
+        typer.echo(f"{name:{width}}  {summary}")
+
+
+def _text(text: str | None, file: Path | None) -> str:
+    """The text from the argument, a file or standard input."""
+    from slalom_xai.errors import InputError
+
+    if (text is None) == (file is None):
+        raise InputError("give the text as an argument, or --file PATH, or - for standard input" + (", not several of them" if text else ""))
+    if file is None and text != "-":
+        return text or ""
+    try:
+        raw = sys.stdin.buffer.read() if file is None else file.read_bytes()
+        return raw.decode("utf-8")
+    except OSError as error:
+        raise InputError(f"cannot read {file}: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{file or 'standard input'} is not UTF-8 text ({error.reason} at byte {error.start}): save it as UTF-8") from error
+
+
+def _check_folder(path: Path | None) -> None:
+    """A result nobody can save should be known before it is computed."""
+    from slalom_xai.errors import InputError
+
+    if path is not None and (not path.parent.is_dir() or path.is_dir()):
+        raise InputError(f"cannot write {path}: give a file in a folder that exists")
+
+
+def _show(explanation: Explanation, saved: list[Path]) -> None:
+    from rich.console import Console
+
+    from slalom_xai.reports.terminal import render
+
+    console = Console(highlight=False)
+    console.print(render(explanation))
+    for path in saved:
+        console.print(f"Saved: {path}", markup=False, soft_wrap=True)
+
+
+def main() -> None:
+    """Runs the command; an error is one line on standard error and a non-zero exit."""
+    from slalom_xai.errors import SlalomError
+
+    try:
+        app(sys.argv[1:] or ["--help"], standalone_mode=False)
+    except SlalomError as error:
+        _fail(str(error), 1)
+    except (KeyboardInterrupt, typer.Abort):
+        _fail("interrupted", 130)
+    except BrokenPipeError:  # the reader of a pipe has seen enough
+        sys.stderr.close()
+        sys.exit(1)
+    except Exception as error:
+        if not hasattr(error, "format_message"):  # a mistyped option or command, in any version of click
+            raise
+        _fail(f"{error.format_message()} See slalom --help.", 2)
+
+
+def _fail(message: str, code: int) -> None:
+    typer.echo(f"error: {' '.join(message.split())}", err=True)
+    sys.exit(code)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,204 @@
+"""Which perturbed texts to ask about.
+
+A row is a mask over the units: True keeps a unit. Two rows are the same question when the
+kept units read the same, so every set of rows here is free of repeats, and the rows to fit,
+to choose between fits and to report on share none.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slalom_xai.errors import BudgetError
+
+Masks = NDArray[np.bool_]
+
+LOCAL = 10  # a local row deletes at most this many units
+LEAST_HELD_OUT = 10  # rows to choose, and again rows to report on, where they can be had at all
+SHORT_SHARE = 0.125  # of the rows to fit, on one or two units
+ENUMERABLE = 12  # texts up to this many units are enumerated
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Rows that no fit sees, each set (rows, n).
+
+    Attributes:
+        local: 1 to 10 units deleted.
+        wide: 1 to all but one deleted; the same rows as ``local`` where both mean the same.
+    """
+
+    local: Masks
+    wide: Masks
+
+    @property
+    def rows(self) -> int:
+        """Distinct rows."""
+        return len(self.wide) if self.local is self.wide else len(self.local) + len(self.wide)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Disjoint sets of rows; the whole text is the first row to fit.
+
+    Attributes:
+        fit: (rows, n), rows to fit on.
+        choose: rows to choose between fits; None where the text has too few distinct rows.
+        report: rows to report on; None likewise.
+    """
+
+    fit: Masks
+    choose: HeldOut | None
+    report: HeldOut | None
+
+
+def least_budget(codes: NDArray[np.int64], parameters: int) -> int:
+    """The fewest calls that fit ``parameters`` and leave rows to choose and to report."""
+    return min(parameters + 2 * LEAST_HELD_OUT, distinct_rows(codes))
+
+
+def check_budget(codes: NDArray[np.int64], budget: int, parameters: int) -> None:
+    """Raises BudgetError where a budget is below the least."""
+    least = least_budget(codes, parameters)
+    if budget < least:
+        raise BudgetError(
+            f"budget {budget} is too small for a text of {len(codes)} units: it takes at least {least} calls; raise the budget or shorten the text"
+        )
+
+
+def default_budget(codes: NDArray[np.int64], parameters: int) -> int:
+    """Ten calls a unit up to 5000, at least 300, and a quarter more than the least that works."""
+    units = len(codes)
+    return max(300, min(10 * units, 5000), math.ceil(1.25 * least_budget(codes, parameters)))
+
+
+def distinct_rows(codes: NDArray[np.int64]) -> int:
+    """How many different non-empty rows a text has, counted up to 4096."""
+    if len(codes) > ENUMERABLE:
+        return 4096 if len(set(codes.tolist())) > 1 else len(codes)
+    return len(_Pool(codes).take(_every_mask(len(codes))))
+
+
+def plan_rows(codes: NDArray[np.int64], budget: int, parameters: int, rng: np.random.Generator) -> Plan:
+    """Splits a budget of calls over rows to fit, to choose and to report.
+
+    Args:
+        codes: (n,), equal where two units read the same.
+        budget: calls at most, the whole text among them.
+        parameters: what the fit must determine.
+        rng: the source of all randomness.
+
+    Raises:
+        BudgetError: the budget is below ``least_budget``.
+    """
+    check_budget(codes, budget, parameters)
+    units = len(codes)
+    pool = _Pool(codes)
+    whole = pool.take(np.ones((1, units), dtype=bool))
+    if parameters + 2 * LEAST_HELD_OUT > distinct_rows(codes):
+        return Plan(np.concatenate([whole, pool.take(_every_mask(units))]), None, None)
+    held_out = min(max(budget // 10, LEAST_HELD_OUT), 400)
+    report, choose = (_held_out(pool, held_out, rng) for _ in range(2))
+    fit = _rows_to_fit(pool, budget - 1 - report.rows - choose.rows, rng)
+    return Plan(np.concatenate([whole, fit]), choose, report)
+
+
+class _Pool:
+    """Hands out each distinct row once."""
+
+    def __init__(self, codes: NDArray[np.int64]) -> None:
+        self.codes = codes
+        self.units = len(codes)
+        self._seen: set[bytes] = set()
+
+    def take(self, masks: Masks, limit: int | None = None) -> Masks:
+        """Those of ``masks`` that are new, at most ``limit``."""
+        fresh = []
+        for index, mask in enumerate(masks):
+            if len(fresh) == limit:
+                break
+            key = self.codes[mask].tobytes()
+            if key not in self._seen and mask.any():
+                self._seen.add(key)
+                fresh.append(index)
+        return masks[fresh]
+
+    def draw(self, wanted: int, deleted: Callable[[int], NDArray[np.int64]], rng: np.random.Generator, quota: bool = False) -> Masks:
+        """Up to ``wanted`` new rows with numbers deleted from ``deleted``; fewer where they run out.
+
+        With ``quota`` at most a quarter of the rows that delete a given number is taken,
+        so that held-out sets leave something to fit on.
+        """
+        taken: list[Masks] = [np.zeros((0, self.units), dtype=bool)]
+        left, barren = wanted, 0
+        used: dict[int, int] = {}
+        while left > 0 and barren < 30:
+            masks = deletions(self.units, deleted(left + 8), rng)
+            if quota:
+                masks = masks[[self._within_quota(int((~mask).sum()), used) for mask in masks]]
+            fresh = self.take(masks, left)
+            taken.append(fresh)
+            left -= len(fresh)
+            barren = 0 if len(fresh) else barren + 1
+        return np.concatenate(taken)
+
+    def _within_quota(self, deleted: int, used: dict[int, int]) -> bool:
+        allowed = max(1, math.comb(self.units, deleted) // 4)
+        used[deleted] = used.get(deleted, 0) + 1
+        return used[deleted] <= allowed
+
+
+def deletions(units: int, deleted: NDArray[np.int64], rng: np.random.Generator) -> Masks:
+    """One mask for each number in ``deleted``, which units go being uniform; (len(deleted), units)."""
+    rank = rng.random((len(deleted), units)).argsort(axis=1).argsort(axis=1)
+    return rank >= deleted[:, None]
+
+
+def uniform_counts(low: int, high: int, rng: np.random.Generator) -> Callable[[int], NDArray[np.int64]]:
+    """Numbers deleted, uniform on low..high."""
+    return lambda size: rng.integers(low, high + 1, size)
+
+
+def log_uniform_counts(high: int, rng: np.random.Generator) -> Callable[[int], NDArray[np.int64]]:
+    """Numbers deleted, log-uniform on 1..high: as many rows around 1 to 10 as around 10 to 100."""
+    return lambda size: np.floor(np.exp(rng.random(size) * math.log(high + 1))).astype(np.int64).clip(1, high)
+
+
+def _held_out(pool: _Pool, rows: int, rng: np.random.Generator) -> HeldOut:
+    """Local and wide rows, half of ``rows`` each; one set for both where they mean the same."""
+    if pool.units - 1 <= LOCAL:
+        masks = pool.draw(rows, uniform_counts(1, pool.units - 1, rng), rng, quota=True)
+        return HeldOut(masks, masks)
+    local = pool.draw(rows // 2, uniform_counts(1, LOCAL, rng), rng, quota=True)
+    return HeldOut(local, pool.draw(rows - rows // 2, uniform_counts(1, pool.units - 1, rng), rng, quota=True))
+
+
+def _rows_to_fit(pool: _Pool, rows: int, rng: np.random.Generator) -> Masks:
+    """Short rows first, then deletions; every remaining row where there are no more than asked for."""
+    units = pool.units
+    if units <= ENUMERABLE and 2**units - 1 <= rows:
+        remaining = pool.take(_every_mask(units))
+        return rng.permutation(remaining, axis=0)
+    short = _short_rows(pool, int(SHORT_SHARE * rows), rng)
+    long = pool.draw(rows - len(short), log_uniform_counts(units - 1, rng), rng)
+    return rng.permutation(np.concatenate([short, long]), axis=0)
+
+
+def _short_rows(pool: _Pool, rows: int, rng: np.random.Generator) -> Masks:
+    """Single units for up to half of the rows, pairs for the rest."""
+    singles = pool.take(np.eye(pool.units, dtype=bool)[rng.permutation(pool.units)], (rows + 1) // 2)
+    if pool.units < 3:
+        return singles
+    pairs = pool.draw(rows - len(singles), uniform_counts(pool.units - 2, pool.units - 2, rng), rng)
+    return np.concatenate([singles, pairs])
+
+
+def _every_mask(units: int) -> Masks:
+    """All non-empty masks, whole text first."""
+    numbers = np.arange(2**units - 1, 0, -1)
+    return (numbers[:, None] >> np.arange(units)) & 1 == 1

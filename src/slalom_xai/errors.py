@@ -1,0 +1,53 @@
+"""Everything that can go wrong, as one family of exceptions.
+
+    SlalomError                 catch this to catch them all
+    ├── InputError              the caller's text, option or file cannot be used (also a ValueError)
+    │   └── BudgetError         fewer model calls allowed than the text needs
+    └── ModelError              the model cannot be loaded, or answered something unusable
+
+Each message says what was given, what was expected and what to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from slalom_xai.explanation import Explanation
+
+
+class SlalomError(Exception):
+    """The root of the family.
+
+    Attributes:
+        finished: explanations that were complete when a list of texts failed half way.
+    """
+
+    finished: list[Explanation]
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.finished = []
+
+
+class InputError(SlalomError, ValueError):
+    """A text, an option or a file that cannot be used."""
+
+
+class BudgetError(InputError):
+    """The budget of model calls is too small for the text."""
+
+
+class ModelError(SlalomError):
+    """A model that cannot be loaded, or an answer that cannot be used."""
+
+
+def one_of(what: str, given: object, valid: Iterable[str]) -> InputError:
+    """The error for a name that is not in a list of names."""
+    return InputError(f"unknown {what} {given!r}: choose one of {', '.join(valid)}")
+
+
+def shortened(text: str, limit: int = 120) -> str:
+    """A text quoted for a one-line message."""
+    return repr(text if len(text) <= limit else text[: limit - 1] + "…")

@@ -1,0 +1,173 @@
+"""What a method is, the register of methods, and the steps that sampling methods share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Protocol, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from slalom_xai.designs import HeldOut, Masks, plan_rows
+from slalom_xai.errors import InputError, one_of
+from slalom_xai.queries import Purpose, Queries
+from slalom_xai.surrogates.additive import AdditiveFit, AdditiveSurrogate, fit_additive
+from slalom_xai.surrogates.fit import inverse_variance
+from slalom_xai.surrogates.quality import Fidelity, agreement
+from slalom_xai.surrogates.slalom import SlalomSurrogate
+
+Surrogate = SlalomSurrogate | AdditiveSurrogate
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What a method found out about one text, for all explained columns at once.
+
+    Attributes:
+        surrogate: the function that predicts deletions.
+        standard_errors: per column, by score name, (n,) each.
+        fidelity: per column; None where no rows were left to check.
+    """
+
+    surrogate: Surrogate
+    standard_errors: tuple[dict[str, Tensor], ...]
+    fidelity: tuple[Fidelity, ...] | None
+
+
+class Estimator(Protocol):
+    """A method. Implement this, decorate the class with ``register``, and it is a method like any other."""
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+
+    def parameters(self, units: int) -> int:
+        """How many numbers a fit to so many units must determine; sets the least budget."""
+
+    def explain(self, queries: Queries, rng: np.random.Generator) -> Findings:
+        """Asks the model through ``queries`` and fits."""
+
+
+_Class = TypeVar("_Class", bound=type[Estimator])
+_register: dict[str, type[Estimator]] = {}
+
+
+def register(method: _Class) -> _Class:
+    """Class decorator: makes a method known by its name."""
+    _register[method.name] = method
+    return method
+
+
+def methods() -> dict[str, str]:
+    """Every method's name and what it does, in one line."""
+    return {name: method.summary for name, method in _register.items()}
+
+
+def estimator(method: str | Estimator) -> Estimator:
+    """A method by name, with its default settings, or the configured instance itself."""
+    if isinstance(method, str):
+        if method not in _register:
+            raise one_of("method", method, _register)
+        return _register[method]()
+    if isinstance(method, type) or not hasattr(method, "explain"):
+        raise InputError(f"method is {method!r}: give a name ({', '.join(_register)}) or an instance such as Slalom()")
+    return method
+
+
+@dataclass(frozen=True)
+class Answered:
+    """Rows with the model's answers: counts (m, n) and outputs (m, C)."""
+
+    counts: Tensor
+    outputs: Tensor
+
+    @property
+    def deleted(self) -> Tensor:
+        """Units missing from each row, (m,)."""
+        return self.counts.shape[1] - self.counts.sum(dim=1)
+
+
+@dataclass(frozen=True)
+class AnsweredHeldOut:
+    """Held-out rows with answers."""
+
+    local: Answered
+    wide: Answered
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """All a sampling method knows: rows to fit, to choose and to report on."""
+
+    fit: Answered
+    choose: AnsweredHeldOut | None
+    report: AnsweredHeldOut | None
+
+    @property
+    def full(self) -> Tensor:
+        """The model's outputs (C,) on the whole text."""
+        return self.fit.outputs[0]
+
+    def errors(self, surrogate: Surrogate, rows: Answered) -> Tensor:
+        """Predicted minus true change against the whole text, (m, C)."""
+        everything = torch.ones_like(rows.counts[:1])
+        predicted = surrogate.predict(rows.counts) - surrogate.predict(everything)
+        return predicted - (rows.outputs - self.full)
+
+
+def gather(queries: Queries, parameters: int, rng: np.random.Generator) -> Evidence:
+    """Plans rows for the whole budget and asks them."""
+    plan = plan_rows(queries.prompt.codes, queries.budget, parameters, rng)
+    return Evidence(
+        _answered(queries, plan.fit, "fit"),
+        _answered_held_out(queries, plan.choose, "fit"),
+        _answered_held_out(queries, plan.report, "check"),
+    )
+
+
+def _answered(queries: Queries, masks: Masks, purpose: Purpose) -> Answered:
+    outputs = queries.ask(masks, purpose)
+    return Answered(torch.as_tensor(masks, dtype=torch.float64, device=outputs.device), outputs)
+
+
+def _answered_held_out(queries: Queries, rows: HeldOut | None, purpose: Purpose) -> AnsweredHeldOut | None:
+    if rows is None:
+        return None
+    local = _answered(queries, rows.local, purpose)
+    return AnsweredHeldOut(local, local if rows.wide is rows.local else _answered(queries, rows.wide, purpose))
+
+
+def held_out_loss(evidence: Evidence, surrogate: Surrogate) -> float:
+    """What choices minimise: the log error on local plus that on wide rows, so that neither regime drowns the other."""
+    assert evidence.choose is not None
+    floor = 1e-14 * float((1 + evidence.fit.outputs**2).mean())
+    total = 0.0
+    for rows in (evidence.choose.local, evidence.choose.wide):
+        total += float((evidence.errors(surrogate, rows) ** 2).mean().clamp(min=floor).log())
+    return total
+
+
+def linear_fit(evidence: Evidence) -> AdditiveFit:
+    """The linear explanation of the same calls, weighted like them or not, whichever held-out rows prefer."""
+    rows = evidence.fit
+    plain = fit_additive(rows.counts, rows.outputs, evidence.full)
+    if evidence.choose is None:
+        return plain
+    weights = inverse_variance(plain.surrogate.predict(rows.counts) - rows.outputs, rows.deleted)
+    weighted = fit_additive(rows.counts, rows.outputs, evidence.full, weights)
+    return min(plain, weighted, key=lambda fit: held_out_loss(evidence, fit.surrogate))
+
+
+def measure(evidence: Evidence, surrogate: Surrogate, linear: AdditiveSurrogate) -> tuple[Fidelity, ...] | None:
+    """Fidelity per column on the rows kept for the report."""
+    if evidence.report is None:
+        return None
+    found = []
+    for column in range(evidence.full.shape[0]):
+        agreements = []
+        for fitted in (surrogate, linear):
+            for rows in (evidence.report.local, evidence.report.wide):
+                true = (rows.outputs - evidence.full)[:, column]
+                agreements.append(agreement(true + evidence.errors(fitted, rows)[:, column], true))
+        found.append(Fidelity(*agreements))
+    return tuple(found)

@@ -1,0 +1,33 @@
+"""The honest yardstick: ridge regression on the calls that SLALOM gets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from slalom_xai.estimators.base import Findings, gather, linear_fit, measure, register
+from slalom_xai.queries import Queries
+from slalom_xai.surrogates.scores import SCORES
+
+
+@register
+@dataclass(frozen=True)
+class Linear:
+    """One additive score per unit, by ridge regression with a cross-validated penalty."""
+
+    name: ClassVar[str] = "linear"
+    summary: ClassVar[str] = "one additive score per token: ridge regression on the same calls as slalom, penalty by cross-validation"
+
+    def parameters(self, units: int) -> int:
+        """One score per unit; the fit passes through the whole text."""
+        return units
+
+    def explain(self, queries: Queries, rng: np.random.Generator) -> Findings:
+        """Asks the model and fits."""
+        evidence = gather(queries, self.parameters(len(queries.prompt.units)), rng)
+        fit = linear_fit(evidence)
+        names = [name for name in SCORES if name not in ("importance", "alone")]
+        errors = tuple(dict.fromkeys(names, column) for column in fit.standard_errors.T)
+        return Findings(fit.surrogate, errors, measure(evidence, fit.surrogate, fit.surrogate))

@@ -1,0 +1,227 @@
+"""The front door: puts a model, a method and a text together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, overload
+
+import numpy as np
+import torch
+
+from slalom_xai.designs import check_budget, default_budget
+from slalom_xai.errors import InputError, SlalomError, one_of
+from slalom_xai.estimators import Estimator, Findings, estimator
+from slalom_xai.explanation import Explanation
+from slalom_xai.models import Prompt, TextModel
+from slalom_xai.models.load import text_model
+from slalom_xai.progress import progress_bar
+from slalom_xai.queries import Batches, Queries
+from slalom_xai.surrogates.additive import AdditiveSurrogate
+from slalom_xai.surrogates.slalom import SlalomSurrogate
+
+GRANULARITIES = ("token",)
+REMOVALS = ("delete",)
+
+
+class Explainer:
+    """Explains what a text classifier does with the words it reads.
+
+    Args:
+        model: a hub id or a folder, a transformers model, or a function ``list[str] -> (n, classes)``;
+            None is the embedded movie-review classifier.
+        tokenizer: needed beside a transformers model object; found by itself for ids and folders.
+        method: a name in ``methods()``, or a configured instance such as ``Slalom(priors=(1e-2,))``.
+        budget: model calls allowed per text, all of them counted; None chooses by the text's length.
+        granularity: what the units are: "token" (words, for functions).
+        target: label or index of the class to explain; None: the second of two, else the predicted one.
+        removal: what leaving out a unit means: "delete".
+        output: for functions, what they return: "probabilities" (also "auto") or "logits".
+        truncation: explain the beginning of a text that is too long, instead of refusing it.
+        random_state: the seed; the same seed gives the same explanation.
+        device: where to load a model given by name, such as "cuda"; None: a GPU if there is one.
+        dtype: precision to load it in, such as "bfloat16"; None: as saved, float32 on a CPU.
+        batch_tokens: padded tokens per batch; None fits itself to the device.
+        revision: branch, tag or commit of a hub id.
+        trust_remote_code: allow a hub model to run its own code.
+        show_progress: a progress bar; None: when a person is watching.
+    """
+
+    def __init__(
+        self,
+        model: str | Callable[[list[str]], Any] | TextModel | Any | None = None,
+        tokenizer: Any | None = None,
+        *,
+        method: str | Estimator = "slalom",
+        budget: int | None = None,
+        granularity: str = "token",
+        target: str | int | None = None,
+        removal: str = "delete",
+        output: str = "auto",
+        truncation: bool = False,
+        random_state: int = 0,
+        device: str | torch.device | None = None,
+        dtype: str | torch.dtype | None = None,
+        batch_tokens: int | None = None,
+        revision: str | None = None,
+        trust_remote_code: bool = False,
+        show_progress: bool | None = None,
+    ) -> None:
+        if granularity not in GRANULARITIES:
+            raise one_of("granularity", granularity, GRANULARITIES)
+        if removal not in REMOVALS:
+            raise one_of("removal", removal, REMOVALS)
+        if budget is not None and (isinstance(budget, bool) or not isinstance(budget, (int, np.integer)) or budget < 1):
+            raise InputError(f"budget is {budget!r}: give a whole number of model calls, or None to leave it to the package")
+        self.method = estimator(method)
+        self.model = text_model(
+            model, tokenizer, output=output, device=device, dtype=dtype, revision=revision, trust_remote_code=trust_remote_code
+        )
+        self.budget = None if budget is None else int(budget)
+        self.granularity = granularity
+        self.target = target
+        self.removal = removal
+        self.truncation = truncation
+        self.random_state = random_state
+        self.show_progress = show_progress
+        self._batches = Batches(batch_tokens, self.model.device)
+
+    @property
+    def probe_calls(self) -> int:
+        """Rows asked to learn how the model takes padding; not part of any explanation's calls."""
+        return self.model.probe_calls
+
+    @overload
+    def __call__(self, text: str, text_pair: str | None = None) -> Explanation: ...
+
+    @overload
+    def __call__(self, text: Sequence[str], text_pair: None = None) -> list[Explanation]: ...
+
+    def __call__(self, text: str | Sequence[str], text_pair: str | None = None) -> Explanation | list[Explanation]:
+        """Explains a text, or each text of a list.
+
+        Raises:
+            InputError: a text that cannot be explained. All texts of a list are checked before the first call.
+            ModelError: the model failed; ``error.finished`` holds the explanations that were complete.
+        """
+        if text_pair is not None:
+            raise InputError("sentence pairs cannot be explained yet: give one text")
+        if isinstance(text, str):
+            return self._explain(self._read(text))
+        prompts = [self._read(one, f"text {place}: ") for place, one in enumerate(text)]
+        finished: list[Explanation] = []
+        try:
+            for prompt in prompts:
+                finished.append(self._explain(prompt))
+        except SlalomError as error:
+            error.finished = finished
+            raise
+        return finished
+
+    def _read(self, text: str, where: str = "") -> Prompt:
+        if not isinstance(text, str):
+            raise InputError(f"{where}expected a text (str), got {type(text).__name__}")
+        if not text.strip():
+            raise InputError(f"{where}the text is {'only white space' if text else 'empty'}: give at least one word")
+        try:
+            prompt = self.model.read(text, truncation=self.truncation)
+            if self.budget is not None and not _one_kind(prompt):
+                check_budget(prompt.codes, self.budget, self.method.parameters(len(prompt.units)))
+        except InputError as error:
+            raise type(error)(f"{where}{error}") from error
+        return prompt
+
+    def _explain(self, prompt: Prompt) -> Explanation:
+        parameters = self.method.parameters(len(prompt.units))
+        budget = self.budget or default_budget(prompt.codes, parameters)
+        with progress_bar(self.show_progress, "asking the model") as progress:
+            queries = Queries(self.model, prompt, budget=budget, batches=self._batches, progress=progress)
+            full = queries.ask(np.ones((1, len(prompt.units)), dtype=bool))[0].tolist()
+            target = self.model.outputs.target(self.target, full)  # a wrong target is said before thousands of calls
+            if _one_kind(prompt):
+                findings = _single(full, len(prompt.units), additive=self.method.parameters(1) == 1)
+            else:
+                findings = self.method.explain(queries, np.random.default_rng(self.random_state))
+        return Explanation(
+            text=prompt.text,
+            units=prompt.units,
+            method=self.method.name,
+            model=self.model.name,
+            granularity=self.granularity,
+            removal=self.removal,
+            outputs=self.model.outputs,
+            target_index=target.index,
+            full=tuple(full),
+            function=_on_cpu(findings.surrogate),
+            column_errors=tuple({name: error.cpu().numpy() for name, error in column.items()} for column in findings.standard_errors),
+            column_fidelity=findings.fidelity,
+            calls_fit=queries.calls_fit,
+            calls_check=queries.calls_check,
+            left_out=prompt.left_out,
+            random_state=self.random_state,
+        )
+
+
+def explain(
+    text: str,
+    model: str | Callable[[list[str]], Any] | TextModel | Any | None = None,
+    tokenizer: Any | None = None,
+    *,
+    text_pair: str | None = None,
+    method: str | Estimator = "slalom",
+    budget: int | None = None,
+    granularity: str = "token",
+    target: str | int | None = None,
+    removal: str = "delete",
+    output: str = "auto",
+    truncation: bool = False,
+    random_state: int = 0,
+    device: str | torch.device | None = None,
+    dtype: str | torch.dtype | None = None,
+    batch_tokens: int | None = None,
+    revision: str | None = None,
+    trust_remote_code: bool = False,
+    show_progress: bool | None = None,
+) -> Explanation:
+    """Explains one text; the options are those of ``Explainer``, which is faster for many texts.
+
+    Example:
+        >>> from slalom_xai import explain
+        >>> explain("A warm, funny film.").trust  # doctest: +SKIP
+    """
+    explainer = Explainer(
+        model,
+        tokenizer,
+        method=method,
+        budget=budget,
+        granularity=granularity,
+        target=target,
+        removal=removal,
+        output=output,
+        truncation=truncation,
+        random_state=random_state,
+        device=device,
+        dtype=dtype,
+        batch_tokens=batch_tokens,
+        revision=revision,
+        trust_remote_code=trust_remote_code,
+        show_progress=show_progress,
+    )
+    return explainer(text, text_pair)
+
+
+def _one_kind(prompt: Prompt) -> bool:
+    return len(set(prompt.codes.tolist())) == 1
+
+
+def _single(full: list[float], units: int, additive: bool) -> Findings:
+    """A text of one distinct unit: its value is the model's output, and nothing competes with it."""
+    outputs = torch.tensor(full, dtype=torch.float64)
+    if additive:
+        return Findings(AdditiveSurrogate(outputs.repeat(units, 1) / units, outputs), ({},) * len(full), None)
+    surrogate = SlalomSurrogate(outputs.repeat(1, units, 1), torch.zeros(1, units, dtype=torch.float64))
+    return Findings(surrogate, ({},) * len(full), None)
+
+
+def _on_cpu(surrogate: SlalomSurrogate | AdditiveSurrogate) -> SlalomSurrogate | AdditiveSurrogate:
+    tensors = {name: None if tensor is None else tensor.cpu() for name, tensor in vars(surrogate).items()}
+    return type(surrogate)(**tensors)

@@ -1,0 +1,100 @@
+"""Turns what a caller hands over into a TextModel."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from slalom_xai.errors import InputError, ModelError
+from slalom_xai.models.base import TextModel
+
+EMBEDDED = "embedded"
+
+
+def text_model(
+    model: Any,
+    tokenizer: Any = None,
+    *,
+    output: str = "auto",
+    device: str | torch.device | None = None,
+    dtype: str | torch.dtype | None = None,
+    revision: str | None = None,
+    trust_remote_code: bool = False,
+) -> TextModel:
+    """The adapter for a model given as a name, an object or a function."""
+    from transformers import PreTrainedModel
+
+    from slalom_xai.models.callables import CallableModel
+    from slalom_xai.models.transformers import TransformersModel
+
+    if model is None or isinstance(model, (str, Path)):
+        return _loaded(model, tokenizer, device, dtype, revision, trust_remote_code)
+    if device is not None or dtype is not None:
+        raise InputError("device and dtype are for models given by name: a model object is never moved or cast, so place it yourself")
+    if all(hasattr(model, part) for part in ("read", "answer", "outputs", "show")):
+        return model  # type: ignore[no-any-return]
+    if isinstance(model, PreTrainedModel):
+        if tokenizer is None:
+            raise InputError(f"a {type(model).__name__} needs its tokenizer: pass tokenizer=AutoTokenizer.from_pretrained(...)")
+        return TransformersModel(model, tokenizer)
+    if callable(model) and not isinstance(model, torch.nn.Module):
+        return CallableModel(model, output)
+    raise InputError(
+        f"cannot explain a {type(model).__name__}: give a hub id or folder, a transformers model with its tokenizer, or a function list[str] -> (n, classes)"
+    )
+
+
+def _loaded(
+    name: str | Path | None, tokenizer: Any, device: str | torch.device | None, dtype: str | torch.dtype | None, revision: str | None, trust: bool
+) -> TextModel:
+    """Loads a classifier and its tokenizer from the package, a folder or the hub."""
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+    from slalom_xai.models.transformers import TransformersModel
+
+    place = str(files("slalom_xai.models") / EMBEDDED) if name is None else str(name)
+    target = torch.device(device) if device is not None else torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    options = {"revision": revision, "trust_remote_code": trust}
+    try:
+        with _quiet():
+            model, report = AutoModelForSequenceClassification.from_pretrained(place, output_loading_info=True, **options)
+            if tokenizer is None:
+                tokenizer = AutoTokenizer.from_pretrained(place, **options)
+    except (OSError, ValueError, KeyError, ImportError) as error:
+        reason = " ".join(str(error).split())
+        raise ModelError(f"cannot load a classifier from {place!r} ({reason[:300]}): give a folder saved with save_pretrained, or a hub id") from error
+    missing = sorted(report["missing_keys"])
+    if missing:
+        raise ModelError(f"{place!r} has no trained classification head (missing: {', '.join(missing[:4])}): give a model fine-tuned for classification")
+    model.to(target, _dtype(dtype) or (torch.float32 if target.type == "cpu" else model.dtype))
+    return TransformersModel(model.eval(), tokenizer, "embedded movie-review classifier" if name is None else place)
+
+
+def _dtype(dtype: str | torch.dtype | None) -> torch.dtype | None:
+    if dtype is None or isinstance(dtype, torch.dtype):
+        return dtype
+    found = getattr(torch, dtype, None)
+    if not isinstance(found, torch.dtype):
+        raise InputError(f"unknown dtype {dtype!r}: give float32, bfloat16 or float16")
+    return found
+
+
+class _quiet:
+    """Keeps transformers' progress bars and loading reports off the screen: what matters is raised."""
+
+    def __enter__(self) -> None:
+        from transformers.utils import logging
+
+        self._level, self._bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+        logging.set_verbosity_error()
+        logging.disable_progress_bar()
+
+    def __exit__(self, *problem: object) -> None:
+        from transformers.utils import logging
+
+        logging.set_verbosity(self._level)
+        if self._bars:
+            logging.enable_progress_bar()

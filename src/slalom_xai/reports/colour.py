@@ -1,0 +1,62 @@
+"""One colour scale for every report: blue pushes the output up, orange pulls it down."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from slalom_xai.explanation import Array, Explanation
+
+UP = (33, 102, 172)  # blue and orange stay apart for the colour-blind
+DOWN = (201, 92, 15)
+HIGHLIGHT = "removal"  # what a colour shows: what the explanation says is lost without the unit
+
+
+def intensities(explanation: Explanation) -> Array:
+    """What deleting each unit takes away, scaled to [-1, 1] by the largest."""
+    scores = explanation.scores(HIGHLIGHT)
+    largest = float(np.abs(scores).max())
+    return scores / largest if largest > 0 else np.zeros_like(scores)
+
+
+def pieces(explanation: Explanation) -> list[tuple[str, float | None]]:
+    """The whole text in order, as (characters, intensity); None for what has no score.
+
+    Units that share their characters (the byte tokens of one emoji) appear once, with the
+    strongest of their intensities.
+    """
+    strongest: dict[tuple[int, int], float] = {}
+    for unit, intensity in zip(explanation.units, intensities(explanation), strict=True):
+        span = (unit.start, unit.end)
+        if unit.end > unit.start and abs(intensity) >= abs(strongest.get(span, 0.0)):
+            strongest[span] = float(intensity)
+    end = len(explanation.text) - len(explanation.left_out)
+    spans = _without_overlap(sorted(strongest))
+    shown: list[tuple[str, float | None]] = []
+    position = 0
+    for start, stop in spans:
+        shown.append((explanation.text[position:start], None))
+        shown.append((explanation.text[start:stop], strongest[(start, stop)]))
+        position = stop
+    shown.append((explanation.text[position:end], None))
+    return [piece for piece in shown if piece[0]]
+
+
+def _without_overlap(spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    kept = list(spans[:1])
+    for before, span in pairwise(spans):
+        if span[0] >= max(before[1], kept[-1][1]):
+            kept.append(span)
+    return kept
+
+
+def strongest_units(explanation: Explanation, count: int) -> list[int]:
+    """Places of the units whose deletion changes most, strongest first."""
+    return [int(place) for place in np.argsort(-np.abs(explanation.scores(HIGHLIGHT)), kind="stable")[:count]]
+
+
+def printable(text: str) -> str:
+    """A unit for a table: control characters as escapes, so that they cannot move a cursor."""
+    return "".join(character if character.isprintable() else character.encode("unicode_escape").decode() for character in text)

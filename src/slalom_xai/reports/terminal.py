@@ -1,0 +1,86 @@
+"""An explanation in a terminal: the coloured text, the two scores, and how far to trust them."""
+
+from __future__ import annotations
+
+import math
+
+from rich.console import Group, RenderableType
+from rich.panel import Panel
+from rich.style import Style
+from rich.table import Table
+from rich.text import Text
+
+from slalom_xai.explanation import Explanation
+from slalom_xai.reports.colour import DOWN, HIGHLIGHT, UP, pieces, printable, strongest_units
+
+
+def render(explanation: Explanation, rows: int = 10) -> RenderableType:
+    """What ``slalom explain`` prints."""
+    parts: list[RenderableType] = [Panel(_coloured(explanation), title=_headline(explanation), title_align="left", padding=(1, 2))]
+    parts.append(_legend(explanation))
+    if explanation.left_out:
+        parts.append(Text(f"Left out, beyond the model's limit: the last {len(explanation.left_out)} characters.", style="yellow"))
+    parts.append(_table(explanation, rows))
+    parts.append(Text(explanation.trust, style="bold"))
+    parts.append(Text(_calls(explanation), style="dim"))
+    return Group(*parts)
+
+
+def _headline(explanation: Explanation) -> Text:
+    scale = "log odds" if explanation.outputs.kind in ("binary", "single") else "score"
+    headline = f"{printable(explanation.target)}: {scale} {explanation.prediction:+.2f}"
+    if explanation.outputs.kind == "binary":
+        headline += f", probability {1 / (1 + math.exp(-max(min(explanation.prediction, 700.0), -700.0))):.1%}"
+    return Text(headline, style="bold")
+
+
+def _coloured(explanation: Explanation) -> Text:
+    text = Text()
+    for characters, intensity in pieces(explanation):
+        clean = "".join(c if c == "\n" or c.isprintable() else " " if c.isspace() else printable(c) for c in characters)
+        text.append(clean, style=None if intensity is None or abs(intensity) < 0.04 else _style(intensity))
+    return text
+
+
+def _style(intensity: float) -> Style:
+    red, green, blue = UP if intensity > 0 else DOWN
+    strength = abs(intensity) ** 0.6
+    shade = [round(255 - (255 - channel) * strength) for channel in (red, green, blue)]
+    background = f"#{shade[0]:02x}{shade[1]:02x}{shade[2]:02x}"
+    return Style(color="#ffffff" if strength > 0.55 else "#111111", bgcolor=background)
+
+
+def _legend(explanation: Explanation) -> Text:
+    legend = Text("  ")
+    legend.append(" pulls towards ", style=_style(0.9))
+    legend.append(f" {printable(explanation.target)}   ")
+    legend.append(" pulls away ", style=_style(-0.9))
+    return legend
+
+
+def _table(explanation: Explanation, rows: int) -> Table:
+    places = strongest_units(explanation, rows)
+    unit = {"token": "tokens"}.get(explanation.granularity, explanation.granularity)
+    table = Table(title=f"The {len(places)} strongest of {len(explanation)} {unit}", title_justify="left", title_style="", header_style="bold")
+    table.add_column("token", overflow="fold")
+    slalom = explanation.importances is not None
+    names = ("value", "importance", HIGHLIGHT) if slalom else ("value",)
+    titles = {"value": "value" if slalom else "score", "importance": "importance", HIGHLIGHT: "lost when deleted"}
+    for name in names:
+        table.add_column(titles[name], justify="right")
+    for place in places:
+        numbers = [_number(explanation, name, place) for name in names]
+        table.add_row(Text(printable(explanation.units[place].text)), *numbers)
+    return table
+
+
+def _number(explanation: Explanation, name: str, place: int) -> str:
+    number = f"{explanation.scores(name)[place]:+.2f}"
+    error = explanation.standard_errors.get(name)
+    if error is None or math.isnan(error[place]):
+        return number
+    return f"{number} ± {error[place]:.2f}"
+
+
+def _calls(explanation: Explanation) -> str:
+    return f"{explanation.method}, {explanation.calls} model calls ({explanation.calls_check} of them only to test); ± is one standard error"

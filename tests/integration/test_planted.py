@@ -1,0 +1,52 @@
+"""A real transformer that is a SLALOM, through the ordinary adapter: the truth must come out."""
+
+import numpy as np
+import pytest
+import torch
+from planted import plant
+
+from slalom_xai import Explainer
+
+
+def planted(types, folder, seed):
+    generator = torch.Generator().manual_seed(seed)
+    values, importances = 2 * torch.randn(types, generator=generator), torch.randn(types, generator=generator)
+    return values.double().numpy(), importances.double().numpy(), plant(values, importances, folder)
+
+
+def rms(found, true):
+    return float(np.sqrt(np.mean((found - true) ** 2)))
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("types", [2, 3, 4, 20, 200])
+def test_slalom_recovers_values_and_importances(types, seed, tmp_path):
+    values, importances, folder = planted(types, tmp_path, seed)
+    explanation = Explainer(str(folder), random_state=seed)(" ".join(f"t{index}" for index in range(types)))
+    assert [unit.text for unit in explanation.units] == [f"t{index}" for index in range(types)]
+    assert explanation.sink is None
+    assert rms(explanation.values, values) < 1e-3
+    assert rms(explanation.importances, importances - importances.mean()) < 1e-2
+    if types >= 20:
+        assert explanation.fidelity.wide.r2 > 0.9999
+        assert explanation.fidelity.linear_wide.r2 < 0.99
+
+
+@pytest.mark.parametrize("types", [2, 20])
+def test_repeated_tokens_share_the_scores_of_their_type(types, tmp_path):
+    values, importances, folder = planted(types, tmp_path, 0)
+    places = np.random.default_rng(0).integers(0, types, 60)
+    explanation = Explainer(str(folder))(" ".join(f"t{place}" for place in places))
+    assert rms(explanation.values, values[places]) < 1e-3
+    assert rms(explanation.importances, importances[places] - importances[places].mean()) < 1e-2
+
+
+def test_the_planted_model_is_a_slalom(tmp_path):
+    """The construction itself, against the formula: otherwise the tests above prove nothing."""
+    values, importances, folder = planted(6, tmp_path, 1)
+    explainer = Explainer(str(folder))
+    row = explainer.model.read("t0 t3 t3 t5").compose(np.ones(4, dtype=bool))
+    logits = explainer.model.answer([row])[0]
+    kept = [0, 3, 3, 5]
+    expected = np.average(values[kept], weights=np.exp(importances[kept]))
+    assert float(logits[1] - logits[0]) == pytest.approx(expected, abs=1e-5)

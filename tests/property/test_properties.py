@@ -1,0 +1,144 @@
+"""What holds for every SLALOM, whatever its numbers."""
+
+import json
+
+import numpy as np
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from slalom_xai.explanation import Explanation
+from slalom_xai.outputs import Outputs
+from slalom_xai.surrogates.scores import SCORES
+from slalom_xai.surrogates.shapley import shapley_values
+from slalom_xai.surrogates.slalom import SlalomSurrogate
+from slalom_xai.text import Unit, words
+
+numbers = st.floats(-5, 5, width=32)
+
+
+@st.composite
+def slaloms(draw, heads=None, sink=None):
+    units, classes = draw(st.integers(1, 7)), draw(st.integers(1, 3))
+    count = heads or draw(st.integers(1, 3))
+    with_sink = draw(st.booleans()) if sink is None else sink
+
+    def tensor(*shape):
+        return torch.tensor(draw(arrays(np.float64, shape, elements=numbers)))
+
+    extra = (tensor(count, classes), tensor(count)) if with_sink else (None, None)
+    return SlalomSurrogate(tensor(count, units, classes), tensor(count, units), *extra)
+
+
+def rows(surrogate, seed, count=6):
+    """Rows of counts with at least one unit each."""
+    generator = np.random.default_rng(seed)
+    counts = generator.integers(0, 4, (count, surrogate.units))
+    counts[np.arange(count), generator.integers(0, surrogate.units, count)] += 1
+    return torch.tensor(counts).double()
+
+
+@given(slaloms(), numbers, st.integers(0, 99))
+def test_a_shift_of_all_importances_changes_nothing(surrogate, shift, seed):
+    sink = None if surrogate.sink_importances is None else surrogate.sink_importances + shift
+    moved = SlalomSurrogate(surrogate.values, surrogate.importances + shift, surrogate.sink_values, sink)
+    counts = rows(surrogate, seed)
+    assert torch.allclose(surrogate.predict(counts), moved.predict(counts))
+    assert torch.allclose(surrogate.normalised().predict(counts), surrogate.predict(counts))
+
+
+@given(slaloms(heads=1), st.integers(0, 99))
+def test_one_head_stays_within_its_values(surrogate, seed):
+    predicted = surrogate.predict(rows(surrogate, seed))
+    columns = surrogate.column_values()[0]
+    assert (predicted <= columns.amax(dim=0) + 1e-9).all()
+    assert (predicted >= columns.amin(dim=0) - 1e-9).all()
+
+
+@given(slaloms(), st.integers(0, 99))
+def test_a_count_of_n_equals_n_repeats(surrogate, seed):
+    counts = rows(surrogate, seed, count=1)
+    repeated = [j for j in range(surrogate.units) for _ in range(int(counts[0, j]))]
+    spelled = SlalomSurrogate(surrogate.values[:, repeated], surrogate.importances[:, repeated], surrogate.sink_values, surrogate.sink_importances)
+    assert torch.allclose(surrogate.predict(counts), spelled.predict(torch.ones(1, len(repeated))))
+
+
+@given(slaloms(), st.randoms(use_true_random=False), st.integers(0, 99))
+def test_the_order_of_units_does_not_matter(surrogate, random, seed):
+    order = list(range(surrogate.units))
+    random.shuffle(order)
+    shuffled = SlalomSurrogate(surrogate.values[:, order], surrogate.importances[:, order], surrogate.sink_values, surrogate.sink_importances)
+    counts = rows(surrogate, seed)
+    assert torch.allclose(surrogate.predict(counts), shuffled.predict(counts[:, order]))
+    assert torch.allclose(shapley_values(surrogate)[order], shapley_values(shuffled), atol=1e-7)
+
+
+@given(slaloms(), st.randoms(use_true_random=False), st.integers(0, 99))
+def test_heads_may_be_permuted_and_shifted_against_each_other(surrogate, random, seed):
+    heads = surrogate.values.shape[0]
+    order = list(range(heads))
+    random.shuffle(order)
+    shift = torch.tensor([random.uniform(-2, 2) for _ in range(heads)]).double()
+    shift = (shift - shift.mean())[:, None, None]
+    sink_values = None if surrogate.sink_values is None else (surrogate.sink_values + shift[:, 0])[order]
+    sink_importances = None if surrogate.sink_importances is None else surrogate.sink_importances[order]
+    moved = SlalomSurrogate((surrogate.values + shift)[order], surrogate.importances[order], sink_values, sink_importances)
+    counts = rows(surrogate, seed)
+    assert torch.allclose(surrogate.predict(counts), moved.predict(counts))
+    assert torch.allclose(shapley_values(surrogate), shapley_values(moved), atol=1e-7)
+
+
+@given(slaloms())
+def test_shapley_values_sum_to_what_all_units_do(surrogate):
+    total = surrogate.predict(torch.ones(1, surrogate.units))[0] - surrogate.empty()
+    assert torch.allclose(shapley_values(surrogate).sum(dim=0), total, atol=1e-6)
+
+
+def explanation(surrogate, text="", fidelity=None):
+    classes = surrogate.values.shape[2]
+    outputs = Outputs("single" if classes == 1 else "multiclass" if classes > 2 else "multilabel", tuple(f"c{c}" for c in range(classes)))
+    errors = {"value": np.array([0.5, float("nan")] * 4)[: surrogate.units]}
+    return Explanation(
+        text=text,
+        units=tuple(Unit(f"u{j}", j, j + 1, (j,)) for j in range(surrogate.units)),
+        method="slalom",
+        model="m",
+        granularity="token",
+        removal="delete",
+        outputs=outputs,
+        target_index=0,
+        full=(0.5,) * classes,
+        function=surrogate,
+        column_errors=(errors,) * classes,
+        column_fidelity=fidelity,
+        calls_fit=3,
+        calls_check=0,
+    )
+
+
+@given(slaloms(heads=1), st.text())
+def test_saving_and_loading_gives_the_same_explanation(surrogate, text):
+    known = explanation(surrogate.normalised(), text)
+    loaded = Explanation.from_dict(json.loads(json.dumps(known.to_dict(), allow_nan=False)))
+    assert loaded == known
+    for name in SCORES:
+        assert np.array_equal(loaded.scores(name), known.scores(name))
+    everything = np.ones((1, surrogate.units))
+    assert np.array_equal(loaded.predict(everything), known.predict(everything))
+
+
+@given(st.text())
+def test_words_cover_everything_but_white_space(text):
+    units = words(text)
+    assert "".join(unit.text for unit in units) == "".join(text.split())
+    assert all(before.end <= after.start for before, after in zip(units, units[1:], strict=False))
+
+
+@given(st.text(min_size=1))
+def test_html_never_lets_a_text_through(text):
+    surrogate = SlalomSurrogate(torch.ones(1, 1, 1).double(), torch.zeros(1, 1).double())
+    hostile = text + "<script>alert(1)</script>&\"'"
+    html = explanation(surrogate, hostile)._repr_html_()
+    assert "<script" not in html
+    assert "alert(1)&lt;/script&gt;" in html

@@ -1,0 +1,71 @@
+import numpy as np
+import pytest
+
+from slalom_xai.designs import check_budget, default_budget, least_budget, plan_rows
+from slalom_xai.errors import BudgetError
+
+
+def keys(codes, masks):
+    return [codes[mask].tobytes() for mask in masks]
+
+
+def plan_of(codes, budget, seed=0):
+    return plan_rows(codes, budget, 2 * len(codes) + 1, np.random.default_rng(seed))
+
+
+@pytest.mark.parametrize("codes", [np.arange(6), np.arange(60), np.arange(300) % 40, np.arange(30) % 2, np.array([0] * 19 + [1])])
+@pytest.mark.parametrize("seed", range(3))
+def test_rows_are_distinct_and_the_three_sets_disjoint(codes, seed):
+    budget = default_budget(codes, 2 * len(codes) + 1)
+    plan = plan_of(codes, budget, seed)
+    report = set(keys(codes, plan.report.local)) | set(keys(codes, plan.report.wide))
+    choose = set(keys(codes, plan.choose.local)) | set(keys(codes, plan.choose.wide))
+    fit = keys(codes, plan.fit)
+    assert len(fit) == len(set(fit))
+    assert not report & choose
+    assert not (report | choose) & set(fit)
+    assert len(fit) + plan.choose.rows + plan.report.rows <= budget
+    assert plan.fit[0].all()
+    assert all(mask.any() for mask in plan.fit)
+
+
+def test_a_large_budget_is_spent_in_full():
+    plan = plan_of(np.arange(100), 1000)
+    assert len(plan.fit) + plan.choose.rows + plan.report.rows == 1000
+
+
+def test_numbers_deleted_are_as_promised():
+    plan = plan_of(np.arange(150), 4000)
+    local, wide = ((~masks).sum(axis=1) for masks in (plan.report.local, plan.report.wide))
+    assert local.min() == 1
+    assert local.max() == 10
+    assert abs(wide.mean() - 75) < 10
+    assert wide.max() > 135
+    fit = (~plan.fit).sum(axis=1)
+    assert (fit >= 148).mean() == pytest.approx(0.125, abs=0.05)  # one or two units left
+    assert 0.2 < (fit <= 10).mean() < 0.5
+
+
+@pytest.mark.parametrize("units", [2, 3, 4])
+def test_short_texts_spend_every_row_on_the_fit(units):
+    plan = plan_of(np.arange(units), 300)
+    assert len(plan.fit) == 2**units - 1
+    assert plan.choose is None
+    assert plan.report is None
+
+
+def test_a_text_of_five_units_keeps_rows_to_report():
+    plan = plan_of(np.arange(5), 300)
+    assert plan.report.rows >= 5
+    assert plan.choose.rows >= 5
+    assert len(plan.fit) >= 11
+
+
+def test_the_least_budget_is_stated_and_enforced():
+    codes = np.arange(2000)
+    least = least_budget(codes, 4001)
+    assert 4001 < least <= 4100
+    check_budget(codes, least, 4001)
+    with pytest.raises(BudgetError, match=f"at least {least} calls"):
+        check_budget(codes, least - 1, 4001)
+    assert default_budget(codes, 4001) >= least
