@@ -106,6 +106,7 @@ class Ragged:
         self.start = self.size.cumsum(0) - self.size
 
     def batch(self, indices: list[int]) -> dict[str, torch.Tensor]:
+        """Model inputs for some rows, padded to the longest."""
         chosen = torch.tensor(indices, device=self.flat.device)
         place = torch.arange(max(self.lengths[i] for i in indices), device=self.flat.device)
         mask = place[None] < self.size[chosen, None]
@@ -201,7 +202,7 @@ def train_tokenizer(texts: list[str], size: int) -> PreTrainedTokenizerFast:
     tokenizer.post_processor = TemplateProcessing(
         single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
     )
-    names = dict(pad_token="[PAD]", unk_token="[UNK]", cls_token="[CLS]", sep_token="[SEP]", mask_token="[MASK]")
+    names = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]", "mask_token": "[MASK]"}
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_max_length=LIMIT, **names)
 
 
@@ -210,7 +211,11 @@ def projected_embeddings(tokenizer: PreTrainedTokenizerFast, teacher_tokenizer, 
     vocabulary = teacher_tokenizer.get_vocab()
     rows = torch.zeros(len(tokenizer), weights.shape[1])
     for piece, index in tokenizer.get_vocab().items():
-        ids = [vocabulary[piece]] if piece in vocabulary else teacher_tokenizer(piece.removeprefix("##"), add_special_tokens=False)["input_ids"]
+        ids = (
+            [vocabulary[piece]]
+            if piece in vocabulary
+            else teacher_tokenizer(piece.removeprefix("##"), add_special_tokens=False)["input_ids"]
+        )
         rows[index] = weights[ids].mean(0) if ids else weights.mean(0)
     rows = rows - rows.mean(0)
     _, _, directions = torch.linalg.svd(rows, full_matrices=False)
@@ -235,7 +240,7 @@ def fine_tuned_teacher(folder: Path, reviews: list[tuple[str, int]], dev: list[t
     tokenizer = AutoTokenizer.from_pretrained(folder)
     model = AutoModelForSequenceClassification.from_pretrained(folder, num_labels=2, dtype=torch.float32)
     model.config.id2label, model.config.label2id = LABELS, {v: k for k, v in LABELS.items()}
-    data = [(ids, label, float("nan")) for ids, (_, label) in zip(encode(tokenizer, [t for t, _ in reviews]), reviews)]
+    data = [(ids, label, float("nan")) for ids, (_, label) in zip(encode(tokenizer, [t for t, _ in reviews]), reviews, strict=True)]
     held_out = encode(tokenizer, [t for t, _ in dev]), [label for _, label in dev]
     return train(model, data, held_out, epochs=3, rate=8e-5, tokens=16384, device=device), tokenizer
 
@@ -244,9 +249,18 @@ def distilled(reviews, dev, teacher, teacher_tokenizer, device: str, per_review:
     """The embedded model and its tokenizer."""
     tokenizer = train_tokenizer([text for text, _ in reviews], vocabulary)
     config = BertConfig(
-        vocab_size=len(tokenizer), hidden_size=128, num_hidden_layers=2, num_attention_heads=4, intermediate_size=512,
-        max_position_embeddings=LIMIT, hidden_dropout_prob=0.1, attention_probs_dropout_prob=0.1, classifier_dropout=0.1,
-        id2label=LABELS, label2id={v: k for k, v in LABELS.items()}, pad_token_id=0,
+        vocab_size=len(tokenizer),
+        hidden_size=128,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        intermediate_size=512,
+        max_position_embeddings=LIMIT,
+        hidden_dropout_prob=0.1,
+        attention_probs_dropout_prob=0.1,
+        classifier_dropout=0.1,
+        id2label=LABELS,
+        label2id={v: k for k, v in LABELS.items()},
+        pad_token_id=0,
     )
     model = BertForSequenceClassification(config)
     start = projected_embeddings(tokenizer, teacher_tokenizer, teacher.get_input_embeddings().weight.detach().float().cpu(), 128)
@@ -264,7 +278,7 @@ def distillation_set(reviews, teacher, teacher_tokenizer, tokenizer, device: str
     texts = [text for text, _ in reviews] + [part for text, _ in reviews for part in variants(text, rng, per_review)]
     labels = [label for _, label in reviews] + [-1] * (len(texts) - len(reviews))
     taught = stretched(log_odds(teacher, encode(teacher_tokenizer, texts), device)).tolist()
-    return list(zip(encode(tokenizer, texts), labels, taught))
+    return list(zip(encode(tokenizer, texts), labels, taught, strict=True))
 
 
 def main() -> None:
@@ -300,7 +314,9 @@ def main() -> None:
         odds = log_odds(saved, encode(tokenizer, [t for t, _ in test]), device)
         sure = float((torch.sigmoid(odds.abs())).mean())
         print(f"mean confidence on the test file: {sure:.4f}")
-        print(f"test accuracy, as saved: {accuracy(saved, encode(tokenizer, [t for t, _ in test]), labels, device):.4f} on {len(test)} reviews")
+        print(
+            f"test accuracy, as saved: {accuracy(saved, encode(tokenizer, [t for t, _ in test]), labels, device):.4f} on {len(test)} reviews"
+        )
         print(f"test accuracy, teacher: {accuracy(teacher, encode(teacher_tokenizer, [t for t, _ in test]), labels, device):.4f}")
 
 

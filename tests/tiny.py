@@ -55,7 +55,9 @@ def _build(architecture: str) -> tuple[Any, Any]:
         return transformers.RobertaForSequenceClassification(config), words
     if architecture == "distilbert":
         words = _bert_like()
-        config = transformers.DistilBertConfig(vocab_size=len(words), max_position_embeddings=128, dim=32, n_layers=2, n_heads=2, hidden_dim=64, **_LABELS)
+        config = transformers.DistilBertConfig(
+            vocab_size=len(words), max_position_embeddings=128, dim=32, n_layers=2, n_heads=2, hidden_dim=64, **_LABELS
+        )
         return transformers.DistilBertForSequenceClassification(config), words
     if architecture == "modernbert":
         words = _bert_like()

@@ -39,14 +39,18 @@ def _root() -> None:
 def explain(
     text: Annotated[str | None, typer.Argument(help="The text to explain, or - for standard input.", show_default=False)] = None,
     file: Annotated[Path | None, typer.Option(help="Read the text from this file.", show_default=False)] = None,
-    model: Annotated[str | None, typer.Option(help="Folder or hub id of a classifier. Default: the embedded movie-review model.", show_default=False)] = None,
+    model: Annotated[
+        str | None, typer.Option(help="Folder or hub id of a classifier. Default: the embedded movie-review model.", show_default=False)
+    ] = None,
     method: Annotated[str, typer.Option(help="How to explain; see `slalom methods`.")] = "slalom",
     budget: Annotated[int | None, typer.Option(help="Model calls allowed. Default: by the text's length.", show_default=False)] = None,
     granularity: Annotated[str, typer.Option(help="What gets a score: token.")] = "token",
     target: Annotated[str | None, typer.Option(help="Label or index of the class to explain.", show_default=False)] = None,
     truncation: Annotated[bool, typer.Option("--truncation", help="Explain the beginning of a text that is too long.")] = False,
     seed: Annotated[int, typer.Option(help="The same seed gives the same explanation.")] = 0,
-    device: Annotated[str | None, typer.Option(help="Where to run, such as cpu or cuda. Default: a GPU if there is one.", show_default=False)] = None,
+    device: Annotated[
+        str | None, typer.Option(help="Where to run, such as cpu or cuda. Default: a GPU if there is one.", show_default=False)
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the explanation as JSON.")] = False,
     out: Annotated[Path | None, typer.Option(help="Save the explanation as JSON here.", show_default=False)] = None,
     html: Annotated[Path | None, typer.Option(help="Save it as a web page here.", show_default=False)] = None,
@@ -87,7 +91,9 @@ def _text(text: str | None, file: Path | None) -> str:
     from slalom_xai.errors import InputError
 
     if (text is None) == (file is None):
-        raise InputError("give the text as an argument, or --file PATH, or - for standard input" + (", not several of them" if text else ""))
+        raise InputError(
+            "give the text as an argument, or --file PATH, or - for standard input" + (", not several of them" if text else "")
+        )
     if file is None and text != "-":
         return text or ""
     try:
@@ -96,7 +102,9 @@ def _text(text: str | None, file: Path | None) -> str:
     except OSError as error:
         raise InputError(f"cannot read {file}: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
-        raise InputError(f"{file or 'standard input'} is not UTF-8 text ({error.reason} at byte {error.start}): save it as UTF-8") from error
+        raise InputError(
+            f"{file or 'standard input'} is not UTF-8 text ({error.reason} at byte {error.start}): save it as UTF-8"
+        ) from error
 
 
 def _check_folder(path: Path | None) -> None:
@@ -123,7 +131,9 @@ def main() -> None:
     from slalom_xai.errors import SlalomError
 
     try:
-        app(sys.argv[1:] or ["--help"], standalone_mode=False)
+        code = app(sys.argv[1:] or ["--help"], standalone_mode=False)
+        if code == 130:  # how some versions of typer report Ctrl-C
+            raise KeyboardInterrupt
     except SlalomError as error:
         _fail(str(error), 1)
     except (KeyboardInterrupt, typer.Abort):

@@ -67,7 +67,8 @@ def check_budget(codes: NDArray[np.int64], budget: int, parameters: int) -> None
     least = least_budget(codes, parameters)
     if budget < least:
         raise BudgetError(
-            f"budget {budget} is too small for a text of {len(codes)} units: it takes at least {least} calls; raise the budget or shorten the text"
+            f"budget {budget} is too small for a text of {len(codes)} units: it takes at least {least} calls; "
+            "raise the budget or shorten the text"
         )
 
 
@@ -118,7 +119,7 @@ class _Pool:
 
     def take(self, masks: Masks, limit: int | None = None) -> Masks:
         """Those of ``masks`` that are new, at most ``limit``."""
-        fresh = []
+        fresh: list[int] = []
         for index, mask in enumerate(masks):
             if len(fresh) == limit:
                 break
@@ -201,4 +202,4 @@ def _short_rows(pool: _Pool, rows: int, rng: np.random.Generator) -> Masks:
 def _every_mask(units: int) -> Masks:
     """All non-empty masks, whole text first."""
     numbers = np.arange(2**units - 1, 0, -1)
-    return (numbers[:, None] >> np.arange(units)) & 1 == 1
+    return ((numbers[:, None] >> np.arange(units)) & 1).astype(bool)

@@ -70,7 +70,7 @@ class Explainer:
             raise one_of("granularity", granularity, GRANULARITIES)
         if removal not in REMOVALS:
             raise one_of("removal", removal, REMOVALS)
-        if budget is not None and (isinstance(budget, bool) or not isinstance(budget, (int, np.integer)) or budget < 1):
+        if budget is not None and not _whole_and_positive(budget):
             raise InputError(f"budget is {budget!r}: give a whole number of model calls, or None to leave it to the package")
         self.method = estimator(method)
         self.model = text_model(
@@ -91,7 +91,7 @@ class Explainer:
         return self.model.probe_calls
 
     @overload
-    def __call__(self, text: str, text_pair: str | None = None) -> Explanation: ...
+    def __call__(self, text: str, text_pair: str | None = None) -> Explanation: ...  # type: ignore[overload-overlap]
 
     @overload
     def __call__(self, text: Sequence[str], text_pair: None = None) -> list[Explanation]: ...
@@ -151,7 +151,7 @@ class Explainer:
             outputs=self.model.outputs,
             target_index=target.index,
             full=tuple(full),
-            function=_on_cpu(findings.surrogate),
+            function=findings.surrogate.cpu(),
             column_errors=tuple({name: error.cpu().numpy() for name, error in column.items()} for column in findings.standard_errors),
             column_fidelity=findings.fidelity,
             calls_fit=queries.calls_fit,
@@ -209,6 +209,10 @@ def explain(
     return explainer(text, text_pair)
 
 
+def _whole_and_positive(number: object) -> bool:
+    return isinstance(number, (int, np.integer)) and not isinstance(number, bool) and int(number) > 0
+
+
 def _one_kind(prompt: Prompt) -> bool:
     return len(set(prompt.codes.tolist())) == 1
 
@@ -220,8 +224,3 @@ def _single(full: list[float], units: int, additive: bool) -> Findings:
         return Findings(AdditiveSurrogate(outputs.repeat(units, 1) / units, outputs), ({},) * len(full), None)
     surrogate = SlalomSurrogate(outputs.repeat(1, units, 1), torch.zeros(1, units, dtype=torch.float64))
     return Findings(surrogate, ({},) * len(full), None)
-
-
-def _on_cpu(surrogate: SlalomSurrogate | AdditiveSurrogate) -> SlalomSurrogate | AdditiveSurrogate:
-    tensors = {name: None if tensor is None else tensor.cpu() for name, tensor in vars(surrogate).items()}
-    return type(surrogate)(**tensors)

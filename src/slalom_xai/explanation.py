@@ -242,7 +242,9 @@ class Explanation:
         if not isinstance(data, dict) or data.get("format") != FORMAT:
             raise InputError(f"this is not a saved explanation (no format {FORMAT!r}): give a file written by Explanation.save")
         if data.get("version") != VERSION:
-            raise InputError(f"the explanation has version {data.get('version')!r}, this package reads version {VERSION}: update slalom-xai, or explain again")
+            raise InputError(
+                f"the explanation has version {data.get('version')!r}, this package reads version {VERSION}: update slalom-xai, or explain again"
+            )
         try:
             return cls(
                 text=data["text"],

@@ -57,10 +57,8 @@ class Outputs:
             wanted: a label, an index, or None.
             prediction: the columns for the whole text.
         """
-        if wanted is None:
-            index = 1 if self.kind == "binary" else int(np.argmax(prediction))
-        else:
-            index = self.index(wanted)
+        default = 1 if self.kind == "binary" else int(np.argmax(prediction))
+        index = default if wanted is None else self.index(wanted)
         if self.kind == "binary":
             return Target(index, self.labels[index], 0, 1.0 if index == 1 else -1.0)
         return Target(index, self.labels[index], index, 1.0)

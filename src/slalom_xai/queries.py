@@ -105,7 +105,9 @@ class Queries:
                 raise
             longest = max(self.model.size(row) for row in rows)
             if len(rows) == 1:
-                raise ModelError(f"one row of {longest} tokens does not fit into memory: use a shorter text, a smaller model or another device") from error
+                raise ModelError(
+                    f"one row of {longest} tokens does not fit into memory: use a shorter text, a smaller model or another device"
+                ) from error
             self._batches.halve(len(rows), longest)
         else:
             self._store(rows, logits, purpose)

@@ -1,6 +1,7 @@
 """What holds for every SLALOM, whatever its numbers."""
 
 import json
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -60,7 +61,9 @@ def test_one_head_stays_within_its_values(surrogate, seed):
 def test_a_count_of_n_equals_n_repeats(surrogate, seed):
     counts = rows(surrogate, seed, count=1)
     repeated = [j for j in range(surrogate.units) for _ in range(int(counts[0, j]))]
-    spelled = SlalomSurrogate(surrogate.values[:, repeated], surrogate.importances[:, repeated], surrogate.sink_values, surrogate.sink_importances)
+    spelled = SlalomSurrogate(
+        surrogate.values[:, repeated], surrogate.importances[:, repeated], surrogate.sink_values, surrogate.sink_importances
+    )
     assert torch.allclose(surrogate.predict(counts), spelled.predict(torch.ones(1, len(repeated))))
 
 
@@ -68,7 +71,9 @@ def test_a_count_of_n_equals_n_repeats(surrogate, seed):
 def test_the_order_of_units_does_not_matter(surrogate, random, seed):
     order = list(range(surrogate.units))
     random.shuffle(order)
-    shuffled = SlalomSurrogate(surrogate.values[:, order], surrogate.importances[:, order], surrogate.sink_values, surrogate.sink_importances)
+    shuffled = SlalomSurrogate(
+        surrogate.values[:, order], surrogate.importances[:, order], surrogate.sink_values, surrogate.sink_importances
+    )
     counts = rows(surrogate, seed)
     assert torch.allclose(surrogate.predict(counts), shuffled.predict(counts[:, order]))
     assert torch.allclose(shapley_values(surrogate)[order], shapley_values(shuffled), atol=1e-7)
@@ -132,7 +137,7 @@ def test_saving_and_loading_gives_the_same_explanation(surrogate, text):
 def test_words_cover_everything_but_white_space(text):
     units = words(text)
     assert "".join(unit.text for unit in units) == "".join(text.split())
-    assert all(before.end <= after.start for before, after in zip(units, units[1:], strict=False))
+    assert all(before.end <= after.start for before, after in pairwise(units))
 
 
 @given(st.text(min_size=1))

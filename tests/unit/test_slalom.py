@@ -8,8 +8,6 @@ from slalom_xai.errors import InputError
 from slalom_xai.surrogates.slalom import SlalomSurrogate, averages, columns, importance_jacobian, weights
 
 
-
-
 def test_two_tokens_by_hand():
     """Weights 3 and 1 average the values 2 and -2 to 1; a sink of weight 4 and value 0 halves that."""
     values, importances = torch.tensor([[[2.0], [-2.0]]]).double(), torch.tensor([[math.log(3.0), 0.0]]).double()

@@ -17,7 +17,7 @@ from slalom_xai.queries import Queries
 from slalom_xai.surrogates.fit import Fit, fit_slalom, influence, inverse_variance
 from slalom_xai.surrogates.scores import slalom_standard_errors
 
-PRIOR_FREE = 1e-10
+PRIOR_FREE = 1e-12
 INDIFFERENCE = 0.1  # a stronger prior is kept where it costs less than this in log error: its values stay readable
 
 
@@ -34,7 +34,7 @@ class Slalom:
     name: ClassVar[str] = "slalom"
     summary: ClassVar[str] = "a value and an importance per token: a softmax-weighted average fitted to few and many deletions at once"
 
-    priors: Sequence[float] = (1e-1, 1e-2, 1e-3, 1e-4)
+    priors: Sequence[float] = (1e-1, 1e-2, 1e-3, 1e-4, 1e-6)
     sink: bool = True
 
     def __post_init__(self) -> None:
@@ -56,10 +56,10 @@ class Slalom:
 
     def _best(self, evidence: Evidence) -> Fit:
         counts, outputs = evidence.fit.counts, evidence.fit.outputs
-        free = fit_slalom(counts, outputs, sink=False, prior=PRIOR_FREE)
+        held = fit_slalom(counts, outputs, sink=False, prior=min(self.priors))
+        free = fit_slalom(counts, outputs, sink=False, prior=PRIOR_FREE, start=held.surrogate, max_iterations=100)
         if evidence.choose is None and not _exact(free, evidence):
-            # Importances without a prior run off where a few rows cannot be met exactly.
-            free = fit_slalom(counts, outputs, sink=False, prior=max(self.priors))
+            free = held  # importances without a prior run off where a few rows cannot be met exactly
         if not self.sink or (evidence.choose is None and _exact(free, evidence)):
             return free
         candidates = [*self._with_sink(evidence), free]

@@ -73,7 +73,9 @@ class CallableModel:
             array = raw.detach().cpu().numpy() if isinstance(raw, Tensor) else np.asarray(raw, dtype=np.float64)
             answers = torch.as_tensor(array.astype(np.float64))
         except (TypeError, ValueError) as error:
-            raise ModelError(f"{self.name} answers {len(texts)} texts with {type(raw).__name__}, not numbers: return an array (n, classes)") from error
+            raise ModelError(
+                f"{self.name} answers {len(texts)} texts with {type(raw).__name__}, not numbers: return an array (n, classes)"
+            ) from error
         if answers.ndim == 1:
             answers = answers[:, None]
         if answers.ndim != 2 or len(answers) != len(texts) or answers.shape[1] == 0:
@@ -89,7 +91,9 @@ class CallableModel:
             labels = tuple(str(index) for index in range(width))
             self._outputs = Outputs("single" if width == 1 else "binary" if width == 2 else "multiclass", labels)
         elif self._outputs.width != width:
-            raise ModelError(f"{self.name} answered {self._outputs.width} classes before and {width} for {shortened(texts[0])}: return the same for every text")
+            raise ModelError(
+                f"{self.name} answered {self._outputs.width} classes before and {width} for {shortened(texts[0])}: return the same for every text"
+            )
 
     def _as_logits(self, answers: Tensor, texts: list[str]) -> Tensor:
         """Log probabilities, after checking that these are probabilities."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -48,7 +51,12 @@ def text_model(
 
 
 def _loaded(
-    name: str | Path | None, tokenizer: Any, device: str | torch.device | None, dtype: str | torch.dtype | None, revision: str | None, trust: bool
+    name: str | Path | None,
+    tokenizer: Any,
+    device: str | torch.device | None,
+    dtype: str | torch.dtype | None,
+    revision: str | None,
+    trust: bool,
 ) -> TextModel:
     """Loads a classifier and its tokenizer from the package, a folder or the hub."""
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
@@ -65,10 +73,14 @@ def _loaded(
                 tokenizer = AutoTokenizer.from_pretrained(place, **options)
     except (OSError, ValueError, KeyError, ImportError) as error:
         reason = " ".join(str(error).split())
-        raise ModelError(f"cannot load a classifier from {place!r} ({reason[:300]}): give a folder saved with save_pretrained, or a hub id") from error
+        raise ModelError(
+            f"cannot load a classifier from {place!r} ({reason[:300]}): give a folder saved with save_pretrained, or a hub id"
+        ) from error
     missing = sorted(report["missing_keys"])
     if missing:
-        raise ModelError(f"{place!r} has no trained classification head (missing: {', '.join(missing[:4])}): give a model fine-tuned for classification")
+        raise ModelError(
+            f"{place!r} has no trained classification head (missing: {', '.join(missing[:4])}): give a model fine-tuned for classification"
+        )
     model.to(target, _dtype(dtype) or (torch.float32 if target.type == "cpu" else model.dtype))
     return TransformersModel(model.eval(), tokenizer, "embedded movie-review classifier" if name is None else place)
 
@@ -82,19 +94,16 @@ def _dtype(dtype: str | torch.dtype | None) -> torch.dtype | None:
     return found
 
 
-class _quiet:
+@contextmanager
+def _quiet() -> Iterator[None]:
     """Keeps transformers' progress bars and loading reports off the screen: what matters is raised."""
-
-    def __enter__(self) -> None:
-        from transformers.utils import logging
-
-        self._level, self._bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-        logging.set_verbosity_error()
-        logging.disable_progress_bar()
-
-    def __exit__(self, *problem: object) -> None:
-        from transformers.utils import logging
-
-        logging.set_verbosity(self._level)
-        if self._bars:
+    logging: Any = import_module("transformers.utils.logging")
+    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if bars:
             logging.enable_progress_bar()

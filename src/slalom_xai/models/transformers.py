@@ -115,7 +115,7 @@ class TransformersModel:
         result: Tensor | None = None
         for length in np.unique(lengths):
             places = np.flatnonzero(lengths == length)
-            logits = self._forward([rows[place] for place in places], "right")
+            logits = self._forward([rows[int(place)] for place in places], "right")
             if result is None:
                 result = logits.new_empty(len(rows), logits.shape[1])
             result[torch.as_tensor(places, device=logits.device)] = logits
@@ -149,7 +149,9 @@ class TransformersModel:
                 inputs["token_type_ids"] = torch.tensor([_padded(row[1], width, 0, side) for row in rows]).to(self.device)
             logits = getattr(self._model(**inputs), "logits", None)
         if not isinstance(logits, Tensor):
-            raise ModelError(f"{self.name} gives no logits for {shortened(self.show(rows[0]))}: give a model with a sequence classification head")
+            raise ModelError(
+                f"{self.name} gives no logits for {shortened(self.show(rows[0]))}: give a model with a sequence classification head"
+            )
         expected = (len(rows), self.outputs.width)
         if tuple(logits.shape) != expected:
             raise ModelError(

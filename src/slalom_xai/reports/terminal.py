@@ -61,7 +61,9 @@ def _legend(explanation: Explanation) -> Text:
 def _table(explanation: Explanation, rows: int) -> Table:
     places = strongest_units(explanation, rows)
     unit = {"token": "tokens"}.get(explanation.granularity, explanation.granularity)
-    table = Table(title=f"The {len(places)} strongest of {len(explanation)} {unit}", title_justify="left", title_style="", header_style="bold")
+    table = Table(
+        title=f"The {len(places)} strongest of {len(explanation)} {unit}", title_justify="left", title_style="", header_style="bold"
+    )
     table.add_column("token", overflow="fold")
     slalom = explanation.importances is not None
     names = ("value", "importance", HIGHLIGHT) if slalom else ("value",)
@@ -83,4 +85,6 @@ def _number(explanation: Explanation, name: str, place: int) -> str:
 
 
 def _calls(explanation: Explanation) -> str:
-    return f"{explanation.method}, {explanation.calls} model calls ({explanation.calls_check} of them only to test); ± is one standard error"
+    return (
+        f"{explanation.method}, {explanation.calls} model calls ({explanation.calls_check} of them only to test); ± is one standard error"
+    )

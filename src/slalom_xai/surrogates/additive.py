@@ -24,6 +24,7 @@ class AdditiveSurrogate:
 
     @property
     def units(self) -> int:
+        """How many units have scores."""
         return self.unit_scores.shape[0]
 
     def predict(self, counts: Tensor) -> Tensor:
@@ -33,6 +34,10 @@ class AdditiveSurrogate:
     def empty(self) -> Tensor:
         """F(empty), (C,)."""
         return self.full - self.unit_scores.sum(dim=0)
+
+    def cpu(self) -> AdditiveSurrogate:
+        """The same function on the CPU."""
+        return AdditiveSurrogate(self.unit_scores.cpu(), self.full.cpu())
 
 
 @dataclass(frozen=True)

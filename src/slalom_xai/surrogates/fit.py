@@ -115,18 +115,14 @@ def fit_slalom(
     """
     problem = _problem(counts, outputs, row_weights, sink, prior, heads)
     state = _initial(problem, start)
-    damping, converged, iteration = 1e-2, False, 0
-    for iteration in range(1, max_iterations + 1):
+    damping, converged, iterations = 1e-2, False, 0
+    while not converged and iterations < max_iterations:
+        iterations += 1
         moved, damping = _step(problem, state, damping)
-        if moved is None:
-            converged = True
-            break
-        converged = state.objective - moved.objective < tolerance * state.objective
-        state = moved
-        if converged:
-            break
+        converged = moved is None or state.objective - moved.objective < tolerance * state.objective
+        state = moved or state
     surrogate = SlalomSurrogate.from_columns(state.values, state.importances, sink)
-    return Fit(surrogate, state.residuals, iteration, converged, problem.row_weights, prior)
+    return Fit(surrogate, state.residuals, iterations, converged, problem.row_weights, prior)
 
 
 def _problem(counts: Tensor, outputs: Tensor, row_weights: Tensor | None, sink: bool, prior: float, heads: int) -> _Problem:
@@ -209,7 +205,10 @@ def _step(problem: _Problem, state: _State, damping: float) -> tuple[_State | No
     curvature, jacobian = _curvature(problem, state)
     weighted = problem.row_weights[:, None] * state.residuals
     value_slope = state.shares.flatten(1).T @ weighted + problem.value_penalty * (state.values - problem.value_centre).flatten(0, 1)
-    slope = torch.einsum("mpc,mc->p", jacobian, weighted) + problem.importance_penalty * (state.importances - problem.importance_centre).flatten()
+    slope = (
+        torch.einsum("mpc,mc->p", jacobian, weighted)
+        + problem.importance_penalty * (state.importances - problem.importance_centre).flatten()
+    )
     for _ in range(10):
         solution = _solve(curvature, value_slope, slope, damping)
         if solution is not None:

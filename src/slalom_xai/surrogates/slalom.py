@@ -80,10 +80,12 @@ class SlalomSurrogate:
 
     @property
     def has_sink(self) -> bool:
+        """Whether something is always there beside the units."""
         return self.sink_values is not None
 
     @property
     def units(self) -> int:
+        """How many units have scores."""
         return self.values.shape[1]
 
     def column_values(self) -> Tensor:
@@ -111,3 +113,12 @@ class SlalomSurrogate:
         if self.sink_values is None:
             return self.values.new_zeros(self.values.shape[2])
         return self.sink_values.sum(dim=0)
+
+    def cpu(self) -> SlalomSurrogate:
+        """The same function on the CPU."""
+        sink = (
+            (None, None)
+            if self.sink_values is None or self.sink_importances is None
+            else (self.sink_values.cpu(), self.sink_importances.cpu())
+        )
+        return SlalomSurrogate(self.values.cpu(), self.importances.cpu(), *sink)

@@ -1,0 +1,135 @@
+"""What every registered method promises, on every architecture."""
+
+import numpy as np
+import pytest
+import torch
+from tiny import ARCHITECTURES, TEXT, deletions, log_odds, tiny
+
+from slalom_xai import Explainer, methods
+from slalom_xai.surrogates.scores import SCORES
+
+BUDGET = 600
+pairs = pytest.mark.parametrize(("architecture", "method"), [(a, m) for a in ARCHITECTURES for m in methods()])
+architectures = pytest.mark.parametrize("architecture", ARCHITECTURES)
+
+
+def explain(architecture, method, **options):
+    model, tokenizer = tiny(architecture)
+    return Explainer(model, tokenizer, method=method, budget=BUDGET, **options)(TEXT)
+
+
+def wide_rows(explanation, count, seed=99):
+    generator = np.random.default_rng(seed)
+    units = len(explanation)
+    rows = np.zeros((count, units), dtype=bool)
+    for row in rows:
+        row[generator.choice(units, units - generator.integers(1, units), replace=False)] = True
+    return rows
+
+
+def asked_directly(architecture, explanation, rows):
+    """The model's own answers to rows, one at a time and without the package."""
+    model, tokenizer = tiny(architecture)
+    encoded = tokenizer(TEXT, return_special_tokens_mask=True)
+    ids, special = np.array(encoded["input_ids"]), np.array(encoded["special_tokens_mask"], dtype=bool)
+    places = np.flatnonzero(~special)
+    answers = []
+    for row in rows:
+        kept = special.copy()
+        kept[places[row]] = True
+        answers.append(log_odds(model, ids[kept].tolist()))
+    return np.array(answers)
+
+
+@architectures
+def test_deletions_move_the_tiny_models(architecture):
+    model, tokenizer = tiny(architecture)
+    answers = [log_odds(model, row) for row in deletions(tokenizer, 200, seed=5)]
+    assert max(answers) - min(answers) >= 1
+
+
+@pairs
+def test_scores_are_finite_and_one_per_token(architecture, method):
+    _, tokenizer = tiny(architecture)
+    explanation = explain(architecture, method)
+    content = tokenizer(TEXT, add_special_tokens=False)["input_ids"]
+    assert list(explanation.token_ids) == content  # and so no special token among the units
+    for name in SCORES:
+        if name == "importance" and explanation.importances is None:
+            continue
+        scores = explanation.scores(name)
+        assert scores.shape == (len(content),)
+        assert np.isfinite(scores).all()
+    if explanation.importances is not None:
+        assert explanation.importances.sum() == pytest.approx(0, abs=1e-9)
+    assert all(np.isfinite(errors).all() for errors in explanation.standard_errors.values())
+
+
+@pairs
+def test_the_budget_is_kept_and_every_call_counted(architecture, method):
+    explanation = explain(architecture, method)
+    assert explanation.calls == explanation.calls_fit + explanation.calls_check
+    assert explanation.calls <= BUDGET
+    assert explanation.calls_check == explanation.fidelity.local.rows + explanation.fidelity.wide.rows
+
+
+@pairs
+def test_the_same_seed_gives_the_same_explanation(architecture, method):
+    assert explain(architecture, method) == explain(architecture, method)
+    other = explain(architecture, method, random_state=1)
+    assert not np.array_equal(other.values, explain(architecture, method).values)
+
+
+@pairs
+def test_the_batch_size_does_not_matter(architecture, method):
+    small, large = (explain(architecture, method, batch_tokens=tokens) for tokens in (64, 4096))
+    assert small.calls == large.calls
+    everything = wide_rows(large, 50)
+    assert np.allclose(small.predict(everything), large.predict(everything), atol=2e-2)
+
+
+@pairs
+def test_predictions_beat_the_mean_on_fresh_wide_rows(architecture, method):
+    explanation = explain(architecture, method)
+    rows = wide_rows(explanation, 200)
+    true = asked_directly(architecture, explanation, rows)
+    assert ((explanation.predict(rows) - true) ** 2).mean() < true.var()
+
+
+@pairs
+def test_the_prediction_is_the_models_own(architecture, method):
+    model, tokenizer = tiny(architecture)
+    explanation = explain(architecture, method)
+    assert explanation.prediction == pytest.approx(log_odds(model, tokenizer(TEXT)["input_ids"]), abs=1e-4)
+    assert explanation.target == "good"
+    assert explanation.for_target("bad").prediction == -explanation.prediction
+
+
+@pairs
+def test_additive_methods_predict_by_subtraction_and_others_by_their_formula(architecture, method):
+    explanation = explain(architecture, method)
+    rows = wide_rows(explanation, 20)
+    if explanation.surrogate == "linear":
+        assert np.allclose(explanation.predict(rows), explanation.prediction - (~rows) @ explanation.values)
+        return
+    weights, values = np.exp(explanation.importances), explanation.values
+    value, weight = (0.0, 0.0) if explanation.sink is None else (explanation.sink[0], np.exp(explanation.sink[1]))
+    formula = (rows @ (weights * values) + weight * value) / (rows @ weights + weight)
+    assert np.allclose(explanation.predict(rows), formula)
+
+
+@architectures
+def test_a_model_is_left_as_it_was(architecture):
+    model, tokenizer = tiny(architecture)
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    pad = model.config.pad_token_id
+    model.train()
+    model.base_model.eval()
+    modes = [module.training for module in model.modules()]
+    try:
+        Explainer(model, tokenizer, budget=100)(TEXT)
+        assert [module.training for module in model.modules()] == modes
+    finally:
+        model.eval()
+    assert model.config.pad_token_id == pad
+    assert all(torch.equal(before[name], tensor) for name, tensor in model.state_dict().items())

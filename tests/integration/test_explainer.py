@@ -1,0 +1,223 @@
+"""The front door: input of every kind, good and bad."""
+
+import numpy as np
+import pytest
+from tiny import TEXT, tiny
+
+from slalom_xai import Explainer, Explanation, explain, methods
+from slalom_xai.errors import BudgetError, InputError, ModelError, SlalomError
+from slalom_xai.estimators import Slalom
+
+MODEL = tiny("bert")
+every_method = pytest.mark.parametrize("method", list(methods()))
+
+
+@pytest.fixture(scope="module")
+def explanation():
+    return Explainer(*MODEL, budget=300)(TEXT)
+
+
+@pytest.mark.parametrize("text", ["", " ", "\n\t \u3000"])
+def test_an_empty_text_is_named(text):
+    with pytest.raises(InputError, match=r"empty|white space"):
+        Explainer(*MODEL)(text)
+
+
+@pytest.mark.parametrize("text", [None, 3, b"bytes"])
+def test_something_that_is_no_text_is_named(text):
+    with pytest.raises((InputError, TypeError)):
+        Explainer(*MODEL)(text)
+
+
+@every_method
+@pytest.mark.parametrize("text", ["film", "film film film film"])
+def test_one_distinct_token_gets_the_models_output(text, method):
+    found = Explainer(*MODEL, method=method)(text)
+    if len({unit.token_ids for unit in found.units}) > 1:  # the first word has no leading space
+        return
+    assert found.calls == 1
+    assert found.fidelity is None
+    assert found.predict(np.ones((1, len(found)))) == pytest.approx(found.prediction)
+    if found.importances is not None:
+        assert np.allclose(found.values, found.prediction)
+        assert np.allclose(found.importances, 0)
+
+
+@every_method
+def test_one_distinct_word_for_a_function(method):
+    found = explain("so so so", lambda texts: [[0.3, 0.7]] * len(texts), method=method)
+    assert found.calls == 1
+    assert found.prediction == pytest.approx(np.log(0.7 / 0.3))
+    assert "nothing to compare" in found.trust
+    if method == "slalom":
+        assert np.allclose(found.values, found.prediction)
+
+
+@every_method
+@pytest.mark.parametrize("text", ["good film", "a good film", "not a good film", "it is not a good film"])
+def test_short_texts_are_explained(text, method):
+    found = Explainer(*MODEL, method=method)(text)
+    assert np.isfinite(found.values).all()
+    assert found.calls <= 2 ** len(found) - 1
+    if found.fidelity is None:
+        assert found.calls_check == 0
+        assert "Not tested" in found.trust
+
+
+@every_method
+def test_a_constant_model_has_nothing_to_explain(method):
+    found = explain(TEXT, lambda texts: [[0.25, 0.75]] * len(texts), method=method)
+    assert "nothing to explain" in found.trust
+    assert np.isnan(found.fidelity.wide.r2)
+    assert found.fidelity.wide.mse < 1e-12
+    assert np.isfinite(found.values).all()
+    assert Explanation.from_dict(found.to_dict()) == found
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"method": "guess"}, "unknown method 'guess': choose one of .*slalom"),
+        ({"method": Slalom}, "give a name"),
+        ({"granularity": "letter"}, "unknown granularity 'letter': choose one of token"),
+        ({"removal": "burn"}, "unknown removal 'burn': choose one of delete"),
+        ({"budget": 0}, "budget is 0"),
+        ({"budget": 2.5}, "budget is 2.5"),
+        ({"batch_tokens": 0}, "batch_tokens is 0"),
+    ],
+)
+def test_unknown_options_list_the_valid_ones(options, message):
+    with pytest.raises(InputError, match=message):
+        Explainer(*MODEL, **options)
+
+
+@pytest.mark.parametrize("target", ["great", 2, -1, True])
+def test_an_unknown_target_lists_the_labels(target):
+    with pytest.raises(InputError, match=r"unknown target .*bad \(0\), good \(1\)"):
+        Explainer(*MODEL, target=target)(TEXT)
+
+
+def test_targets_by_label_or_index_mirror_each_other(explanation):
+    for target in ("bad", 0, "0"):
+        other = Explainer(*MODEL, budget=300, target=target)(TEXT)
+        assert other == explanation.for_target("bad")
+        assert np.array_equal(other.values, -explanation.values)
+        assert np.array_equal(other.importances, explanation.importances)
+
+
+def test_an_unknown_score_lists_the_scores(explanation):
+    with pytest.raises(InputError, match="unknown score 'weight': choose one of value, importance"):
+        explanation.scores("weight")
+    with pytest.raises(InputError, match="additive"):
+        Explainer(*MODEL, method="linear", budget=300)(TEXT).scores("importance")
+
+
+@every_method
+def test_a_budget_too_small_says_the_least_that_works(method):
+    with pytest.raises(BudgetError, match="at least") as caught:
+        Explainer(*MODEL, method=method, budget=5)(TEXT)
+    least = int(str(caught.value).split("at least ")[1].split()[0])
+    found = Explainer(*MODEL, method=method, budget=least)(TEXT)
+    assert found.calls <= least
+    with pytest.raises(BudgetError):
+        Explainer(*MODEL, method=method, budget=least - 1)(TEXT)
+
+
+def test_a_list_gives_what_each_text_gives_alone():
+    explainer = Explainer(*MODEL, budget=200)
+    texts = [TEXT, "a much shorter text than the other one is"]
+    assert explainer(texts) == [Explainer(*MODEL, budget=200)(text) for text in texts]
+    assert explainer([]) == []
+
+
+def test_a_bad_text_in_a_list_is_found_before_any_call():
+    asked = []
+
+    def function(texts):
+        asked.extend(texts)
+        return [[0.4, 0.6]] * len(texts)
+
+    with pytest.raises(InputError, match="text 1: the text is empty"):
+        Explainer(function)(["fine words here", ""])
+    assert not asked
+
+
+def test_what_was_finished_before_a_failure_is_kept():
+    def function(texts):
+        return [[float("nan"), 1.0] if "poison" in text else [0.2, 0.8 - 1e-9 * len(text)] for text in texts]
+
+    with pytest.raises(ModelError, match="poison") as caught:
+        Explainer(lambda texts: function(texts), output="logits")(["fine words here", "a poison pill"])
+    assert [found.text for found in caught.value.finished] == ["fine words here"]
+
+
+def test_control_characters_markup_emoji_and_other_scripts_are_explained_and_escaped(explanation, tmp_path):
+    text = "<script>alert('x')</script> \x1b[31mred\x07 👩‍👩‍👧 שלום עולם &amp; done"
+    found = Explainer(*MODEL, budget=400)(text)
+    for html in (found._repr_html_(), found.to_html(tmp_path / "page.html").read_text()):
+        assert "<script" not in html
+        assert "&lt;" in html
+    assert Explanation.load(found.save(tmp_path / "saved.json")) == found
+
+
+def test_saving_and_loading(explanation, tmp_path):
+    path = explanation.save(tmp_path / "e.json")
+    loaded = Explanation.load(path)
+    assert loaded == explanation
+    assert loaded.fidelity == explanation.fidelity
+    assert np.array_equal(loaded.scores("shapley"), explanation.scores("shapley"))
+    with pytest.raises(InputError, match="cannot write"):
+        explanation.save(tmp_path / "no" / "folder.json")
+    with pytest.raises(InputError, match="cannot read"):
+        Explanation.load(tmp_path / "missing.json")
+    path.write_text("{}")
+    with pytest.raises(InputError, match="not a saved explanation"):
+        Explanation.load(path)
+    path.write_text("not json")
+    with pytest.raises(InputError, match="not JSON"):
+        Explanation.load(path)
+    newer = explanation.to_dict() | {"version": 99}
+    with pytest.raises(InputError, match=r"version 99.*update"):
+        Explanation.from_dict(newer)
+    broken = explanation.to_dict()
+    del broken["function"]["values"]
+    with pytest.raises(InputError, match="damaged"):
+        Explanation.from_dict(broken)
+
+
+def test_nothing_in_an_explanation_changes(explanation):
+    with pytest.raises(AttributeError):
+        explanation.text = "other"
+    with pytest.raises(ValueError, match="read-only"):
+        explanation.values[0] = 1.0
+
+
+def test_the_frame_and_the_list_carry_every_unit(explanation):
+    frame = explanation.to_frame()
+    assert list(frame["unit"]) == [unit.text for unit in explanation.units]
+    assert np.array_equal(frame["importance"], explanation.importances)
+    assert np.array_equal(frame["removal_se"], explanation.standard_errors["removal"])
+    assert explanation.as_list() == list(zip(frame["unit"], explanation.scores("linearized"), strict=True))
+
+
+def test_predict_refuses_rows_of_the_wrong_shape(explanation):
+    n = len(explanation)
+    for keep in (np.ones(n), np.ones((2, n + 1)), np.full((1, n), np.nan), np.full((1, n), -1.0)):
+        with pytest.raises(InputError, match="keep has"):
+            explanation.predict(keep)
+
+
+def test_shapley_values_add_up_to_the_surrogates_own_prediction(explanation):
+    total = explanation.predict(np.ones((1, len(explanation))))[0] - explanation.base_value
+    assert explanation.scores("shapley").sum() == pytest.approx(total, abs=1e-6)
+
+
+def test_the_trust_sentence_quotes_wide_fidelity(explanation):
+    sentence = explanation.trust
+    assert f"Predicts {round(100 * explanation.fidelity.wide.r2)}% of what deletions do" in sentence
+    assert f"same calls {round(100 * explanation.fidelity.linear_wide.r2)}%" in sentence
+
+
+def test_pairs_are_refused_for_now():
+    with pytest.raises(SlalomError, match="pairs"):
+        explain(TEXT, *MODEL, text_pair="another text")

@@ -1,0 +1,184 @@
+"""Adapters on real models: special tokens, padding, limits, loading."""
+
+import threading
+
+import numpy as np
+import pytest
+import torch
+from fakes import word_scores
+from tiny import ARCHITECTURES, TEXT, log_odds, tiny
+from transformers import BertModel
+
+from slalom_xai import Explainer, explain
+from slalom_xai.errors import InputError, ModelError
+from slalom_xai.models.load import text_model
+from slalom_xai.text import words
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_padded_batches_answer_like_single_rows(architecture, side):
+    model, tokenizer = tiny(architecture)
+    original, tokenizer.padding_side = tokenizer.padding_side, side
+    try:
+        adapter = text_model(model, tokenizer)
+        prompt = adapter.read(TEXT)
+        masks = np.tril(np.ones((len(prompt.units),) * 2, dtype=bool))[::3]
+        rows = [prompt.compose(mask) for mask in masks]
+        answers = adapter.answer(rows)
+    finally:
+        tokenizer.padding_side = original
+    alone = [log_odds(model, list(row[0])) for row in rows]
+    assert np.allclose((answers[:, 1] - answers[:, 0]).numpy(), alone, atol=1e-4)
+    assert 0 < adapter.probe_calls <= 5
+
+
+def test_a_model_that_ignores_its_mask_is_never_padded():
+    model, tokenizer = tiny("bert")
+
+    class Deaf(type(model)):
+        def forward(self, input_ids=None, attention_mask=None, **options):
+            return super().forward(input_ids=input_ids, **options)
+
+    deaf = Deaf(model.config)
+    deaf.load_state_dict(model.state_dict())
+    deaf.eval()
+    adapter = text_model(deaf, tokenizer)
+    prompt = adapter.read(TEXT)
+    masks = np.tril(np.ones((len(prompt.units),) * 2, dtype=bool))
+    rows = [prompt.compose(mask) for mask in masks]
+    answers = adapter.answer(rows)
+    assert np.allclose((answers[:, 1] - answers[:, 0]).numpy(), [log_odds(deaf, list(row[0])) for row in rows], atol=1e-4)
+
+
+@pytest.mark.parametrize("architecture", ["bert", "roberta", "gpt2", "llama"])
+def test_a_saved_folder_explains_like_the_model_object(architecture, tmp_path):
+    model, tokenizer = tiny(architecture)
+    model.save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    by_object = explain(TEXT, model, tokenizer, budget=200)
+    by_folder = explain(TEXT, str(tmp_path), budget=200)
+    assert by_folder.model == str(tmp_path)
+    assert np.allclose(by_folder.values, by_object.values, atol=1e-4)
+
+
+@pytest.mark.parametrize(("architecture", "limit"), [("bert", 128), ("roberta", 128), ("gpt2", 128), ("llama", 128)])
+def test_a_text_beyond_the_limit_is_an_error_or_cut_and_reported(architecture, limit):
+    model, tokenizer = tiny(architecture)
+    text = " ".join([TEXT] * 12)
+    length = len(tokenizer(text)["input_ids"])
+    assert length > limit
+    with pytest.raises(InputError, match=rf"{length} tokens .*at most {limit}.*truncation=True"):
+        Explainer(model, tokenizer)(text)
+    explanation = Explainer(model, tokenizer, truncation=True, budget=300)(text)
+    special = len(tokenizer(text)["input_ids"]) - len(tokenizer(text, add_special_tokens=False)["input_ids"])
+    assert len(explanation) == limit - special
+    assert explanation.left_out
+    assert text.endswith(explanation.left_out)
+    assert explanation.units[-1].end == len(text) - len(explanation.left_out)
+
+
+def test_units_point_into_the_text():
+    text = 'He said: "C\'est la vie" — 👩‍👩‍👧 مرحبا <b>bold</b>\x07\n\tend'
+    for architecture in ARCHITECTURES:
+        explanation = Explainer(*tiny(architecture), budget=400)(text)
+        covered = set()
+        for unit in explanation.units:
+            assert text[unit.start : unit.end] == unit.text
+            covered.update(range(unit.start, unit.end))
+        assert {i for i, c in enumerate(text) if not c.isspace()} <= covered
+
+
+def test_two_threads_get_what_each_would_get_alone():
+    model, tokenizer = tiny("gpt2")
+    texts = [TEXT, " ".join(reversed(TEXT.split()))]
+    alone = [Explainer(model, tokenizer, budget=300)(text) for text in texts]
+    together: dict[int, object] = {}
+    workers = [
+        threading.Thread(target=lambda i=i: together.update({i: Explainer(model, tokenizer, budget=300)(texts[i])})) for i in range(2)
+    ]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert [together[0], together[1]] == alone
+
+
+def averaging(texts):
+    """A probability from words: a softmax average with a sink, so the truth is known."""
+    odds = []
+    for text in texts:
+        values, weights = zip((0.0, 2.0), *(word_scores(unit.text) for unit in words(text)), strict=True)
+        odds.append(np.average(values, weights=weights))
+    p = 1 / (1 + np.exp(-np.array(odds)))
+    return np.stack([1 - p, p], axis=1)
+
+
+def test_a_function_is_explained_by_words():
+    text = "An odd slow film, rather wonderful to me but it isn't for everyone!"
+    explanation = explain(text, averaging)
+    assert [unit.text for unit in explanation.units] == [unit.text for unit in words(text)]
+    assert explanation.token_ids == ()
+    assert explanation.fidelity.wide.r2 > 0.999
+    rows = np.random.default_rng(0).random((50, len(explanation))) < 0.5
+    pieces = [" ".join(unit.text for unit, kept in zip(explanation.units, row, strict=True) if kept) for row in rows]
+    true = averaging(pieces)
+    assert np.allclose(explanation.predict(rows), np.log(true[:, 1] / true[:, 0]), atol=0.05)
+
+
+def test_functions_may_return_one_column_logits_tensors_or_many_classes():
+    text = "four plain words here now"
+    both = explain(text, averaging)
+    one = explain(text, lambda texts: averaging(texts)[:, 1])
+    logits = explain(text, lambda texts: torch.tensor(np.log(averaging(texts))), output="logits")
+    for other in (one, logits):
+        assert np.allclose(other.values, both.values, atol=1e-5)
+    three = explain(text, lambda texts: np.column_stack([averaging(texts)[:, 0], averaging(texts)[:, 1:] / 2, averaging(texts)[:, 1:] / 2]))
+    assert three.outputs.kind == "multiclass"
+    assert sum(three.for_target(c).values for c in range(3)) == pytest.approx(0, abs=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (lambda texts: np.full((len(texts), 2), np.nan), r"\[nan, nan\].*for 'good film'"),
+        (lambda texts: np.full((len(texts), 2), np.inf), r"\[inf, inf\].*for 'good film'"),
+        (lambda texts: np.zeros((len(texts) + 1, 2)), r"1 texts with shape \(2, 2\) for 'good film'"),
+        (lambda texts: np.zeros((len(texts), 2, 2)), r"shape \(1, 2, 2\)"),
+        (lambda texts: [None] * len(texts), "finite|not numbers"),
+        (lambda texts: ["yes"] * len(texts), "not numbers"),
+        (lambda texts: np.tile([0.7, 0.7], (len(texts), 1)), r"\[0.7, 0.7\] for 'good film'.*sum to 1.*output=\"logits\""),
+        (lambda texts: np.tile([-3.0, 4.0], (len(texts), 1)), 'output="logits"'),
+        (lambda texts: np.tile([0.0, 1.0], (len(texts), 1)), "exactly 0 or 1"),
+    ],
+)
+def test_unusable_answers_show_the_text_and_what_came(function, message):
+    with pytest.raises(ModelError, match=message):
+        explain("good film", function)
+
+
+def test_models_without_logits_or_of_another_kind_are_refused():
+    model, tokenizer = tiny("bert")
+    with pytest.raises(ModelError, match=r"no logits.*classification head"):
+        explain("good film", BertModel(model.config), tokenizer)
+    with pytest.raises(InputError, match="needs its tokenizer"):
+        Explainer(model)
+    with pytest.raises(InputError, match="never moved or cast"):
+        Explainer(model, tokenizer, device="cpu")
+    with pytest.raises(InputError, match="cannot explain a int"):
+        Explainer(3)
+
+
+def test_a_folder_without_a_trained_head_is_refused(tmp_path):
+    model, tokenizer = tiny("bert")
+    BertModel(model.config).save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    with pytest.raises(ModelError, match=r"no trained classification head \(missing: classifier"):
+        Explainer(str(tmp_path))
+
+
+@pytest.mark.parametrize("name", ["no/such-model-anywhere", "/no/such/folder", "nothing here"])
+def test_a_model_that_cannot_be_found_is_one_line(name):
+    with pytest.raises(ModelError, match=f"cannot load a classifier from '{name}'") as caught:
+        Explainer(name)
+    assert "\n" not in str(caught.value)
