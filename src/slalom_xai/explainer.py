@@ -10,14 +10,13 @@ import torch
 
 from slalom_xai.designs import check_budget, default_budget
 from slalom_xai.errors import InputError, SlalomError, one_of
-from slalom_xai.estimators import Estimator, Findings, estimator
+from slalom_xai.estimators import Estimator, estimator
+from slalom_xai.estimators.base import one_kind
 from slalom_xai.explanation import Explanation
 from slalom_xai.models import Prompt, TextModel
 from slalom_xai.models.load import text_model
 from slalom_xai.progress import progress_bar
 from slalom_xai.queries import Batches, Queries
-from slalom_xai.surrogates.additive import AdditiveSurrogate
-from slalom_xai.surrogates.slalom import SlalomSurrogate
 
 GRANULARITIES = ("token",)
 REMOVALS = ("delete",)
@@ -133,12 +132,12 @@ class Explainer:
     def _explain(self, prompt: Prompt) -> Explanation:
         parameters = self.method.parameters(len(prompt.units))
         budget = self.budget or default_budget(prompt.codes, parameters)
-        with progress_bar(self.show_progress, "asking the model") as progress:
+        with progress_bar(self.show_progress) as progress:
             queries = Queries(self.model, prompt, budget=budget, batches=self._batches, progress=progress)
             full = queries.ask(np.ones((1, len(prompt.units)), dtype=bool))[0].tolist()
             target = self.model.outputs.target(self.target, full)  # a wrong target is said before thousands of calls
             if _one_kind(prompt):
-                findings = _single(full, len(prompt.units), additive=self.method.parameters(1) == 1)
+                findings = one_kind(full, len(prompt.units), self.method.additive)
             else:
                 findings = self.method.explain(queries, np.random.default_rng(self.random_state))
         return Explanation(
@@ -215,12 +214,3 @@ def _whole_and_positive(number: object) -> bool:
 
 def _one_kind(prompt: Prompt) -> bool:
     return len(set(prompt.codes.tolist())) == 1
-
-
-def _single(full: list[float], units: int, additive: bool) -> Findings:
-    """A text of one distinct unit: its value is the model's output, and nothing competes with it."""
-    outputs = torch.tensor(full, dtype=torch.float64)
-    if additive:
-        return Findings(AdditiveSurrogate(outputs.repeat(units, 1) / units, outputs), ({},) * len(full), None)
-    surrogate = SlalomSurrogate(outputs.repeat(1, units, 1), torch.zeros(1, units, dtype=torch.float64))
-    return Findings(surrogate, ({},) * len(full), None)

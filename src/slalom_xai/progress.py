@@ -16,27 +16,29 @@ class Bar:
     """Counts answered rows."""
 
     def __init__(self, display: RichProgress, task: TaskID) -> None:
-        self._display, self._task, self._total = display, task, 0
+        self._display, self._task, self._total, self._done = display, task, 0, 0
 
     def start(self, total: int) -> None:
         """Expect this many more rows."""
         self._total += total
-        self._display.update(self._task, total=self._total)
+        self._display.update(self._task, total=self._total, description="asking the model")
 
     def advance(self, rows: int) -> None:
         """Some rows are answered."""
-        self._display.advance(self._task, rows)
+        self._done += rows
+        label = "fitting" if self._done == self._total else "asking the model"
+        self._display.update(self._task, completed=self._done, description=label)
 
 
 @contextmanager
-def progress_bar(show: bool | None, label: str) -> Iterator[Bar | None]:
+def progress_bar(show: bool | None) -> Iterator[Bar | None]:
     """A bar that disappears when done; none where ``show`` is None and standard error is no terminal."""
     if show is False or (show is None and not sys.stderr.isatty()):
         yield None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-    shape = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+    shape = SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn()
     with Progress(*shape, console=Console(stderr=True), transient=True) as display:
-        yield Bar(display, display.add_task(label, total=None))
+        yield Bar(display, display.add_task("asking the model", total=None))

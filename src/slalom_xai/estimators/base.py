@@ -40,6 +40,7 @@ class Estimator(Protocol):
 
     name: ClassVar[str]
     summary: ClassVar[str]
+    additive: ClassVar[bool]  # one score per unit, no importances
 
     def parameters(self, units: int) -> int:
         """How many numbers a fit to so many units must determine; sets the least budget."""
@@ -171,3 +172,14 @@ def measure(evidence: Evidence, surrogate: Surrogate, linear: AdditiveSurrogate)
                 agreements.append(agreement(true + evidence.errors(fitted, rows)[:, column], true))
         found.append(Fidelity(*agreements))
     return tuple(found)
+
+
+def one_kind(full: list[float], units: int, additive: bool) -> Findings:
+    """A text of one distinct unit: its value is the model's output, and nothing competes with it."""
+    outputs = torch.tensor(full, dtype=torch.float64)
+    surrogate: Surrogate
+    if additive:
+        surrogate = AdditiveSurrogate(outputs.repeat(units, 1) / units, outputs)
+    else:
+        surrogate = SlalomSurrogate(outputs.repeat(1, units, 1), torch.zeros(1, units, dtype=torch.float64))
+    return Findings(surrogate, ({},) * len(full), None)

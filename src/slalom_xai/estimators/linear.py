@@ -20,6 +20,8 @@ class Linear:
     name: ClassVar[str] = "linear"
     summary: ClassVar[str] = "one additive score per token: ridge regression on the same calls as slalom, penalty by cross-validation"
 
+    additive: ClassVar[bool] = True
+
     def parameters(self, units: int) -> int:
         """One score per unit; the fit passes through the whole text."""
         return units

@@ -34,6 +34,8 @@ class Slalom:
     name: ClassVar[str] = "slalom"
     summary: ClassVar[str] = "a value and an importance per token: a softmax-weighted average fitted to few and many deletions at once"
 
+    additive: ClassVar[bool] = False
+
     priors: Sequence[float] = (1e-1, 1e-2, 1e-3, 1e-4, 1e-6)
     sink: bool = True
 
@@ -56,8 +58,9 @@ class Slalom:
 
     def _best(self, evidence: Evidence) -> Fit:
         counts, outputs = evidence.fit.counts, evidence.fit.outputs
-        held = fit_slalom(counts, outputs, sink=False, prior=min(self.priors))
-        free = fit_slalom(counts, outputs, sink=False, prior=PRIOR_FREE, start=held.surrogate, max_iterations=100)
+        steps = _steps(counts.shape[1])
+        held = fit_slalom(counts, outputs, sink=False, prior=min(self.priors), max_iterations=steps)
+        free = fit_slalom(counts, outputs, sink=False, prior=PRIOR_FREE, start=held.surrogate, max_iterations=2 * steps)
         if evidence.choose is None and not _exact(free, evidence):
             free = held  # importances without a prior run off where a few rows cannot be met exactly
         if not self.sink or (evidence.choose is None and _exact(free, evidence)):
@@ -71,14 +74,20 @@ class Slalom:
     def _with_sink(self, evidence: Evidence) -> list[Fit]:
         """One fit per prior, strongest first; a first one shows how errors grow with deletions."""
         counts, outputs = evidence.fit.counts, evidence.fit.outputs
+        steps = _steps(counts.shape[1])
         equal = _with_weight_on_the_whole_text(torch.ones_like(outputs[:, 0]))
-        first = fit_slalom(counts, outputs, row_weights=equal, prior=max(self.priors))
+        first = fit_slalom(counts, outputs, row_weights=equal, prior=max(self.priors), max_iterations=steps)
         weights = _with_weight_on_the_whole_text(inverse_variance(first.residuals, evidence.fit.deleted))
         fits, start = [], first.surrogate
         for prior in sorted(self.priors, reverse=True):
-            fits.append(fit_slalom(counts, outputs, row_weights=weights, prior=prior, start=start))
+            fits.append(fit_slalom(counts, outputs, row_weights=weights, prior=prior, start=start, max_iterations=steps))
             start = fits[-1].surrogate
         return fits
+
+
+def _steps(units: int) -> int:
+    """Gauss-Newton steps a fit may take: fewer where each is dear, since later fits start from earlier ones."""
+    return max(8, min(60, 20_000 // units))
 
 
 def _with_weight_on_the_whole_text(weights: Tensor) -> Tensor:

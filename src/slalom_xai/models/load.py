@@ -64,7 +64,7 @@ def _loaded(
     from slalom_xai.models.transformers import TransformersModel
 
     place = str(files("slalom_xai.models") / EMBEDDED) if name is None else str(name)
-    target = torch.device(device) if device is not None else torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    target = _device(device)
     options = {"revision": revision, "trust_remote_code": trust}
     try:
         with _quiet():
@@ -81,8 +81,20 @@ def _loaded(
         raise ModelError(
             f"{place!r} has no trained classification head (missing: {', '.join(missing[:4])}): give a model fine-tuned for classification"
         )
-    model.to(target, _dtype(dtype) or (torch.float32 if target.type == "cpu" else model.dtype))
+    try:
+        model.to(target, _dtype(dtype) or (torch.float32 if target.type == "cpu" else model.dtype))
+    except (RuntimeError, AssertionError) as error:
+        raise ModelError(
+            f"cannot put {place!r} on {target}: {' '.join(str(error).split())[:200]}; pass device='cpu', or a device that is there"
+        ) from error
     return TransformersModel(model.eval(), tokenizer, "embedded movie-review classifier" if name is None else place)
+
+
+def _device(device: str | torch.device | None) -> torch.device:
+    try:
+        return torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    except RuntimeError as error:
+        raise InputError(f"unknown device {device!r}: give cpu, cuda, cuda:1 or mps") from error
 
 
 def _dtype(dtype: str | torch.dtype | None) -> torch.dtype | None:

@@ -38,16 +38,24 @@ def _coloured(explanation: Explanation) -> Text:
     text = Text()
     for characters, intensity in pieces(explanation):
         clean = "".join(c if c == "\n" or c.isprintable() else " " if c.isspace() else printable(c) for c in characters)
-        text.append(clean, style=None if intensity is None or abs(intensity) < 0.04 else _style(intensity))
+        text.append(clean, style=None if intensity is None else _style(intensity))
+    text.rstrip()
     return text
 
 
-def _style(intensity: float) -> Style:
-    red, green, blue = UP if intensity > 0 else DOWN
-    strength = abs(intensity) ** 0.6
-    shade = [round(255 - (255 - channel) * strength) for channel in (red, green, blue)]
-    background = f"#{shade[0]:02x}{shade[1]:02x}{shade[2]:02x}"
-    return Style(color="#ffffff" if strength > 0.55 else "#111111", bgcolor=background)
+def _style(intensity: float) -> Style | None:
+    """Weak units have coloured letters, strong ones a coloured ground: both show on dark and on light terminals."""
+    strength = abs(intensity)
+    colour = UP if intensity > 0 else DOWN
+    if strength < 0.12:
+        return None
+    if strength < 0.35:
+        return Style(color=_mixed(colour, 0.25))
+    return Style(color="#ffffff", bgcolor=_mixed(colour, 0.45 * (1 - strength)), bold=strength > 0.7)
+
+
+def _mixed(colour: tuple[int, int, int], white: float) -> str:
+    return "#" + "".join(f"{round(channel + (255 - channel) * white):02x}" for channel in colour)
 
 
 def _legend(explanation: Explanation) -> Text:

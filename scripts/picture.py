@@ -1,0 +1,29 @@
+"""Draws the README's picture: what ``make explain`` prints, as SVG.
+
+python scripts/picture.py
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rich.console import Console
+
+from slalom_xai import Explainer
+from slalom_xai.reports.terminal import render
+
+ROOT = Path(__file__).parents[1]
+
+
+def main() -> None:
+    explanation = Explainer()((ROOT / "examples" / "review.txt").read_text(encoding="utf-8"))
+    console = Console(record=True, width=92, file=open("/dev/null", "w"), force_terminal=True, color_system="truecolor", highlight=False)  # noqa: SIM115
+    console.print(render(explanation))
+    target = ROOT / "docs" / "images" / "explain.svg"
+    target.parent.mkdir(exist_ok=True)
+    console.save_svg(str(target), title="make explain")
+    print(target)
+
+
+if __name__ == "__main__":
+    main()
