@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from slalom_xai.models import Prompt, Row
+from slalom_xai.models import Reading, Row
 from slalom_xai.models.base import unit_codes
 from slalom_xai.outputs import Outputs
 from slalom_xai.text import words
@@ -34,10 +34,10 @@ class Averaging:
         self.refused = 0
         self._limit, self._error, self._spoil = limit, error or MemoryError("out of memory"), spoil
 
-    def read(self, text: str, *, truncation: bool = False) -> Prompt:
+    def read(self, text: str, *, truncation: bool = False) -> Reading:
         units = words(text)
         texts = np.array([unit.text for unit in units])
-        return Prompt(text, units, unit_codes(texts.tolist()), "", lambda keep: " ".join(texts[keep]))
+        return Reading(text, units, unit_codes(texts.tolist()), "", lambda places: " ".join(texts[places]))
 
     def size(self, row: Row) -> int:
         return len(str(row).split())

@@ -44,7 +44,7 @@ def explain(
     ] = None,
     method: Annotated[str, typer.Option(help="How to explain; see `slalom methods`.")] = "slalom",
     budget: Annotated[int | None, typer.Option(help="Model calls allowed. Default: by the text's length.", show_default=False)] = None,
-    granularity: Annotated[str, typer.Option(help="What gets a score: token.")] = "token",
+    granularity: Annotated[str, typer.Option(help="What gets a score: token, type, word, phrase or sentence.")] = "token",
     target: Annotated[str | None, typer.Option(help="Label or index of the class to explain.", show_default=False)] = None,
     truncation: Annotated[bool, typer.Option("--truncation", help="Explain the beginning of a text that is too long.")] = False,
     seed: Annotated[int, typer.Option(help="The same seed gives the same explanation.")] = 0,

@@ -82,7 +82,12 @@ def distinct_rows(codes: NDArray[np.int64]) -> int:
     """How many different non-empty rows a text has, counted up to 4096."""
     if len(codes) > ENUMERABLE:
         return 4096 if len(set(codes.tolist())) > 1 else len(codes)
-    return len(_Pool(codes).take(_every_mask(len(codes))))
+    return len(Pool(codes).take(_every_mask(len(codes))))
+
+
+def held_out_rows(budget: int) -> int:
+    """How many calls of a budget go to a held-out set."""
+    return min(max(budget // 10, LEAST_HELD_OUT), 400)
 
 
 def plan_rows(codes: NDArray[np.int64], budget: int, parameters: int, rng: np.random.Generator) -> Plan:
@@ -99,17 +104,17 @@ def plan_rows(codes: NDArray[np.int64], budget: int, parameters: int, rng: np.ra
     """
     check_budget(codes, budget, parameters)
     units = len(codes)
-    pool = _Pool(codes)
+    pool = Pool(codes)
     whole = pool.take(np.ones((1, units), dtype=bool))
     if parameters + 2 * LEAST_HELD_OUT > distinct_rows(codes):
         return Plan(np.concatenate([whole, pool.take(_every_mask(units))]), None, None)
-    held_out = min(max(budget // 10, LEAST_HELD_OUT), 400)
-    report, choose = (_held_out(pool, held_out, rng) for _ in range(2))
+    rows = held_out_rows(budget)
+    report, choose = (held_out(pool, rows, rng) for _ in range(2))
     fit = _rows_to_fit(pool, budget - 1 - report.rows - choose.rows, rng)
     return Plan(np.concatenate([whole, fit]), choose, report)
 
 
-class _Pool:
+class Pool:
     """Hands out each distinct row once."""
 
     def __init__(self, codes: NDArray[np.int64]) -> None:
@@ -128,6 +133,15 @@ class _Pool:
                 self._seen.add(key)
                 fresh.append(index)
         return masks[fresh]
+
+    def take_sequences(self, sequences: NDArray[np.int64], limit: int) -> NDArray[np.int64]:
+        """Those of ``sequences`` of units (m, length) that read like nothing handed out before, at most ``limit``."""
+        fresh: list[int] = []
+        for index, key in enumerate(self.codes[sequence].tobytes() for sequence in sequences):
+            if len(fresh) < limit and key not in self._seen:
+                self._seen.add(key)
+                fresh.append(index)
+        return sequences[fresh]
 
     def draw(self, wanted: int, deleted: Callable[[int], NDArray[np.int64]], rng: np.random.Generator, quota: bool = False) -> Masks:
         """Up to ``wanted`` new rows with numbers deleted from ``deleted``; fewer where they run out.
@@ -170,7 +184,7 @@ def log_uniform_counts(high: int, rng: np.random.Generator) -> Callable[[int], N
     return lambda size: np.floor(np.exp(rng.random(size) * math.log(high + 1))).astype(np.int64).clip(1, high)
 
 
-def _held_out(pool: _Pool, rows: int, rng: np.random.Generator) -> HeldOut:
+def held_out(pool: Pool, rows: int, rng: np.random.Generator) -> HeldOut:
     """Local and wide rows, half of ``rows`` each; one set for both where they mean the same."""
     if pool.units - 1 <= LOCAL:
         masks = pool.draw(rows, uniform_counts(1, pool.units - 1, rng), rng, quota=True)
@@ -179,7 +193,7 @@ def _held_out(pool: _Pool, rows: int, rng: np.random.Generator) -> HeldOut:
     return HeldOut(local, pool.draw(rows - rows // 2, uniform_counts(1, pool.units - 1, rng), rng, quota=True))
 
 
-def _rows_to_fit(pool: _Pool, rows: int, rng: np.random.Generator) -> Masks:
+def _rows_to_fit(pool: Pool, rows: int, rng: np.random.Generator) -> Masks:
     """Short rows first, then deletions; every remaining row where there are no more than asked for."""
     units = pool.units
     if units <= ENUMERABLE and 2**units - 1 <= rows:
@@ -190,7 +204,7 @@ def _rows_to_fit(pool: _Pool, rows: int, rng: np.random.Generator) -> Masks:
     return rng.permutation(np.concatenate([short, long]), axis=0)
 
 
-def _short_rows(pool: _Pool, rows: int, rng: np.random.Generator) -> Masks:
+def _short_rows(pool: Pool, rows: int, rng: np.random.Generator) -> Masks:
     """Single units for up to half of the rows, pairs for the rest."""
     singles = pool.take(np.eye(pool.units, dtype=bool)[rng.permutation(pool.units)], (rows + 1) // 2)
     if pool.units < 3:
@@ -203,3 +217,15 @@ def _every_mask(units: int) -> Masks:
     """All non-empty masks, whole text first."""
     numbers = np.arange(2**units - 1, 0, -1)
     return ((numbers[:, None] >> np.arange(units)) & 1).astype(bool)
+
+
+def short_sequences(pool: Pool, rows: int, length: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Up to ``rows`` new sequences of distinct kinds of units drawn uniformly, (rows, length) (Algorithm 1)."""
+    _, kinds = np.unique(pool.codes, return_index=True)
+    if len(kinds) ** length <= 4 * rows:
+        every = np.stack(np.meshgrid(*[kinds] * length, indexing="ij"), axis=-1).reshape(-1, length)
+        return pool.take_sequences(rng.permutation(every, axis=0), rows)
+    taken = [np.zeros((0, length), dtype=np.int64)]
+    while (left := rows - sum(map(len, taken))) > 0:
+        taken.append(pool.take_sequences(rng.choice(kinds, (left + 8, length)), left))
+    return np.concatenate(taken)

@@ -13,12 +13,12 @@ from slalom_xai.errors import InputError, SlalomError, one_of
 from slalom_xai.estimators import Estimator, estimator
 from slalom_xai.estimators.base import one_kind
 from slalom_xai.explanation import Explanation
-from slalom_xai.models import Prompt, TextModel
+from slalom_xai.models import Prompt, TextModel, prompt
 from slalom_xai.models.load import text_model
 from slalom_xai.progress import progress_bar
 from slalom_xai.queries import Batches, Queries
+from slalom_xai.text import GRANULARITIES
 
-GRANULARITIES = ("token",)
 REMOVALS = ("delete",)
 
 
@@ -31,7 +31,8 @@ class Explainer:
         tokenizer: needed beside a transformers model object; found by itself for ids and folders.
         method: a name in ``methods()``, or a configured instance such as ``Slalom(priors=(1e-2,))``.
         budget: model calls allowed per text, all of them counted; None chooses by the text's length.
-        granularity: what the units are: "token" (words, for functions).
+        granularity: what gets a score: "token" (each position; words, for functions), "type" (equal tokens share
+            theirs), "word", "phrase" (up to punctuation) or "sentence".
         target: label or index of the class to explain; None: the second of two, else the predicted one.
         removal: what leaving out a unit means: "delete".
         output: for functions, what they return: "probabilities" (also "auto") or "logits".
@@ -106,11 +107,11 @@ class Explainer:
             raise InputError("sentence pairs cannot be explained yet: give one text")
         if isinstance(text, str):
             return self._explain(self._read(text))
-        prompts = [self._read(one, f"text {place}: ") for place, one in enumerate(text)]
+        questions = [self._read(one, f"text {place}: ") for place, one in enumerate(text)]
         finished: list[Explanation] = []
         try:
-            for prompt in prompts:
-                finished.append(self._explain(prompt))
+            for question in questions:
+                finished.append(self._explain(question))
         except SlalomError as error:
             error.finished = finished
             raise
@@ -122,27 +123,27 @@ class Explainer:
         if not text.strip():
             raise InputError(f"{where}the text is {'only white space' if text else 'empty'}: give at least one word")
         try:
-            prompt = self.model.read(text, truncation=self.truncation)
-            if self.budget is not None and not _one_kind(prompt):
-                check_budget(prompt.codes, self.budget, self.method.parameters(len(prompt.units)))
+            question = prompt(self.model.read(text, truncation=self.truncation), self.granularity)
+            if self.budget is not None and question.kinds > 1:
+                check_budget(question.codes, self.budget, self.method.parameters(len(question.units), question.kinds))
         except InputError as error:
             raise type(error)(f"{where}{error}") from error
-        return prompt
+        return question
 
-    def _explain(self, prompt: Prompt) -> Explanation:
-        parameters = self.method.parameters(len(prompt.units))
-        budget = self.budget or default_budget(prompt.codes, parameters)
+    def _explain(self, question: Prompt) -> Explanation:
+        parameters = self.method.parameters(len(question.units), question.kinds)
+        budget = self.budget or default_budget(question.codes, parameters)
         with progress_bar(self.show_progress) as progress:
-            queries = Queries(self.model, prompt, budget=budget, batches=self._batches, progress=progress)
-            full = queries.ask(np.ones((1, len(prompt.units)), dtype=bool))[0].tolist()
+            queries = Queries(self.model, question, budget=budget, batches=self._batches, progress=progress)
+            full = queries.ask(np.ones((1, len(question.units)), dtype=bool), "fit" if question.kinds == 1 else "check")[0].tolist()
             target = self.model.outputs.target(self.target, full)  # a wrong target is said before thousands of calls
-            if _one_kind(prompt):
-                findings = one_kind(full, len(prompt.units), self.method.additive)
+            if question.kinds == 1:
+                findings = one_kind(full, len(question.units), self.method.additive)
             else:
                 findings = self.method.explain(queries, np.random.default_rng(self.random_state))
         return Explanation(
-            text=prompt.text,
-            units=prompt.units,
+            text=question.reading.text,
+            units=question.units,
             method=self.method.name,
             model=self.model.name,
             granularity=self.granularity,
@@ -153,10 +154,12 @@ class Explainer:
             function=findings.surrogate.cpu(),
             column_errors=tuple({name: error.cpu().numpy() for name, error in column.items()} for column in findings.standard_errors),
             column_fidelity=findings.fidelity,
+            notes=findings.notes,
             calls_fit=queries.calls_fit,
             calls_check=queries.calls_check,
-            left_out=prompt.left_out,
+            left_out=question.reading.left_out,
             random_state=self.random_state,
+            occurrences=tuple(question.occurrences.tolist()) if self.granularity == "type" else (),
         )
 
 
@@ -210,7 +213,3 @@ def explain(
 
 def _whole_and_positive(number: object) -> bool:
     return isinstance(number, (int, np.integer)) and not isinstance(number, bool) and int(number) > 0
-
-
-def _one_kind(prompt: Prompt) -> bool:
-    return len(set(prompt.codes.tolist())) == 1

@@ -54,6 +54,9 @@ class Explanation:
         calls_check: model calls used only to report.
         left_out: the end of the text that truncation cut off.
         random_state: the seed.
+        occurrences: how often each unit stands in the text, where that is more than once (granularity "type"); the
+            importances inside ``function`` are those of all occurrences together.
+        notes: what the method wants a reader to know, a sentence each.
     """
 
     text: str
@@ -72,6 +75,8 @@ class Explanation:
     calls_check: int
     left_out: str = ""
     random_state: int = 0
+    occurrences: tuple[int, ...] = ()
+    notes: tuple[str, ...] = ()
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Explanation) and self.to_dict() == other.to_dict()
@@ -120,7 +125,7 @@ class Explanation:
         if isinstance(self.function, AdditiveSurrogate) or self.function.sink_values is None or self.function.sink_importances is None:
             return None
         value = float(self.function.sink_values[0, self._target.column])
-        return value * self._target.sign, float(self.function.sink_importances[0])
+        return value * self._target.sign, float(self.function.sink_importances[0] + self._log_occurrences().mean())
 
     @property
     def prediction(self) -> float:
@@ -140,7 +145,10 @@ class Explanation:
     @property
     def standard_errors(self) -> dict[str, Array]:
         """Standard errors by score name, (n,) each; NaN where the calls cannot tell."""
-        return {name: _frozen(np.array(errors)) for name, errors in self.column_errors[self._target.column].items()}
+        found = {name: np.array(errors) for name, errors in self.column_errors[self._target.column].items()}
+        if self.surrogate == "slalom" and "linearized" in found:
+            found["linearized"] *= np.exp(self._per_occurrence())
+        return {name: _frozen(errors) for name, errors in found.items()}
 
     @property
     def fidelity(self) -> Fidelity | None:
@@ -154,7 +162,7 @@ class Explanation:
             return self.fidelity.sentence()
         if len({unit.token_ids or unit.text for unit in self.units}) == 1:
             return "The text is one unit, or repeats of one: its value is the model's output, and there is nothing to compare it with."
-        return "Not tested: the text is so short that all its deletions were needed to fit the explanation."
+        return "Not tested: so short a text, or so small a budget, leaves no deletions to test the explanation on."
 
     def scores(self, name: str = "linearized") -> Array:
         """One score per unit, (n,).
@@ -171,8 +179,12 @@ class Explanation:
             found = additive_score(self.function, name, target.column)
         else:
             found = slalom_score(self.function, name, target.column)
-        sign = 1.0 if name == "importance" else target.sign
-        return _frozen(found.cpu().numpy() * sign + 0.0)
+        scores: Array = found.numpy() * (1.0 if name == "importance" else target.sign) + 0.0
+        if name == "importance":
+            scores = scores + self._per_occurrence()
+        elif name == "linearized" and self.surrogate == "slalom":
+            scores = scores * np.exp(self._per_occurrence())
+        return _frozen(scores)
 
     def predict(self, keep: ArrayLike) -> Array:
         """The explanation's prediction for edited texts, without asking the model.
@@ -234,6 +246,8 @@ class Explanation:
             "fidelity": None if self.column_fidelity is None else [_without_nan(asdict(column)) for column in self.column_fidelity],
             "calls_fit": self.calls_fit,
             "calls_check": self.calls_check,
+            "occurrences": list(self.occurrences),
+            "notes": list(self.notes),
         }
 
     @classmethod
@@ -263,6 +277,8 @@ class Explanation:
                 calls_check=data["calls_check"],
                 left_out=data["left_out"],
                 random_state=data["random_state"],
+                occurrences=tuple(data["occurrences"]),
+                notes=tuple(data["notes"]),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise InputError(f"the saved explanation is damaged ({type(error).__name__}: {error}): explain again") from error
@@ -301,6 +317,14 @@ class Explanation:
         from slalom_xai.reports.html import fragment
 
         return fragment(self)
+
+    def _log_occurrences(self) -> Array:
+        return np.log(np.array(self.occurrences or (1,) * len(self.units), dtype=np.float64))
+
+    def _per_occurrence(self) -> Array:
+        """From the importance of all occurrences of a unit to that of one, (n,), summing to 0."""
+        logarithms = self._log_occurrences()
+        return np.asarray(logarithms.mean() - logarithms)
 
     def _of_target(self, columns: Tensor) -> float:
         return float(columns[self._target.column]) * self._target.sign

@@ -64,6 +64,7 @@ class Queries:
         self._batches = batches
         self._progress = progress
         self._answers: dict[Row, Tensor] = {}
+        self._checked: set[Row] = set()
 
     @property
     def calls(self) -> int:
@@ -77,7 +78,16 @@ class Queries:
             BudgetError: more new rows than the budget leaves.
             ModelError: an answer that is not finite, or a row that does not fit into memory.
         """
-        rows = [self.prompt.compose(mask) for mask in masks]
+        return self.ask_rows([self.prompt.row(mask) for mask in masks], purpose)
+
+    def ask_sequences(self, sequences: Sequence[NDArray[np.int64]], purpose: Purpose = "fit") -> Tensor:
+        """Like ``ask``, for sequences of units in any order and number, given by their places."""
+        return self.ask_rows([self.prompt.sequence(units) for units in sequences], purpose)
+
+    def ask_rows(self, rows: Sequence[Row], purpose: Purpose) -> Tensor:
+        """The model's explained columns (m, C), float64, for its own kind of questions."""
+        if purpose == "fit":
+            self._now_fitted(rows)
         new = [row for row in dict.fromkeys(rows) if row not in self._answers]
         if self.calls + len(new) > self.budget:
             raise BudgetError(f"{self.calls + len(new)} calls asked for with a budget of {self.budget}: raise the budget")
@@ -86,6 +96,13 @@ class Queries:
         for batch in self._in_batches(sorted(new, key=self.model.size, reverse=True)):
             self._keep(batch, purpose)
         return torch.stack([self._answers[row] for row in rows])
+
+    def _now_fitted(self, rows: Sequence[Row]) -> None:
+        """Rows that were only looked at until now count as fitted from here on."""
+        moved = self._checked.intersection(rows)
+        self._checked -= moved
+        self.calls_check -= len(moved)
+        self.calls_fit += len(moved)
 
     def _in_batches(self, rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
         """Cuts sorted rows, longest first, by what the token budget is at that moment."""
@@ -133,6 +150,7 @@ class Queries:
             self.calls_fit += len(rows)
         else:
             self.calls_check += len(rows)
+            self._checked.update(rows)
         if self._progress:
             self._progress.advance(len(rows))
 

@@ -4,7 +4,20 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+GRANULARITIES = ("token", "type", "word", "phrase", "sentence")
+
+_WIDE_STOPS = "\u3002\uff01\uff1f"  # the full stop, exclamation and question mark of Chinese and Japanese
+_WIDE_PAUSES = _WIDE_STOPS + "\u3001\uff0c\uff1b\uff1a"
+_CLOSING = "[\"')\\]\u00bb\u201d\u2019]*"
+_SENTENCE_END = re.compile(rf"[.!?…]+{_CLOSING}\s+|[{_WIDE_STOPS}]+\s*|\n\s*\n")
+_PHRASE_END = re.compile(rf"[,;:.!?…\u2013\u2014]+{_CLOSING}\s+|[{_WIDE_PAUSES}]+\s*|\n+")
 
 
 @dataclass(frozen=True)
@@ -49,3 +62,45 @@ def _peel(text: str, start: int, end: int) -> list[tuple[int, int]]:
 def _is_mark(character: str) -> bool:
     """Punctuation and symbols, with the joiners and the variation selector that emoji carry."""
     return unicodedata.category(character) == "Cf" or unicodedata.category(character)[0] in "PS" or character == "\ufe0f"
+
+
+def owners(text: str, pieces: Sequence[Unit], codes: NDArray[np.int64], granularity: str) -> NDArray[np.int64]:
+    """The unit each piece belongs to, numbered in reading order.
+
+    Args:
+        text: the whole text.
+        pieces: its tokens or words.
+        codes: (pieces,), equal where two read the same.
+        granularity: one of ``GRANULARITIES``.
+    """
+    if granularity == "token":
+        return np.arange(len(pieces))
+    if granularity == "type":
+        keys = codes.tolist()
+    else:
+        starts = {"word": _word_starts, "phrase": _phrase_starts, "sentence": _sentence_starts}[granularity](text)
+        keys = [bisect_right(starts, piece.start) for piece in pieces]
+    numbers: dict[int, int] = {}
+    return np.array([numbers.setdefault(key, len(numbers)) for key in keys], dtype=np.int64)
+
+
+def joined(text: str, pieces: Sequence[Unit]) -> Unit:
+    """One unit made of neighbouring pieces."""
+    if len(pieces) == 1:
+        return pieces[0]
+    start, end = min(piece.start for piece in pieces), max(piece.end for piece in pieces)
+    return Unit(text[start:end], start, end, tuple(token for piece in pieces for token in piece.token_ids))
+
+
+def _word_starts(text: str) -> list[int]:
+    return [unit.start for unit in words(text)]
+
+
+def _phrase_starts(text: str) -> list[int]:
+    """Phrases end at punctuation and line breaks."""
+    return [0, *(match.end() for match in _PHRASE_END.finditer(text))]
+
+
+def _sentence_starts(text: str) -> list[int]:
+    """Sentences end at a full stop, question or exclamation mark before white space, and at empty lines."""
+    return [0, *(match.end() for match in _SENTENCE_END.finditer(text))]

@@ -70,14 +70,16 @@ def test_the_budget_is_kept_and_every_call_counted(architecture, method):
     explanation = explain(architecture, method)
     assert explanation.calls == explanation.calls_fit + explanation.calls_check
     assert explanation.calls <= BUDGET
-    assert explanation.calls_check == explanation.fidelity.local.rows + explanation.fidelity.wide.rows
+    reported = explanation.fidelity.local.rows + explanation.fidelity.wide.rows
+    assert explanation.calls_check - reported in (0, 1)  # the whole text, where it was only looked at
 
 
 @pairs
 def test_the_same_seed_gives_the_same_explanation(architecture, method):
     assert explain(architecture, method) == explain(architecture, method)
     other = explain(architecture, method, random_state=1)
-    assert not np.array_equal(other.values, explain(architecture, method).values)
+    if method != "slalom-exact":  # whose rows to fit are given
+        assert not np.array_equal(other.values, explain(architecture, method).values)
 
 
 @pairs
@@ -88,7 +90,10 @@ def test_the_batch_size_does_not_matter(architecture, method):
     assert np.allclose(small.predict(everything), large.predict(everything), atol=2e-2)
 
 
-@pairs
+WIDE_METHODS = ("slalom", "linear")  # those that ask wide rows; the others promise something else
+
+
+@pytest.mark.parametrize(("architecture", "method"), [(a, m) for a in ARCHITECTURES for m in WIDE_METHODS])
 def test_predictions_beat_the_mean_on_fresh_wide_rows(architecture, method):
     explanation = explain(architecture, method)
     rows = wide_rows(explanation, 200)
@@ -133,3 +138,30 @@ def test_a_model_is_left_as_it_was(architecture):
         model.eval()
     assert model.config.pad_token_id == pad
     assert all(torch.equal(before[name], tensor) for name, tensor in model.state_dict().items())
+
+
+@pytest.mark.parametrize("granularity", ["type", "word", "phrase", "sentence"])
+@pytest.mark.parametrize("method", list(methods()))
+@pytest.mark.parametrize("architecture", ["bert", "gpt2"])
+def test_units_of_every_granularity_are_fitted_and_checked(architecture, method, granularity):
+    text = "A slow film, a long film; yet I liked the end! It moved me. A good end, a good film. Would I go again? I would. Yes."
+    model, tokenizer = tiny(architecture)
+    explanation = Explainer(model, tokenizer, method=method, granularity=granularity, budget=500)(text)
+    tokens = tokenizer(text, add_special_tokens=False)["input_ids"]
+    if granularity == "type":
+        assert sorted(explanation.token_ids) == sorted(set(tokens))
+        assert sum(explanation.occurrences) == len(tokens)
+    else:
+        assert list(explanation.token_ids) == tokens
+        assert all(text[unit.start : unit.end] == unit.text for unit in explanation.units)
+    assert np.isfinite(explanation.values).all()
+    assert explanation.fidelity is not None
+    whole = np.ones((1, len(explanation)))
+    removed = explanation.predict(whole)[0] - explanation.predict(whole - np.eye(len(explanation)))
+    assert np.allclose(removed, explanation.scores("removal"))
+    if explanation.importances is not None:
+        counts = np.array(explanation.occurrences or [1] * len(explanation))
+        weights = counts * np.exp(explanation.importances)
+        value, weight = (0.0, 0.0) if explanation.sink is None else (explanation.sink[0], np.exp(explanation.sink[1]))
+        formula = (weights @ explanation.values + weight * value) / (weights.sum() + weight)
+        assert explanation.predict(whole)[0] == pytest.approx(formula)

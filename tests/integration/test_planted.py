@@ -6,6 +6,7 @@ import torch
 from planted import plant
 
 from slalom_xai import Explainer
+from slalom_xai.estimators import SlalomEff, SlalomExact, SlalomFidel
 
 
 def planted(types, folder, seed):
@@ -45,8 +46,31 @@ def test_the_planted_model_is_a_slalom(tmp_path):
     """The construction itself, against the formula: otherwise the tests above prove nothing."""
     values, importances, folder = planted(6, tmp_path, 1)
     explainer = Explainer(str(folder))
-    row = explainer.model.read("t0 t3 t3 t5").compose(np.ones(4, dtype=bool))
+    row = explainer.model.read("t0 t3 t3 t5").compose(np.arange(4))
     logits = explainer.model.answer([row])[0]
     kept = [0, 3, 3, 5]
     expected = np.average(values[kept], weights=np.exp(importances[kept]))
     assert float(logits[1] - logits[0]) == pytest.approx(expected, abs=1e-5)
+
+
+@pytest.mark.parametrize("granularity", ["token", "type"])
+@pytest.mark.parametrize("method", [SlalomEff(), SlalomEff(solver="sgd"), SlalomExact()])
+def test_the_papers_estimators_recover_distinct_tokens(method, granularity, tmp_path):
+    values, importances, folder = planted(12, tmp_path, 3)
+    places = np.concatenate([np.arange(12), [0, 0, 5, 7]])
+    explanation = Explainer(str(folder), method=method, granularity=granularity)(" ".join(f"t{place}" for place in places))
+    expected = places if granularity == "token" else np.arange(12)
+    assert len(explanation) == len(expected)
+    assert rms(explanation.values, values[expected]) < 2e-2
+    assert rms(explanation.importances, importances[expected] - importances[expected].mean()) < 2e-2
+    assert explanation.fidelity.wide.r2 > 0.999
+    if isinstance(method, SlalomExact):
+        assert explanation.calls_fit == 2 * 12 - 1
+        assert explanation.notes == ()
+
+
+@pytest.mark.parametrize("solver", ["gauss-newton", "alternating"])
+def test_fidel_predicts_a_few_deletions(solver, tmp_path):
+    _, _, folder = planted(15, tmp_path, 4)
+    explanation = Explainer(str(folder), method=SlalomFidel(solver=solver), budget=600)(" ".join(f"t{place}" for place in range(15)))
+    assert explanation.fidelity.local.r2 > (0.999 if solver == "gauss-newton" else 0.5)

@@ -5,13 +5,14 @@ from fakes import Averaging
 
 from slalom_xai.errors import BudgetError, ModelError
 from slalom_xai.explainer import Explainer
+from slalom_xai.models import prompt
 from slalom_xai.queries import Batches, Queries
 
 TEXT = " ".join(f"w{index}" for index in range(40))
 
 
 def queries(model, budget=1000, tokens=None):
-    return Queries(model, model.read(TEXT), budget=budget, batches=Batches(tokens, model.device))
+    return Queries(model, prompt(model.read(TEXT), "token"), budget=budget, batches=Batches(tokens, model.device))
 
 
 def random_rows(rows, seed=0):
@@ -31,6 +32,14 @@ def test_each_distinct_row_is_asked_once_and_counted():
     assert len(model.asked) == len(set(model.asked)) == 50
     asking.ask(random_rows(10, seed=1), "check")
     assert (asking.calls_fit, asking.calls_check) == (50, 10)
+
+
+def test_a_row_that_is_looked_at_and_then_fitted_counts_as_fitted_once():
+    asking = queries(Averaging())
+    asking.ask(random_rows(5), "check")
+    asking.ask(random_rows(5), "fit")
+    asking.ask(random_rows(5), "check")
+    assert (asking.calls_fit, asking.calls_check) == (5, 0)
 
 
 def test_the_budget_is_never_passed():

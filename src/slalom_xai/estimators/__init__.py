@@ -2,6 +2,7 @@
 
 from slalom_xai.estimators.base import Estimator, Findings, estimator, methods
 from slalom_xai.estimators.linear import Linear
+from slalom_xai.estimators.paper import SlalomEff, SlalomExact, SlalomFidel
 from slalom_xai.estimators.slalom import Slalom
 
-__all__ = ["Estimator", "Findings", "Linear", "Slalom", "estimator", "methods"]
+__all__ = ["Estimator", "Findings", "Linear", "Slalom", "SlalomEff", "SlalomExact", "SlalomFidel", "estimator", "methods"]

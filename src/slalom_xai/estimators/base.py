@@ -28,11 +28,13 @@ class Findings:
         surrogate: the function that predicts deletions.
         standard_errors: per column, by score name, (n,) each.
         fidelity: per column; None where no rows were left to check.
+        notes: what a reader should know, a sentence each.
     """
 
     surrogate: Surrogate
     standard_errors: tuple[dict[str, Tensor], ...]
     fidelity: tuple[Fidelity, ...] | None
+    notes: tuple[str, ...] = ()
 
 
 class Estimator(Protocol):
@@ -42,8 +44,8 @@ class Estimator(Protocol):
     summary: ClassVar[str]
     additive: ClassVar[bool]  # one score per unit, no importances
 
-    def parameters(self, units: int) -> int:
-        """How many numbers a fit to so many units must determine; sets the least budget."""
+    def parameters(self, units: int, kinds: int) -> int:
+        """How many numbers a fit to so many units, of so many different kinds, must determine; sets the least budget."""
 
     def explain(self, queries: Queries, rng: np.random.Generator) -> Findings:
         """Asks the model through ``queries`` and fits."""
@@ -77,7 +79,7 @@ def estimator(method: str | Estimator) -> Estimator:
 
 @dataclass(frozen=True)
 class Answered:
-    """Rows with the model's answers: counts (m, n) and outputs (m, C)."""
+    """Rows with the model's answers: counts (m, n), where 1 keeps a unit with all its occurrences, and outputs (m, C)."""
 
     counts: Tensor
     outputs: Tensor
@@ -98,16 +100,18 @@ class AnsweredHeldOut:
 
 @dataclass(frozen=True)
 class Evidence:
-    """All a sampling method knows: rows to fit, to choose and to report on."""
+    """All a sampling method knows: rows to fit, to choose and to report on.
+
+    Attributes:
+        full: (C,), the model's outputs on the whole text.
+        offsets: (n,), the log of each unit's occurrences: its importance before anything is known of it.
+    """
 
     fit: Answered
     choose: AnsweredHeldOut | None
     report: AnsweredHeldOut | None
-
-    @property
-    def full(self) -> Tensor:
-        """The model's outputs (C,) on the whole text."""
-        return self.fit.outputs[0]
+    full: Tensor
+    offsets: Tensor
 
     def errors(self, surrogate: Surrogate, rows: Answered) -> Tensor:
         """Predicted minus true change against the whole text, (m, C)."""
@@ -119,23 +123,28 @@ class Evidence:
 def gather(queries: Queries, parameters: int, rng: np.random.Generator) -> Evidence:
     """Plans rows for the whole budget and asks them."""
     plan = plan_rows(queries.prompt.codes, queries.budget, parameters, rng)
+    fit = answered(queries, plan.fit, "fit")
     return Evidence(
-        _answered(queries, plan.fit, "fit"),
-        _answered_held_out(queries, plan.choose, "fit"),
-        _answered_held_out(queries, plan.report, "check"),
+        fit,
+        answered_held_out(queries, plan.choose, "fit"),
+        answered_held_out(queries, plan.report, "check"),
+        fit.outputs[0],
+        torch.as_tensor(np.log(queries.prompt.occurrences), device=fit.outputs.device),
     )
 
 
-def _answered(queries: Queries, masks: Masks, purpose: Purpose) -> Answered:
+def answered(queries: Queries, masks: Masks, purpose: Purpose) -> Answered:
+    """Asks rows."""
     outputs = queries.ask(masks, purpose)
     return Answered(torch.as_tensor(masks, dtype=torch.float64, device=outputs.device), outputs)
 
 
-def _answered_held_out(queries: Queries, rows: HeldOut | None, purpose: Purpose) -> AnsweredHeldOut | None:
+def answered_held_out(queries: Queries, rows: HeldOut | None, purpose: Purpose) -> AnsweredHeldOut | None:
+    """Asks held-out rows."""
     if rows is None:
         return None
-    local = _answered(queries, rows.local, purpose)
-    return AnsweredHeldOut(local, local if rows.wide is rows.local else _answered(queries, rows.wide, purpose))
+    local = answered(queries, rows.local, purpose)
+    return AnsweredHeldOut(local, local if rows.wide is rows.local else answered(queries, rows.wide, purpose))
 
 
 def held_out_loss(evidence: Evidence, surrogate: Surrogate) -> float:

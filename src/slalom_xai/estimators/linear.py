@@ -22,13 +22,13 @@ class Linear:
 
     additive: ClassVar[bool] = True
 
-    def parameters(self, units: int) -> int:
+    def parameters(self, units: int, kinds: int) -> int:
         """One score per unit; the fit passes through the whole text."""
         return units
 
     def explain(self, queries: Queries, rng: np.random.Generator) -> Findings:
         """Asks the model and fits."""
-        evidence = gather(queries, self.parameters(len(queries.prompt.units)), rng)
+        evidence = gather(queries, self.parameters(len(queries.prompt.units), queries.prompt.kinds), rng)
         fit = linear_fit(evidence)
         names = [name for name in SCORES if name not in ("importance", "alone")]
         errors = tuple(dict.fromkeys(names, column) for column in fit.standard_errors.T)

@@ -43,13 +43,13 @@ class Slalom:
         if not self.priors or min(self.priors) <= 0:
             raise InputError(f"priors is {self.priors!r}: give at least one positive number, such as (0.01,)")
 
-    def parameters(self, units: int) -> int:
+    def parameters(self, units: int, kinds: int) -> int:
         """A value and an importance per unit and for the sink, less one for the common shift."""
         return 2 * units + 1
 
     def explain(self, queries: Queries, rng: np.random.Generator) -> Findings:
         """Asks the model, fits the candidates and keeps the best."""
-        evidence = gather(queries, self.parameters(len(queries.prompt.units)), rng)
+        evidence = gather(queries, self.parameters(len(queries.prompt.units), queries.prompt.kinds), rng)
         linear = linear_fit(evidence).surrogate
         fit = self._best(evidence)
         moved = influence(evidence.fit.counts, evidence.fit.outputs, fit)
@@ -59,8 +59,10 @@ class Slalom:
     def _best(self, evidence: Evidence) -> Fit:
         counts, outputs = evidence.fit.counts, evidence.fit.outputs
         steps = _steps(counts.shape[1])
-        held = fit_slalom(counts, outputs, sink=False, prior=min(self.priors), max_iterations=steps)
-        free = fit_slalom(counts, outputs, sink=False, prior=PRIOR_FREE, start=held.surrogate, max_iterations=2 * steps)
+        held = fit_slalom(counts, outputs, sink=False, prior=min(self.priors), offsets=evidence.offsets, max_iterations=steps)
+        free = fit_slalom(
+            counts, outputs, sink=False, prior=PRIOR_FREE, offsets=evidence.offsets, start=held.surrogate, max_iterations=2 * steps
+        )
         if evidence.choose is None and not _exact(free, evidence):
             free = held  # importances without a prior run off where a few rows cannot be met exactly
         if not self.sink or (evidence.choose is None and _exact(free, evidence)):
@@ -76,11 +78,13 @@ class Slalom:
         counts, outputs = evidence.fit.counts, evidence.fit.outputs
         steps = _steps(counts.shape[1])
         equal = _with_weight_on_the_whole_text(torch.ones_like(outputs[:, 0]))
-        first = fit_slalom(counts, outputs, row_weights=equal, prior=max(self.priors), max_iterations=steps)
+        first = fit_slalom(counts, outputs, row_weights=equal, prior=max(self.priors), offsets=evidence.offsets, max_iterations=steps)
         weights = _with_weight_on_the_whole_text(inverse_variance(first.residuals, evidence.fit.deleted))
         fits, start = [], first.surrogate
         for prior in sorted(self.priors, reverse=True):
-            fits.append(fit_slalom(counts, outputs, row_weights=weights, prior=prior, start=start, max_iterations=steps))
+            fits.append(
+                fit_slalom(counts, outputs, row_weights=weights, prior=prior, offsets=evidence.offsets, start=start, max_iterations=steps)
+            )
             start = fits[-1].surrogate
         return fits
 

@@ -12,28 +12,76 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from slalom_xai.outputs import Outputs
-from slalom_xai.text import Unit
+from slalom_xai.text import Unit, joined, owners
 
 Row = Hashable  # one question to a model: its token ids, or a string
 
 
 @dataclass(frozen=True)
-class Prompt:
-    """A text as a model reads it.
+class Reading:
+    """A text as a model reads it, in its smallest pieces.
 
     Attributes:
         text: the whole text as given.
-        units: what receives scores, in reading order; special tokens are not among them.
-        codes: (n,), equal where two units read the same to the model.
+        pieces: the tokens (words, for functions) in reading order; special tokens are not among them.
+        codes: (pieces,), equal where two pieces read the same to the model.
         left_out: the end of the text that truncation cut off; empty otherwise.
-        compose: a mask over the units to the model's question.
+        compose: places of pieces, in any order and number, to the model's question.
     """
 
     text: str
-    units: tuple[Unit, ...]
+    pieces: tuple[Unit, ...]
     codes: NDArray[np.int64]
     left_out: str
-    compose: Callable[[NDArray[np.bool_]], Row]
+    compose: Callable[[NDArray[np.int64]], Row]
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """A reading whose pieces are grouped into the units that receive scores.
+
+    Attributes:
+        reading: the text as the model reads it.
+        units: what receives scores.
+        owner: (pieces,), the unit each piece belongs to.
+        codes: (n,), equal where two units read the same.
+        occurrences: (n,), how often each unit stands in the text; more than 1 only for types.
+        spelling: the pieces of one occurrence of each unit.
+    """
+
+    reading: Reading
+    units: tuple[Unit, ...]
+    owner: NDArray[np.int64]
+    codes: NDArray[np.int64]
+    occurrences: NDArray[np.int64]
+    spelling: tuple[NDArray[np.int64], ...]
+
+    @property
+    def kinds(self) -> int:
+        """How many units read differently."""
+        return len(set(self.codes.tolist()))
+
+    def row(self, keep: NDArray[np.bool_]) -> Row:
+        """The question that keeps some units, (n,), in their order in the text."""
+        return self.reading.compose(np.flatnonzero(keep[self.owner]))
+
+    def sequence(self, units: NDArray[np.int64]) -> Row:
+        """The question that spells out units in any order and number."""
+        return self.reading.compose(np.concatenate([self.spelling[unit] for unit in units]))
+
+
+def prompt(reading: Reading, granularity: str) -> Prompt:
+    """Groups the pieces of a reading into units."""
+    owner = owners(reading.text, reading.pieces, reading.codes, granularity)
+    count = int(owner.max()) + 1
+    members = [np.flatnonzero(owner == unit) for unit in range(count)]
+    if granularity == "type":
+        occurrences = np.array([len(places) for places in members], dtype=np.int64)
+        first = tuple(places[:1] for places in members)
+        return Prompt(reading, tuple(reading.pieces[places[0]] for places in members), owner, np.arange(count), occurrences, first)
+    units = tuple(joined(reading.text, [reading.pieces[place] for place in places]) for places in members)
+    codes = unit_codes([tuple(reading.codes[places].tolist()) for places in members])
+    return Prompt(reading, units, owner, codes, np.ones(count, dtype=np.int64), tuple(members))
 
 
 class TextModel(Protocol):
@@ -55,8 +103,8 @@ class TextModel(Protocol):
     def probe_calls(self) -> int:
         """Rows asked so far to learn how the model behaves, apart from any explanation."""
 
-    def read(self, text: str, *, truncation: bool = False) -> Prompt:
-        """Splits a text into units."""
+    def read(self, text: str, *, truncation: bool = False) -> Reading:
+        """Splits a text into its smallest pieces."""
 
     def size(self, row: Row) -> int:
         """The length of a row, in tokens."""

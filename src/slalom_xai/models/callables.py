@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from slalom_xai.errors import InputError, ModelError, one_of, shortened
-from slalom_xai.models.base import Prompt, Row, unit_codes
+from slalom_xai.models.base import Reading, Row, unit_codes
 from slalom_xai.outputs import Outputs
 from slalom_xai.text import words
 
@@ -44,7 +44,7 @@ class CallableModel:
             raise ModelError("ask the function a text first: only its answer shows how many classes it has")
         return self._outputs
 
-    def read(self, text: str, *, truncation: bool = False) -> Prompt:
+    def read(self, text: str, *, truncation: bool = False) -> Reading:
         """Splits a text into words."""
         units = words(text)
         if not units:
@@ -52,10 +52,14 @@ class CallableModel:
         starts = [0, *(unit.end for unit in units[:-1])]
         pieces = np.array([text[start : unit.end] for start, unit in zip(starts, units, strict=True)], dtype=object)
 
-        def compose(keep: NDArray[np.bool_]) -> Row:
-            return text if keep.all() else "".join(pieces[keep]).strip()
+        def compose(places: NDArray[np.int64]) -> Row:
+            if np.array_equal(places, np.arange(len(units))):
+                return text
+            if bool((np.diff(places) > 0).all()):
+                return "".join(pieces[places]).strip()
+            return " ".join(units[place].text for place in places)  # words in another order than the text's
 
-        return Prompt(text, units, unit_codes([unit.text for unit in units]), "", compose)
+        return Reading(text, units, unit_codes([unit.text for unit in units]), "", compose)
 
     def size(self, row: Row) -> int:
         """Words in a row, about."""

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from slalom_xai.errors import InputError, ModelError, shortened
-from slalom_xai.models.base import Prompt, Row, unit_codes
+from slalom_xai.models.base import Reading, Row, unit_codes
 from slalom_xai.outputs import Outputs
 from slalom_xai.text import Unit
 
@@ -47,7 +47,7 @@ class TransformersModel:
         """The device of the model's first parameter."""
         return cast(torch.device, next(self._model.parameters()).device)
 
-    def read(self, text: str, *, truncation: bool = False) -> Prompt:
+    def read(self, text: str, *, truncation: bool = False) -> Reading:
         """Splits a text into its tokens.
 
         Raises:
@@ -69,12 +69,13 @@ class TransformersModel:
         types = encoding.get("token_type_ids")
         streams = [ids] if types is None else [ids, np.array(types, dtype=np.int64)]
 
-        def compose(keep: NDArray[np.bool_]) -> Row:
-            kept = special.copy()
-            kept[content[keep]] = True
-            return tuple(tuple(stream[kept].tolist()) for stream in streams)
+        before, after = np.arange(content[0]), np.flatnonzero(special)[np.flatnonzero(special) > content[0]]
 
-        return Prompt(text, units, unit_codes(ids[content].tolist()), left_out, compose)
+        def compose(places: NDArray[np.int64]) -> Row:
+            order = np.concatenate([before, content[places], after])
+            return tuple(tuple(stream[order].tolist()) for stream in streams)
+
+        return Reading(text, units, unit_codes(ids[content].tolist()), left_out, compose)
 
     def _cut(
         self, text: str, content: NDArray[np.int64], offsets: Sequence[tuple[int, int]], added: int, truncation: bool

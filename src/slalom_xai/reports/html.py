@@ -27,7 +27,7 @@ def fragment(explanation: Explanation, rows: int = 10) -> str:
     left_out = f"<p>Left out: the last {len(explanation.left_out)} characters.</p>" if explanation.left_out else ""
     text = "".join(_span(characters, intensity) for characters, intensity in pieces(explanation))
     body = f'<p dir="auto" style="line-height:1.8;white-space:pre-wrap">{text}</p>'
-    trust = f"<p><strong>{escape(explanation.trust)}</strong></p>"
+    trust = f"<p><strong>{escape(explanation.trust)}</strong></p>" + "".join(f"<p>{escape(note)}</p>" for note in explanation.notes)
     return f'<div style="font-family:system-ui,sans-serif">{heading}{body}{left_out}{_table(explanation, rows)}{trust}</div>'
 
 
@@ -44,7 +44,7 @@ def _table(explanation: Explanation, rows: int) -> str:
     if explanation.importances is None:
         names = {"value": "score"}
     scores = {name: explanation.scores(name) for name in names}
-    head = "".join(f"<th>{title}</th>" for title in ("token", *names.values()))
+    head = "".join(f"<th>{title}</th>" for title in (explanation.granularity, *names.values()))
     lines = []
     for place in strongest_units(explanation, rows):
         cells = "".join(f'<td style="text-align:right">{scores[name][place]:+.2f}</td>' for name in names)

@@ -22,6 +22,7 @@ def render(explanation: Explanation, rows: int = 10) -> RenderableType:
         parts.append(Text(f"Left out, beyond the model's limit: the last {len(explanation.left_out)} characters.", style="yellow"))
     parts.append(_table(explanation, rows))
     parts.append(Text(explanation.trust, style="bold"))
+    parts.extend(Text(f"Note: {note}", style="yellow") for note in explanation.notes)
     parts.append(Text(_calls(explanation), style="dim"))
     return Group(*parts)
 
@@ -68,11 +69,11 @@ def _legend(explanation: Explanation) -> Text:
 
 def _table(explanation: Explanation, rows: int) -> Table:
     places = strongest_units(explanation, rows)
-    unit = {"token": "tokens"}.get(explanation.granularity, explanation.granularity)
+    unit = f"{explanation.granularity}s"
     table = Table(
         title=f"The {len(places)} strongest of {len(explanation)} {unit}", title_justify="left", title_style="", header_style="bold"
     )
-    table.add_column("token", overflow="fold")
+    table.add_column(explanation.granularity, overflow="fold")
     slalom = explanation.importances is not None
     names = ("value", "importance", HIGHLIGHT) if slalom else ("value",)
     titles = {"value": "value" if slalom else "score", "importance": "importance", HIGHLIGHT: "lost when deleted"}

@@ -4,7 +4,7 @@ The objective, with row weights q that sum to one and p columns:
 
     sum_i q_i |F(x_i) - f_i|^2  +  prior * Var(f) |s - m|^2 / p  +  VALUE_PRIOR * prior |v - mean f|^2 / p
 
-where m is 0 for units and log n for a sink, which competes with all n units at once.
+where m is 0 for units (or their offsets) and log n for a sink, which competes with all n units at once.
 
 Classes share importances, so given a step in s the values of each class solve the same
 linear system: one factor of the value block serves all classes, and what remains is a
@@ -53,7 +53,7 @@ class _Problem:
     counts: Tensor
     outputs: Tensor
     row_weights: Tensor
-    sink: bool
+    importance_centre: Tensor  # (p,), what importances shrink to
     heads: int
     importance_penalty: float
     value_penalty: float
@@ -61,14 +61,6 @@ class _Problem:
     @property
     def mean(self) -> Tensor:
         return self.row_weights @ self.outputs
-
-    @property
-    def importance_centre(self) -> Tensor:
-        """What importances shrink to, (p,)."""
-        centre = torch.zeros_like(self.counts[0])
-        if self.sink:
-            centre[-1] = math.log(len(centre) - 1)
-        return centre
 
     @property
     def value_centre(self) -> Tensor:
@@ -96,6 +88,7 @@ def fit_slalom(
     sink: bool = True,
     prior: float = 1e-3,
     heads: int = 1,
+    offsets: Tensor | None = None,
     start: SlalomSurrogate | None = None,
     max_iterations: int = 60,
     tolerance: float = 1e-7,
@@ -109,11 +102,12 @@ def fit_slalom(
         sink: whether a column that is always present is fitted too.
         prior: ridge on the importances in units of the outputs' variance.
         heads: how many softmax averages are added.
+        offsets: (n,), importances to shrink to and to start from; 0 by default.
         start: where to begin; otherwise all importances 0 and values by least squares.
         max_iterations: steps at most.
         tolerance: stop when a step lowers the objective by less than this fraction.
     """
-    problem = _problem(counts, outputs, row_weights, sink, prior, heads)
+    problem = _problem(counts, outputs, row_weights, sink, prior, heads, offsets)
     state = _initial(problem, start)
     damping, converged, iterations = 1e-2, False, 0
     while not converged and iterations < max_iterations:
@@ -125,15 +119,20 @@ def fit_slalom(
     return Fit(surrogate, state.residuals, iterations, converged, problem.row_weights, prior)
 
 
-def _problem(counts: Tensor, outputs: Tensor, row_weights: Tensor | None, sink: bool, prior: float, heads: int) -> _Problem:
+def _problem(
+    counts: Tensor, outputs: Tensor, row_weights: Tensor | None, sink: bool, prior: float, heads: int, offsets: Tensor | None = None
+) -> _Problem:
     row_weights = torch.ones_like(outputs[:, 0]) if row_weights is None else row_weights
     row_weights = row_weights / row_weights.sum()
     mean = row_weights @ outputs
     variance = float((row_weights[:, None] * (outputs - mean) ** 2).sum())
-    size = heads * (counts.shape[1] + sink)
+    centre = torch.zeros_like(counts[0]) if offsets is None else offsets - offsets.mean()
+    if sink:
+        centre = torch.cat([centre, torch.logsumexp(centre, dim=0)[None]])
+    size = heads * len(centre)
     # A constant model has no variance; any positive scale then gives equal importances.
     penalty = prior * max(variance, 1e-12) / size
-    return _Problem(columns(counts, sink), outputs, row_weights, sink, heads, penalty, VALUE_PRIOR * prior / size)
+    return _Problem(columns(counts, sink), outputs, row_weights, centre, heads, penalty, VALUE_PRIOR * prior / size)
 
 
 def _evaluate(problem: _Problem, values: Tensor, importances: Tensor) -> _State:

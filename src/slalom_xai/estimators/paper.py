@@ -1,0 +1,260 @@
+"""The paper's three estimators. Equal units share their scores, which are copied to each place they stand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from slalom_xai.designs import LEAST_HELD_OUT, HeldOut, Pool, held_out, held_out_rows, short_sequences, uniform_counts
+from slalom_xai.errors import InputError, one_of
+from slalom_xai.estimators.base import Answered, Evidence, Findings, answered, answered_held_out, linear_fit, measure, register
+from slalom_xai.queries import Queries
+from slalom_xai.surrogates.fit import Fit, Influence, fit_slalom, influence
+from slalom_xai.surrogates.published import fit_alternating, fit_by_sgd
+from slalom_xai.surrogates.recover import recover, recover_with_sink, references
+from slalom_xai.surrogates.scores import slalom_standard_errors
+from slalom_xai.surrogates.slalom import SlalomSurrogate
+
+PRIOR = 1e-6
+
+
+@dataclass(frozen=True)
+class Kinds:
+    """The distinct units of a text.
+
+    Attributes:
+        place: (K,), a unit of each kind.
+        of_unit: (n,), the kind of each unit.
+        shift: (n,), what a kind's importance gains where a unit stands for several occurrences.
+    """
+
+    place: NDArray[np.int64]
+    of_unit: NDArray[np.int64]
+    shift: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, queries: Queries) -> Kinds:
+        """The kinds of the text that is asked about."""
+        _, place, of_unit = np.unique(queries.prompt.codes, return_index=True, return_inverse=True)
+        return cls(place, of_unit, np.log(queries.prompt.occurrences))
+
+    def counts(self, masks: NDArray[np.bool_], occurrences: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Masks over units (m, n) to counts over kinds (m, K)."""
+        onto = np.zeros((len(self.of_unit), len(self.place)))
+        onto[np.arange(len(self.of_unit)), self.of_unit] = occurrences
+        return np.asarray(masks @ onto)
+
+    def spread(self, surrogate: SlalomSurrogate) -> SlalomSurrogate:
+        """The same function over units."""
+        units = torch.as_tensor(self.of_unit, device=surrogate.values.device)
+        importances = surrogate.importances[:, units] + torch.as_tensor(self.shift, device=surrogate.values.device)
+        return SlalomSurrogate(surrogate.values[:, units], importances, surrogate.sink_values, surrogate.sink_importances).normalised()
+
+    def spread_influence(self, moved: Influence, sink: bool) -> Influence:
+        """The influence of rows on the copied scores."""
+        places = np.concatenate([self.of_unit, [len(self.place)]]) if sink else self.of_unit
+        index = torch.as_tensor(places, device=moved.values.device)
+        return Influence(moved.values[:, index], moved.importances[:, index])
+
+
+@register
+@dataclass(frozen=True)
+class SlalomEff:
+    """Algorithm 1: short random sequences of the text's distinct units.
+
+    Attributes:
+        length: units in a sequence. Equal lengths cannot show a sink, so none is fitted.
+        solver: "gauss-newton", or "sgd", the paper's.
+    """
+
+    name: ClassVar[str] = "slalom-eff"
+    summary: ClassVar[str] = "the paper's fast estimator: a value and an importance per distinct token from sequences of two tokens"
+    additive: ClassVar[bool] = False
+
+    length: int = 2
+    solver: str = "gauss-newton"
+
+    def __post_init__(self) -> None:
+        _check_solver(self.solver, ("gauss-newton", "sgd"))
+        if self.length < 2:
+            raise InputError(f"length is {self.length}: a sequence needs at least 2 units to show importances")
+
+    def parameters(self, units: int, kinds: int) -> int:
+        """A value and an importance per kind, less one; and the whole text."""
+        return 2 * kinds
+
+    def explain(self, queries: Queries, rng: np.random.Generator) -> Findings:
+        """Asks short sequences and fits."""
+        kinds, pool, report = _held_out_first(queries, self.parameters(0, queries.prompt.kinds), rng)
+        sequences = short_sequences(pool, queries.budget - 1 - (report.rows if report else 0), self.length, rng)
+        outputs = queries.ask_sequences(list(sequences))
+        counts = np.zeros((len(sequences), len(kinds.of_unit)))
+        np.add.at(counts, (np.arange(len(sequences))[:, None], sequences), 1)
+        evidence = _evidence(queries, torch.as_tensor(counts, device=outputs.device), outputs, report)
+        by_kind = evidence.fit.counts[:, torch.as_tensor(kinds.place)]
+        if self.solver == "sgd":
+            surrogate = fit_by_sgd(by_kind, outputs, int(rng.integers(2**31)))
+            return _findings(evidence, kinds, surrogate)
+        return _fitted(evidence, kinds, by_kind, fit_slalom(by_kind, outputs, sink=False, prior=PRIOR))
+
+
+@register
+@dataclass(frozen=True)
+class SlalomFidel:
+    """Algorithm 2: the text with a few units deleted.
+
+    Attributes:
+        deletions: units deleted at most.
+        solver: "gauss-newton", with or without a sink by held-out error; or "alternating", the paper's, without.
+    """
+
+    name: ClassVar[str] = "slalom-fidel"
+    summary: ClassVar[str] = "the paper's faithful estimator: a value and an importance per distinct token from up to 5 deletions"
+    additive: ClassVar[bool] = False
+
+    deletions: int = 5
+    solver: str = "gauss-newton"
+
+    def __post_init__(self) -> None:
+        _check_solver(self.solver, ("gauss-newton", "alternating"))
+        if self.deletions < 1:
+            raise InputError(f"deletions is {self.deletions}: give at least 1")
+
+    def parameters(self, units: int, kinds: int) -> int:
+        """A value and an importance per kind and for the sink, less one."""
+        return 2 * kinds + 1
+
+    def explain(self, queries: Queries, rng: np.random.Generator) -> Findings:
+        """Asks deletions and fits."""
+        kinds, pool, report = _held_out_first(queries, self.parameters(0, queries.prompt.kinds), rng)
+        rows = queries.budget - 1 - (report.rows if report else 0)
+        deleted = uniform_counts(1, min(self.deletions, pool.units - 1), rng)
+        masks = np.concatenate([np.ones((1, pool.units), dtype=bool), pool.draw(rows, deleted, rng)])
+        rows_asked = answered(queries, masks, "fit")
+        outputs = rows_asked.outputs
+        evidence = _evidence(queries, rows_asked.counts, outputs, report)
+        by_kind = torch.as_tensor(kinds.counts(masks, queries.prompt.occurrences), device=outputs.device)
+        if self.solver == "alternating":
+            if outputs.shape[1] > 1:
+                raise InputError("solver='alternating' explains one output: use the default solver for more classes")
+            return _findings(evidence, kinds, fit_alternating(by_kind, outputs))
+        return _fitted(evidence, kinds, by_kind, _with_or_without_sink(by_kind, outputs))
+
+
+@register
+@dataclass(frozen=True)
+class SlalomExact:
+    """Proposition 5.2: as many calls as there are unknowns; exact where the model is a SLALOM, fragile elsewhere.
+
+    Attributes:
+        sink: recover a sink as well, from the empty text and repeated units; the model must accept an empty text.
+    """
+
+    name: ClassVar[str] = "slalom-exact"
+    summary: ClassVar[str] = "the paper's recovery: 2 calls per distinct token, exact for a model that is a SLALOM and fragile for others"
+    additive: ClassVar[bool] = False
+
+    sink: bool = False
+
+    def parameters(self, units: int, kinds: int) -> int:
+        """One call per unknown, and the whole text."""
+        return 2 * kinds + (2 if self.sink else 0)
+
+    def explain(self, queries: Queries, rng: np.random.Generator) -> Findings:
+        """Asks single units and pairs and solves."""
+        kinds, _, report = _held_out_first(queries, self.parameters(0, queries.prompt.kinds), rng, exact=True)
+        surrogate, doubtful, counts, outputs = (self._with_sink if self.sink else self._without_sink)(queries, kinds)
+        evidence = _evidence(queries, counts, outputs, report)
+        names = ", ".join(repr(queries.prompt.units[kinds.place[k]].text) for k in doubtful[:5])
+        note = (
+            f"{len(doubtful)} of {len(kinds.place)} distinct units have ill-determined importances ({names}{', …' if len(doubtful) > 5 else ''}): "
+            "the model is no exact SLALOM here; use method 'slalom'"
+        )
+        return _findings(evidence, kinds, surrogate, (note,) if doubtful else ())
+
+    @staticmethod
+    def _without_sink(queries: Queries, kinds: Kinds) -> tuple[SlalomSurrogate, list[int], Tensor, Tensor]:
+        singles = queries.ask_sequences([np.array([place]) for place in kinds.place])
+        chosen, _, high = references(singles)
+        partners = [(place, kinds.place[int(chosen[k])]) for k, place in enumerate(kinds.place) if k != high]
+        answers = queries.ask_sequences([np.array(pair) for pair in partners])
+        pairs = torch.cat([answers[:high], singles[high : high + 1], answers[high:]])
+        surrogate, doubtful = recover(singles, pairs)
+        rows = [(place,) for place in kinds.place] + partners
+        return surrogate, doubtful, _unit_counts(rows, len(kinds.of_unit), singles), torch.cat([singles, answers])
+
+    @staticmethod
+    def _with_sink(queries: Queries, kinds: Kinds) -> tuple[SlalomSurrogate, list[int], Tensor, Tensor]:
+        nothing = queries.prompt.row(np.zeros(len(kinds.of_unit), dtype=bool))
+        if queries.model.size(nothing) == 0 or nothing == "":
+            raise InputError("slalom-exact with a sink asks the empty text, which this model does not accept: use sink=False")
+        empty = queries.ask_rows([nothing], "fit")[0]
+        singles, doubles = (queries.ask_sequences([np.full(times, place) for place in kinds.place]) for times in (1, 2))
+        surrogate, doubtful = recover_with_sink(empty, singles, doubles)
+        rows = [(place,) * times for times in (1, 2) for place in kinds.place]
+        return surrogate, doubtful, _unit_counts(rows, len(kinds.of_unit), singles), torch.cat([singles, doubles])
+
+
+def _check_solver(given: str, valid: tuple[str, ...]) -> None:
+    if given not in valid:
+        raise one_of("solver", given, valid)
+
+
+def _held_out_first(queries: Queries, parameters: int, rng: np.random.Generator, exact: bool = False) -> tuple[Kinds, Pool, HeldOut | None]:
+    """The rows to report on, drawn before any other, where the budget and the text leave some."""
+    kinds, pool = Kinds.of(queries), Pool(queries.prompt.codes)
+    pool.take(np.ones((1, pool.units), dtype=bool))
+    if exact:  # the rows of the recovery are given, so the report must do without them
+        every = [(place,) for place in kinds.place] + [(a, b) for a in kinds.place for b in kinds.place]
+        for sequence in every:
+            pool.take_sequences(np.array([sequence]), 1)
+    spare = queries.budget - parameters
+    if spare < LEAST_HELD_OUT or pool.units < 5:
+        return kinds, pool, None
+    return kinds, pool, held_out(pool, min(held_out_rows(queries.budget), spare), rng)
+
+
+def _evidence(queries: Queries, counts: Tensor, outputs: Tensor, report: HeldOut | None) -> Evidence:
+    full = queries.ask(np.ones((1, counts.shape[1]), dtype=bool), "check")[0]
+    offsets = torch.as_tensor(np.log(queries.prompt.occurrences), device=outputs.device)
+    return Evidence(Answered(counts, outputs), None, answered_held_out(queries, report, "check"), full, offsets)
+
+
+def _with_or_without_sink(counts: Tensor, outputs: Tensor) -> Fit:
+    """Fits on nine rows of ten decide by the tenth whether there is a sink."""
+    test = torch.arange(len(counts), device=counts.device) % 10 == 9
+    if len(counts) < 30:
+        return fit_slalom(counts, outputs, sink=False, prior=PRIOR)
+    errors, fits = [], []
+    for sink, prior in ((False, PRIOR), (True, 1e-4), (True, 1e-2)):
+        fit = fit_slalom(counts[~test], outputs[~test], sink=sink, prior=prior)
+        errors.append(float(((fit.surrogate.predict(counts[test]) - outputs[test]) ** 2).mean()))
+        fits.append(fit)
+    best = int(np.argmin(errors))
+    return fit_slalom(counts, outputs, sink=fits[best].surrogate.has_sink, prior=fits[best].prior, start=fits[best].surrogate)
+
+
+def _fitted(evidence: Evidence, kinds: Kinds, by_kind: Tensor, fit: Fit) -> Findings:
+    surrogate = kinds.spread(fit.surrogate)
+    moved = kinds.spread_influence(influence(by_kind, evidence.fit.outputs, fit), fit.surrogate.has_sink)
+    errors = tuple(slalom_standard_errors(surrogate, moved, column) for column in range(len(evidence.full)))
+    return Findings(surrogate, errors, measure(evidence, surrogate, linear_fit(evidence).surrogate))
+
+
+def _findings(evidence: Evidence, kinds: Kinds, surrogate: SlalomSurrogate, notes: tuple[str, ...] = ()) -> Findings:
+    """For solvers that say nothing about their errors."""
+    spread = kinds.spread(surrogate)
+    return Findings(spread, ({},) * len(evidence.full), measure(evidence, spread, linear_fit(evidence).surrogate), notes)
+
+
+def _unit_counts(rows: Sequence[Sequence[np.int64]], units: int, like: Tensor) -> Tensor:
+    counts = np.zeros((len(rows), units))
+    for row, places in zip(counts, rows, strict=True):
+        np.add.at(row, list(places), 1)
+    return torch.as_tensor(counts, device=like.device)
