@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -16,8 +15,9 @@ from torch import Tensor
 
 from slalom_xai.errors import InputError, one_of, shortened
 from slalom_xai.outputs import Outputs, Target
+from slalom_xai.saved import fidelity_from_dict, function_from_dict, function_to_dict, listed, without_nan
 from slalom_xai.surrogates.additive import AdditiveSurrogate
-from slalom_xai.surrogates.quality import Agreement, Fidelity
+from slalom_xai.surrogates.quality import Fidelity
 from slalom_xai.surrogates.scores import SCORES, additive_score, slalom_score
 from slalom_xai.surrogates.slalom import SlalomSurrogate
 from slalom_xai.text import Unit
@@ -241,9 +241,9 @@ class Explanation:
             "target": self.target_index,
             "full": list(self.full),
             "units": [{"text": u.text, "start": u.start, "end": u.end, "token_ids": list(u.token_ids)} for u in self.units],
-            "function": _function_to_dict(self.function),
-            "standard_errors": [{name: _listed(errors) for name, errors in column.items()} for column in self.column_errors],
-            "fidelity": None if self.column_fidelity is None else [_without_nan(asdict(column)) for column in self.column_fidelity],
+            "function": function_to_dict(self.function),
+            "standard_errors": [{name: listed(errors) for name, errors in column.items()} for column in self.column_errors],
+            "fidelity": None if self.column_fidelity is None else [without_nan(asdict(column)) for column in self.column_fidelity],
             "calls_fit": self.calls_fit,
             "calls_check": self.calls_check,
             "occurrences": list(self.occurrences),
@@ -270,9 +270,9 @@ class Explanation:
                 outputs=Outputs(data["outputs"]["kind"], tuple(data["outputs"]["labels"])),
                 target_index=data["target"],
                 full=tuple(data["full"]),
-                function=_function_from_dict(data["function"]),
+                function=function_from_dict(data["function"]),
                 column_errors=tuple({name: np.array(errors, dtype=float) for name, errors in c.items()} for c in data["standard_errors"]),
-                column_fidelity=None if data["fidelity"] is None else tuple(map(_fidelity_from_dict, data["fidelity"])),
+                column_fidelity=None if data["fidelity"] is None else tuple(map(fidelity_from_dict, data["fidelity"])),
                 calls_fit=data["calls_fit"],
                 calls_check=data["calls_check"],
                 left_out=data["left_out"],
@@ -333,28 +333,3 @@ class Explanation:
 def _frozen(array: Array) -> Array:
     array.setflags(write=False)
     return array
-
-
-def _listed(numbers: ArrayLike) -> list[float | None]:
-    return [None if math.isnan(number) else number for number in np.asarray(numbers, dtype=float).tolist()]
-
-
-def _without_nan(data: Any) -> Any:
-    if isinstance(data, dict):
-        return {key: _without_nan(entry) for key, entry in data.items()}
-    return None if isinstance(data, float) and math.isnan(data) else data
-
-
-def _fidelity_from_dict(data: dict[str, dict[str, Any]]) -> Fidelity:
-    return Fidelity(**{name: Agreement(math.nan if a["r2"] is None else a["r2"], a["mse"], a["rows"]) for name, a in data.items()})
-
-
-def _function_to_dict(function: SlalomSurrogate | AdditiveSurrogate) -> dict[str, Any]:
-    kind = "slalom" if isinstance(function, SlalomSurrogate) else "linear"
-    return {"kind": kind} | {name: None if tensor is None else tensor.tolist() for name, tensor in vars(function).items()}
-
-
-def _function_from_dict(data: dict[str, Any]) -> SlalomSurrogate | AdditiveSurrogate:
-    tensors = {name: None if entry is None else torch.tensor(entry, dtype=torch.float64) for name, entry in data.items() if name != "kind"}
-    kind = SlalomSurrogate if data["kind"] == "slalom" else AdditiveSurrogate
-    return kind(**tensors)  # type: ignore[arg-type]
