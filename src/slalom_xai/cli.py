@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -97,6 +98,8 @@ def _text(text: str | None, file: Path | None) -> str:
     if file is None and text != "-":
         return text or ""
     try:
+        if file is None and sys.stdin is None:
+            raise InputError("there is no standard input to read: pipe a text in, or give --file PATH")
         raw = sys.stdin.buffer.read() if file is None else file.read_bytes()
         return raw.decode("utf-8")
     except OSError as error:
@@ -130,6 +133,9 @@ def main() -> None:
     """Runs the command; an error is one line on standard error and a non-zero exit."""
     from slalom_xai.errors import SlalomError
 
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal without emoji shows a question mark
     try:
         code = app(sys.argv[1:] or ["--help"], standalone_mode=False)
         if code == 130:  # how some versions of typer report Ctrl-C
@@ -138,8 +144,10 @@ def main() -> None:
         _fail(str(error), 1)
     except (KeyboardInterrupt, typer.Abort):
         _fail("interrupted", 130)
-    except BrokenPipeError:  # the reader of a pipe has seen enough
-        sys.stderr.close()
+    except OSError as error:
+        if not isinstance(error, BrokenPipeError):
+            _fail(f"cannot write the result: {error.strerror or error}", 1)
+        sys.stderr.close()  # the reader of a pipe has seen enough
         sys.exit(1)
     except Exception as error:
         if not hasattr(error, "format_message"):  # a mistyped option or command, in any version of click

@@ -8,7 +8,7 @@ to choose between fits and to report on share none.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,6 +35,11 @@ class HeldOut:
 
     local: Masks
     wide: Masks
+
+    @property
+    def complete(self) -> bool:
+        """Whether there are rows of both kinds."""
+        return bool(len(self.local)) and bool(len(self.wide))
 
     @property
     def rows(self) -> int:
@@ -79,10 +84,13 @@ def default_budget(codes: NDArray[np.int64], parameters: int) -> int:
 
 
 def distinct_rows(codes: NDArray[np.int64]) -> int:
-    """How many different non-empty rows a text has, counted up to 4096."""
-    if len(codes) > ENUMERABLE:
-        return 4096 if len(set(codes.tolist())) > 1 else len(codes)
-    return len(Pool(codes).take(_every_mask(len(codes))))
+    """How many different non-empty rows a text has; counted exactly up to a million million, which is plenty."""
+    rows, before = 1, dict[int, int]()  # distinct subsequences so far, the empty one among them
+    for code in codes.tolist():
+        rows, before[code] = 2 * rows - before.get(code, 0), rows
+        if rows > 10**12:
+            break
+    return rows - 1
 
 
 def held_out_rows(budget: int) -> int:
@@ -90,7 +98,9 @@ def held_out_rows(budget: int) -> int:
     return min(max(budget // 10, LEAST_HELD_OUT), 400)
 
 
-def plan_rows(codes: NDArray[np.int64], budget: int, parameters: int, rng: np.random.Generator) -> Plan:
+def plan_rows(
+    codes: NDArray[np.int64], budget: int, parameters: int, rng: np.random.Generator, key: Callable[[Masks], Hashable] | None = None
+) -> Plan:
     """Splits a budget of calls over rows to fit, to choose and to report.
 
     Args:
@@ -98,29 +108,32 @@ def plan_rows(codes: NDArray[np.int64], budget: int, parameters: int, rng: np.ra
         budget: calls at most, the whole text among them.
         parameters: what the fit must determine.
         rng: the source of all randomness.
+        key: what a row (n,) reads like, where equal codes do not say it all.
 
     Raises:
         BudgetError: the budget is below ``least_budget``.
     """
     check_budget(codes, budget, parameters)
-    units = len(codes)
-    pool = Pool(codes)
+    units, available = len(codes), min(budget, distinct_rows(codes))
+    pool = Pool(codes, key)
     whole = pool.take(np.ones((1, units), dtype=bool))
-    if parameters + 2 * LEAST_HELD_OUT > distinct_rows(codes):
-        return Plan(np.concatenate([whole, pool.take(_every_mask(units))]), None, None)
-    rows = held_out_rows(budget)
+    spare = available - parameters
+    if spare < 2 * LEAST_HELD_OUT:
+        return Plan(np.concatenate([whole, _rows_to_fit(pool, available - 1, rng)]), None, None)
+    rows = min(held_out_rows(budget), spare // 2)
     report, choose = (held_out(pool, rows, rng) for _ in range(2))
     fit = _rows_to_fit(pool, budget - 1 - report.rows - choose.rows, rng)
-    return Plan(np.concatenate([whole, fit]), choose, report)
+    return Plan(np.concatenate([whole, fit]), choose if choose.complete else None, report if report.complete else None)
 
 
 class Pool:
     """Hands out each distinct row once."""
 
-    def __init__(self, codes: NDArray[np.int64]) -> None:
+    def __init__(self, codes: NDArray[np.int64], key: Callable[[Masks], Hashable] | None = None) -> None:
         self.codes = codes
         self.units = len(codes)
-        self._seen: set[bytes] = set()
+        self._key = key or (lambda mask: codes[mask].tobytes())
+        self._seen: set[Hashable] = set()
 
     def take(self, masks: Masks, limit: int | None = None) -> Masks:
         """Those of ``masks`` that are new, at most ``limit``."""
@@ -128,20 +141,20 @@ class Pool:
         for index, mask in enumerate(masks):
             if len(fresh) == limit:
                 break
-            key = self.codes[mask].tobytes()
-            if key not in self._seen and mask.any():
-                self._seen.add(key)
+            if mask.any() and self.claim(self._key(mask)):
                 fresh.append(index)
         return masks[fresh]
 
-    def take_sequences(self, sequences: NDArray[np.int64], limit: int) -> NDArray[np.int64]:
-        """Those of ``sequences`` of units (m, length) that read like nothing handed out before, at most ``limit``."""
-        fresh: list[int] = []
-        for index, key in enumerate(self.codes[sequence].tobytes() for sequence in sequences):
-            if len(fresh) < limit and key not in self._seen:
-                self._seen.add(key)
-                fresh.append(index)
-        return sequences[fresh]
+    @property
+    def handed_out(self) -> int:
+        """Distinct rows so far."""
+        return len(self._seen)
+
+    def claim(self, key: Hashable) -> bool:
+        """Whether a row that reads like this is new; it is not from then on."""
+        new = key not in self._seen
+        self._seen.add(key)
+        return new
 
     def draw(self, wanted: int, deleted: Callable[[int], NDArray[np.int64]], rng: np.random.Generator, quota: bool = False) -> Masks:
         """Up to ``wanted`` new rows with numbers deleted from ``deleted``; fewer where they run out.
@@ -196,7 +209,7 @@ def held_out(pool: Pool, rows: int, rng: np.random.Generator) -> HeldOut:
 def _rows_to_fit(pool: Pool, rows: int, rng: np.random.Generator) -> Masks:
     """Short rows first, then deletions; every remaining row where there are no more than asked for."""
     units = pool.units
-    if units <= ENUMERABLE and 2**units - 1 <= rows:
+    if units <= ENUMERABLE and distinct_rows(pool.codes) <= rows + pool.handed_out:
         remaining = pool.take(_every_mask(units))
         return rng.permutation(remaining, axis=0)
     short = _short_rows(pool, int(SHORT_SHARE * rows), rng)
@@ -219,13 +232,15 @@ def _every_mask(units: int) -> Masks:
     return ((numbers[:, None] >> np.arange(units)) & 1).astype(bool)
 
 
-def short_sequences(pool: Pool, rows: int, length: int, rng: np.random.Generator) -> NDArray[np.int64]:
+def short_sequences(
+    pool: Pool, rows: int, length: int, rng: np.random.Generator, key: Callable[[NDArray[np.int64]], Hashable]
+) -> NDArray[np.int64]:
     """Up to ``rows`` new sequences of distinct kinds of units drawn uniformly, (rows, length) (Algorithm 1)."""
     _, kinds = np.unique(pool.codes, return_index=True)
     if len(kinds) ** length <= 4 * rows:
         every = np.stack(np.meshgrid(*[kinds] * length, indexing="ij"), axis=-1).reshape(-1, length)
-        return pool.take_sequences(rng.permutation(every, axis=0), rows)
-    taken = [np.zeros((0, length), dtype=np.int64)]
-    while (left := rows - sum(map(len, taken))) > 0:
-        taken.append(pool.take_sequences(rng.choice(kinds, (left + 8, length)), left))
-    return np.concatenate(taken)
+        return rng.permutation([sequence for sequence in every if pool.claim(key(sequence))], axis=0)[:rows]
+    taken: list[NDArray[np.int64]] = []
+    while (left := rows - len(taken)) > 0:
+        taken.extend([sequence for sequence in rng.choice(kinds, (left, length)) if pool.claim(key(sequence))])
+    return np.stack(taken)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, overload
 
 import numpy as np
@@ -72,6 +72,8 @@ class Explainer:
             raise one_of("removal", removal, REMOVALS)
         if budget is not None and not _whole_and_positive(budget):
             raise InputError(f"budget is {budget!r}: give a whole number of model calls, or None to leave it to the package")
+        if not isinstance(random_state, (int, np.integer)) or isinstance(random_state, bool) or random_state < 0:
+            raise InputError(f"random_state is {random_state!r}: give a whole number from 0 on")
         self.method = estimator(method)
         self.model = text_model(
             model, tokenizer, output=output, device=device, dtype=dtype, revision=revision, trust_remote_code=trust_remote_code
@@ -81,7 +83,7 @@ class Explainer:
         self.target = target
         self.removal = removal
         self.truncation = truncation
-        self.random_state = random_state
+        self.random_state = int(random_state)
         self.show_progress = show_progress
         self._batches = Batches(batch_tokens, self.model.device)
 
@@ -107,6 +109,8 @@ class Explainer:
             raise InputError("sentence pairs cannot be explained yet: give one text")
         if isinstance(text, str):
             return self._explain(self._read(text))
+        if not isinstance(text, Iterable) or isinstance(text, bytes):
+            raise InputError(f"expected a text (str) or a list of texts, got {type(text).__name__}")
         questions = [self._read(one, f"text {place}: ") for place, one in enumerate(text)]
         finished: list[Explanation] = []
         try:
@@ -122,6 +126,8 @@ class Explainer:
             raise InputError(f"{where}expected a text (str), got {type(text).__name__}")
         if not text.strip():
             raise InputError(f"{where}the text is {'only white space' if text else 'empty'}: give at least one word")
+        if any(0xD800 <= ord(character) <= 0xDFFF for character in text):
+            raise InputError(f"{where}the text holds half a character (a lone surrogate): decode it as UTF-8 first")
         try:
             question = prompt(self.model.read(text, truncation=self.truncation), self.granularity)
             if self.budget is not None and question.kinds > 1:

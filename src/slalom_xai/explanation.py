@@ -195,7 +195,10 @@ class Explanation:
         Returns:
             (m,), on the scale of ``prediction``.
         """
-        rows = np.asarray(keep, dtype=np.float64)
+        try:
+            rows = np.asarray(keep.detach().cpu() if isinstance(keep, Tensor) else keep, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise InputError(f"keep has no numbers in rows of equal length ({error}): give an array (rows, {len(self.units)})") from error
         if rows.ndim != 2 or rows.shape[1] != len(self.units):
             raise InputError(f"keep has shape {rows.shape}: expected (rows, {len(self.units)}), one column per unit")
         if not np.isfinite(rows).all() or (rows < 0).any():
@@ -280,7 +283,7 @@ class Explanation:
                 occurrences=tuple(data["occurrences"]),
                 notes=tuple(data["notes"]),
             )
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise InputError(f"the saved explanation is damaged ({type(error).__name__}: {error}): explain again") from error
 
     def save(self, path: str | Path) -> Path:

@@ -9,9 +9,9 @@ from typing import Literal
 import numpy as np
 from torch import Tensor
 
-from slalom_xai.errors import one_of
+from slalom_xai.errors import InputError, one_of
 
-Kind = Literal["binary", "multiclass", "multilabel", "single"]
+Kind = Literal["binary", "multiclass", "multilabel", "single", "regression"]
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,8 @@ class Outputs:
 
     Attributes:
         kind: two classes share one column, their log odds; more classes have the centred log
-            probability each; labels of a multi-label model and a single output have their logit.
+            probability each; labels of a multi-label model and a single output have their logit, and outputs of
+            a regression are left as they are.
         labels: one name per class, label or output.
     """
 
@@ -65,6 +66,10 @@ class Outputs:
 
     def index(self, wanted: str | int) -> int:
         """The index of a label, given by name or number."""
+        if isinstance(wanted, str) and self.labels.count(wanted) > 1:
+            raise InputError(
+                f"target {wanted!r} is the name of {self.labels.count(wanted)} labels: give an index from 0 to {self.width - 1}"
+            )
         if isinstance(wanted, str) and wanted in self.labels:
             return self.labels.index(wanted)
         if isinstance(wanted, (int, np.integer)) and not isinstance(wanted, bool) and 0 <= wanted < self.width:

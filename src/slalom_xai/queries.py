@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from slalom_xai.errors import BudgetError, InputError, ModelError, shortened
+from slalom_xai.errors import BudgetError, InputError, ModelError, SlalomError, shortened
 from slalom_xai.models import Prompt, Row, TextModel
 
 Purpose = Literal["fit", "check"]
@@ -25,8 +25,8 @@ class Batches:
     """
 
     def __init__(self, tokens: int | None, device: torch.device) -> None:
-        if tokens is not None and tokens < 1:
-            raise InputError(f"batch_tokens is {tokens}: give at least 1, or None to leave it to the package")
+        if tokens is not None and (not isinstance(tokens, int) or tokens < 1):
+            raise InputError(f"batch_tokens is {tokens!r}: give a whole number of at least 1, or None to leave it to the package")
         self.tokens = tokens or (8_192 if device.type == "cpu" else 131_072)
 
     def halve(self, rows: int, longest: int) -> None:
@@ -117,9 +117,14 @@ class Queries:
         """Asks one batch, in halves where it does not fit into memory, and stores the answers."""
         try:
             logits = self.model.answer(rows)
-        except (MemoryError, RuntimeError) as error:
+        except SlalomError:
+            raise
+        except Exception as error:
             if not _out_of_memory(error):
-                raise
+                reason = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+                raise ModelError(
+                    f"{self.model.name} failed on {shortened(self.model.show(rows[0]))} ({reason}): try the model on this text alone"
+                ) from error
             longest = max(self.model.size(row) for row in rows)
             if len(rows) == 1:
                 raise ModelError(
@@ -135,7 +140,9 @@ class Queries:
         self._keep(rows[middle:], purpose)
 
     def _store(self, rows: Sequence[Row], logits: Tensor, purpose: Purpose) -> None:
-        bad = ~logits.isfinite().all(dim=1)
+        exact = logits.device if logits.device.type != "mps" else torch.device("cpu")
+        answers = self.model.outputs.columns(logits.to(exact, torch.float64))
+        bad = ~(logits.isfinite().all(dim=1) & answers.isfinite().all(dim=1).to(logits.device))
         if bool(bad.any()):
             place = int(bad.nonzero()[0])
             answer = ", ".join(f"{value:.4g}" for value in logits[place][:6].tolist())
@@ -143,8 +150,6 @@ class Queries:
                 f"{self.model.name} answers [{answer}] (shape {tuple(logits.shape)}) for {shortened(self.model.show(rows[place]))}: "
                 "expected finite numbers; check the model's weights and precision"
             )
-        exact = logits.device if logits.device.type != "mps" else torch.device("cpu")
-        answers = self.model.outputs.columns(logits.to(exact, torch.float64))
         self._answers.update(zip(rows, answers, strict=True))
         if purpose == "fit":
             self.calls_fit += len(rows)

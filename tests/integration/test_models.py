@@ -1,13 +1,14 @@
 """Adapters on real models: special tokens, padding, limits, loading."""
 
 import threading
+import time
 
 import numpy as np
 import pytest
 import torch
 from fakes import word_scores
-from tiny import ARCHITECTURES, TEXT, log_odds, tiny
-from transformers import BertModel
+from tiny import ARCHITECTURES, SIZE, TEXT, log_odds, tiny
+from transformers import BertConfig, BertForSequenceClassification, BertModel
 
 from slalom_xai import Explainer, explain
 from slalom_xai.errors import InputError, ModelError
@@ -29,10 +30,11 @@ def test_padded_batches_answer_like_single_rows(architecture, side):
         tokenizer.padding_side = original
     alone = [log_odds(model, list(row[0])) for row in rows]
     assert np.allclose((answers[:, 1] - answers[:, 0]).numpy(), alone, atol=1e-4)
-    assert 0 < adapter.probe_calls <= 5
+    assert 0 < adapter.probe_calls <= 6
 
 
-def test_a_model_that_ignores_its_mask_is_never_padded():
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_model_that_ignores_its_mask_is_never_padded(dtype):
     model, tokenizer = tiny("bert")
 
     class Deaf(type(model)):
@@ -41,7 +43,7 @@ def test_a_model_that_ignores_its_mask_is_never_padded():
 
     deaf = Deaf(model.config)
     deaf.load_state_dict(model.state_dict())
-    deaf.eval()
+    deaf.eval().to(dtype)
     adapter = text_model(deaf, tokenizer)
     reading = adapter.read(TEXT)
     rows = [reading.compose(np.arange(length)) for length in range(1, len(reading.pieces) + 1)]
@@ -180,3 +182,50 @@ def test_a_model_that_cannot_be_found_is_one_line(name):
     with pytest.raises(ModelError, match=f"cannot load a classifier from '{name}'") as caught:
         Explainer(name)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("labels", "problem", "kind"),
+    [
+        (1, None, "single"),
+        (1, "regression", "regression"),
+        (2, "regression", "regression"),
+        (3, "multi_label_classification", "multilabel"),
+        (4, None, "multiclass"),
+    ],
+)
+def test_outputs_of_every_kind_are_explained_from_the_same_calls(labels, problem, kind):
+    _, tokenizer = tiny("bert")
+    torch.manual_seed(0)
+    config = BertConfig(vocab_size=len(tokenizer), max_position_embeddings=128, num_labels=labels, problem_type=problem, **SIZE)
+    model = BertForSequenceClassification(config).eval()
+    model.get_input_embeddings().weight.data.mul_(10)
+    explanation = Explainer(model, tokenizer, budget=300)(TEXT)
+    assert explanation.outputs.kind == kind
+    assert explanation.calls <= 300
+    logits = model(**tokenizer(TEXT, return_tensors="pt", return_token_type_ids=False)).logits[0].detach().double()
+    raw = logits - logits.mean() if kind == "multiclass" else logits
+    for target in range(labels):
+        other = explanation.for_target(target)
+        assert other.prediction == pytest.approx(float(raw[target]), abs=1e-5)
+        assert other.fidelity.wide.r2 > 0.5
+    if kind == "multiclass":
+        assert sum(explanation.for_target(c).values for c in range(labels)) == pytest.approx(0, abs=1e-8)
+
+
+def test_threads_take_turns_with_a_function():
+    inside, most = [0], [0]
+
+    def function(texts):
+        inside[0] += 1
+        most[0] = max(most[0], inside[0])
+        time.sleep(0.01)
+        inside[0] -= 1
+        return [[0.3, 0.7]] * len(texts)
+
+    workers = [threading.Thread(target=lambda: explain("some plain words here", function)) for _ in range(3)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert most[0] == 1

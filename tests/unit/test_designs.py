@@ -1,7 +1,9 @@
+import itertools
+
 import numpy as np
 import pytest
 
-from slalom_xai.designs import check_budget, default_budget, least_budget, plan_rows
+from slalom_xai.designs import check_budget, default_budget, distinct_rows, least_budget, plan_rows
 from slalom_xai.errors import BudgetError
 
 
@@ -13,7 +15,9 @@ def plan_of(codes, budget, seed=0):
     return plan_rows(codes, budget, 2 * len(codes) + 1, np.random.default_rng(seed))
 
 
-@pytest.mark.parametrize("codes", [np.arange(6), np.arange(60), np.arange(300) % 40, np.arange(30) % 2, np.array([0] * 19 + [1])])
+@pytest.mark.parametrize(
+    "codes", [np.arange(6), np.arange(60), np.arange(300) % 40, np.arange(30) % 2, np.array([0] * 10 + [1] + [0] * 10)]
+)
 @pytest.mark.parametrize("seed", range(3))
 def test_rows_are_distinct_and_the_three_sets_disjoint(codes, seed):
     budget = default_budget(codes, 2 * len(codes) + 1)
@@ -26,6 +30,7 @@ def test_rows_are_distinct_and_the_three_sets_disjoint(codes, seed):
     assert not (report | choose) & set(fit)
     assert len(fit) + plan.choose.rows + plan.report.rows <= budget
     assert plan.fit[0].all()
+    assert len(plan.fit) >= min(2 * len(codes) + 1, distinct_rows(codes))
     assert all(mask.any() for mask in plan.fit)
 
 
@@ -57,8 +62,22 @@ def test_short_texts_spend_every_row_on_the_fit(units):
 def test_a_text_of_five_units_keeps_rows_to_report():
     plan = plan_of(np.arange(5), 300)
     assert plan.report.rows >= 5
-    assert plan.choose.rows >= 5
+    assert plan.choose.rows >= 3
     assert len(plan.fit) >= 11
+
+
+@pytest.mark.parametrize("units", [2038, 4077])
+def test_long_texts_have_a_plan(units):
+    parameters = 2 * units + 1
+    assert least_budget(np.arange(units), parameters) == parameters + 20
+    plan = plan_of(np.arange(units), parameters + 100)
+    assert len(plan.fit) >= parameters
+
+
+@pytest.mark.parametrize("codes", [[0, 1], [0, 0, 1], [0, 1, 0, 1], [0] * 5 + [1] + [0] * 4, [0, 1, 2, 0, 1, 2, 0]])
+def test_distinct_rows_are_counted_exactly(codes):
+    every = {tuple(code for code, kept in zip(codes, mask, strict=True) if kept) for mask in itertools.product([0, 1], repeat=len(codes))}
+    assert distinct_rows(np.array(codes)) == len(every) - 1
 
 
 def test_the_least_budget_is_stated_and_enforced():

@@ -122,7 +122,7 @@ class Evidence:
 
 def gather(queries: Queries, parameters: int, rng: np.random.Generator) -> Evidence:
     """Plans rows for the whole budget and asks them."""
-    plan = plan_rows(queries.prompt.codes, queries.budget, parameters, rng)
+    plan = plan_rows(queries.prompt.codes, queries.budget, parameters, rng, queries.prompt.row)
     fit = answered(queries, plan.fit, "fit")
     return Evidence(
         fit,
@@ -150,7 +150,7 @@ def answered_held_out(queries: Queries, rows: HeldOut | None, purpose: Purpose) 
 def held_out_loss(evidence: Evidence, surrogate: Surrogate) -> float:
     """What choices minimise: the log error on local plus that on wide rows, so that neither regime drowns the other."""
     assert evidence.choose is not None
-    floor = 1e-14 * float((1 + evidence.fit.outputs**2).mean())
+    floor = 1e-14 * float((evidence.fit.outputs**2).mean()) + 1e-300
     total = 0.0
     for rows in (evidence.choose.local, evidence.choose.wide):
         total += float((evidence.errors(surrogate, rows) ** 2).mean().clamp(min=floor).log())
@@ -178,7 +178,8 @@ def measure(evidence: Evidence, surrogate: Surrogate, linear: AdditiveSurrogate)
         for fitted in (surrogate, linear):
             for rows in (evidence.report.local, evidence.report.wide):
                 true = (rows.outputs - evidence.full)[:, column]
-                agreements.append(agreement(true + evidence.errors(fitted, rows)[:, column], true))
+                level = float(rows.outputs[:, column].abs().max())
+                agreements.append(agreement(true + evidence.errors(fitted, rows)[:, column], true, level))
         found.append(Fidelity(*agreements))
     return tuple(found)
 

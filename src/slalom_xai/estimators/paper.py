@@ -92,7 +92,7 @@ class SlalomEff:
     def explain(self, queries: Queries, rng: np.random.Generator) -> Findings:
         """Asks short sequences and fits."""
         kinds, pool, report = _held_out_first(queries, self.parameters(0, queries.prompt.kinds), rng)
-        sequences = short_sequences(pool, queries.budget - 1 - (report.rows if report else 0), self.length, rng)
+        sequences = short_sequences(pool, queries.budget - 1 - (report.rows if report else 0), self.length, rng, queries.prompt.sequence)
         outputs = queries.ask_sequences(list(sequences))
         counts = np.zeros((len(sequences), len(kinds.of_unit)))
         np.add.at(counts, (np.arange(len(sequences))[:, None], sequences), 1)
@@ -208,16 +208,17 @@ def _check_solver(given: str, valid: tuple[str, ...]) -> None:
 
 def _held_out_first(queries: Queries, parameters: int, rng: np.random.Generator, exact: bool = False) -> tuple[Kinds, Pool, HeldOut | None]:
     """The rows to report on, drawn before any other, where the budget and the text leave some."""
-    kinds, pool = Kinds.of(queries), Pool(queries.prompt.codes)
+    kinds, pool = Kinds.of(queries), Pool(queries.prompt.codes, queries.prompt.row)
     pool.take(np.ones((1, pool.units), dtype=bool))
     if exact:  # the rows of the recovery are given, so the report must do without them
         every = [(place,) for place in kinds.place] + [(a, b) for a in kinds.place for b in kinds.place]
         for sequence in every:
-            pool.take_sequences(np.array([sequence]), 1)
+            pool.claim(queries.prompt.sequence(np.array(sequence)))
     spare = queries.budget - parameters
     if spare < LEAST_HELD_OUT or pool.units < 5:
         return kinds, pool, None
-    return kinds, pool, held_out(pool, min(held_out_rows(queries.budget), spare), rng)
+    report = held_out(pool, min(held_out_rows(queries.budget), spare), rng)
+    return kinds, pool, report if report.complete else None
 
 
 def _evidence(queries: Queries, counts: Tensor, outputs: Tensor, report: HeldOut | None) -> Evidence:

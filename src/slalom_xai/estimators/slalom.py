@@ -40,7 +40,7 @@ class Slalom:
     sink: bool = True
 
     def __post_init__(self) -> None:
-        if not self.priors or min(self.priors) <= 0:
+        if not isinstance(self.priors, Sequence) or not self.priors or not all(0 < prior < math.inf for prior in self.priors):
             raise InputError(f"priors is {self.priors!r}: give at least one positive number, such as (0.01,)")
 
     def parameters(self, units: int, kinds: int) -> int:
@@ -64,7 +64,9 @@ class Slalom:
             counts, outputs, sink=False, prior=PRIOR_FREE, offsets=evidence.offsets, start=held.surrogate, max_iterations=2 * steps
         )
         if evidence.choose is None and not _exact(free, evidence):
-            free = held  # importances without a prior run off where a few rows cannot be met exactly
+            # Importances without a prior run off where a few rows cannot be met exactly.
+            equal = _with_weight_on_the_whole_text(torch.ones_like(outputs[:, 0]))
+            free = fit_slalom(counts, outputs, row_weights=equal, sink=False, prior=max(self.priors), offsets=evidence.offsets)
         if not self.sink or (evidence.choose is None and _exact(free, evidence)):
             return free
         candidates = [*self._with_sink(evidence), free]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
@@ -120,3 +122,16 @@ def unit_codes(keys: Sequence[Hashable]) -> NDArray[np.int64]:
     """Numbers that are equal where the keys are."""
     numbers: dict[Hashable, int] = {}
     return np.array([numbers.setdefault(key, len(numbers)) for key in keys], dtype=np.int64)
+
+
+_locks: WeakKeyDictionary[Any, threading.RLock] = WeakKeyDictionary()
+_locks_guard = threading.Lock()
+
+
+def lock_of(model: Any) -> threading.RLock:
+    """The one lock of a model object, whoever explains it; calls to one model take turns."""
+    with _locks_guard:
+        try:
+            return _locks.setdefault(model, threading.RLock())
+        except TypeError:  # an object that cannot be referred to weakly has a lock per explainer
+            return threading.RLock()

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from slalom_xai.errors import InputError, ModelError, one_of, shortened
-from slalom_xai.models.base import Reading, Row, unit_codes
+from slalom_xai.models.base import Reading, Row, lock_of, unit_codes
 from slalom_xai.outputs import Outputs
 from slalom_xai.text import words
 
@@ -33,6 +33,7 @@ class CallableModel:
         if output not in CONVENTIONS:
             raise one_of("output", output, CONVENTIONS)
         self._function = function
+        self._lock = lock_of(function)
         self._probabilities = output != "logits"
         self._outputs: Outputs | None = None
         self.name = getattr(function, "__qualname__", type(function).__name__)
@@ -72,10 +73,10 @@ class CallableModel:
     def answer(self, rows: Sequence[Row]) -> Tensor:
         """Logits for a batch of texts."""
         texts = cast(list[str], list(rows))
-        raw = self._function(texts)
+        with self._lock:
+            raw = self._function(list(texts))
         try:
-            array = raw.detach().cpu().numpy() if isinstance(raw, Tensor) else np.asarray(raw, dtype=np.float64)
-            answers = torch.as_tensor(array.astype(np.float64))
+            answers = raw.detach().cpu().double() if isinstance(raw, Tensor) else torch.as_tensor(np.asarray(raw, dtype=np.float64))
         except (TypeError, ValueError) as error:
             raise ModelError(
                 f"{self.name} answers {len(texts)} texts with {type(raw).__name__}, not numbers: return an array (n, classes)"
@@ -86,9 +87,10 @@ class CallableModel:
             raise ModelError(
                 f"{self.name} answers {len(texts)} texts with shape {tuple(np.shape(raw))} for {shortened(texts[0])}: return an array (n, classes)"
             )
-        logits = self._as_logits(answers, texts) if self._probabilities else answers
-        self._note_width(logits.shape[1], texts)
-        return logits
+        if self._probabilities and answers.shape[1] == 1:
+            answers = torch.cat([1 - answers, answers], dim=1)
+        self._note_width(answers.shape[1], texts)
+        return self._as_logits(answers, texts) if self._probabilities else answers
 
     def _note_width(self, width: int, texts: list[str]) -> None:
         if self._outputs is None:
@@ -104,8 +106,6 @@ class CallableModel:
         finite = answers.isfinite().all(dim=1)
         if not bool(finite.all()):
             return torch.where(finite[:, None], torch.ones_like(answers), answers)  # refused, with its text, by the caller
-        if answers.shape[1] == 1:
-            answers = torch.cat([1 - answers, answers], dim=1)
         sums = answers.sum(dim=1)
         wrong = (answers < 0).any(dim=1) | (answers > 1).any(dim=1) | ((sums - 1).abs() > 1e-3)
         if bool(wrong.any()):

@@ -98,10 +98,10 @@ def _device(device: str | torch.device | None) -> torch.device:
 
 
 def _dtype(dtype: str | torch.dtype | None) -> torch.dtype | None:
-    if dtype is None or isinstance(dtype, torch.dtype):
-        return dtype
-    found = getattr(torch, dtype, None)
-    if not isinstance(found, torch.dtype):
+    if dtype is None:
+        return None
+    found = dtype if isinstance(dtype, torch.dtype) else getattr(torch, str(dtype), None)
+    if not isinstance(found, torch.dtype) or not found.is_floating_point:
         raise InputError(f"unknown dtype {dtype!r}: give float32, bfloat16 or float16")
     return found
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, cast
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
@@ -14,14 +12,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from slalom_xai.errors import InputError, ModelError, shortened
-from slalom_xai.models.base import Reading, Row, unit_codes
+from slalom_xai.models.base import Reading, Row, lock_of, unit_codes
 from slalom_xai.outputs import Outputs
 from slalom_xai.text import Unit
 
 _Encoded = tuple[tuple[int, ...], ...]  # a row: its ids and, where the model has them, its segments
-
-_locks: WeakKeyDictionary[Any, threading.RLock] = WeakKeyDictionary()
-_locks_guard = threading.Lock()
 
 
 class TransformersModel:
@@ -39,8 +34,7 @@ class TransformersModel:
         self.outputs = _outputs(model.config)
         self.limit = _limit(model, tokenizer)
         self.probe_calls = 0
-        with _locks_guard:
-            self._lock = _locks.setdefault(model, threading.RLock())
+        self._lock = lock_of(model)
 
     @property
     def device(self) -> torch.device:
@@ -88,6 +82,8 @@ class TransformersModel:
                 f"the text has {len(content) + added} tokens ({added} of them special), the model reads at most {self.limit}: "
                 "shorten the text, or pass truncation=True (--truncation) to explain its beginning"
             )
+        if self.limit <= added:
+            raise InputError(f"the model reads {self.limit} tokens and {added} of them are special: nothing is left for the text")
         kept = content[: self.limit - added]
         return kept, text[offsets[kept[-1]][1] :]
 
@@ -126,17 +122,16 @@ class TransformersModel:
     def _harmless_padding(self, rows: Sequence[_Encoded]) -> str:
         """The side on which padding a row leaves its answer alone; "none" if there is no such side."""
         short, long = min(rows, key=self.size), max(rows, key=self.size)
-        alone = self._forward([short], "right")
-        self.probe_calls += 1
+        alone, other = self._forward([short], "right"), self._forward([long], "right")
+        self.probe_calls += 2
         first = getattr(self._tokenizer, "padding_side", "right")
-        tolerance = 1e-3 if alone.dtype == torch.float32 else 5e-2
+        half = next(self._model.parameters()).dtype in (torch.float16, torch.bfloat16)
+        spread = (alone - other).abs().max()
+        tolerance = (5e-2 if half else 1e-3) * torch.maximum(spread, (1 + alone.abs()) * (0.2 if half else 1e-2))
         for side in (first, "left" if first == "right" else "right"):
-            try:
-                padded = self._forward([short, long], side)[:1]
-            except ModelError:
-                return "none"
+            padded = self._forward([short, long], side)[:1]
             self.probe_calls += 2
-            if bool(((padded - alone).abs() <= tolerance * (1 + alone.abs())).all()):
+            if bool(((padded - alone).abs() <= tolerance).all()):
                 return str(side)
         return "none"
 
@@ -192,7 +187,9 @@ def _pad_token(model: Any, rows: Sequence[_Encoded]) -> Iterator[int]:
         yield int(pad)
         return
     used = {token for row in rows for token in row[0]}
-    free = next(token for token in range(len(used) + 1) if token not in used)
+    free = next((token for token in range(config.vocab_size) if token not in used), None)
+    if free is None:
+        raise ModelError("the model has no pad token and the text uses its whole vocabulary: set model.config.pad_token_id")
     config.pad_token_id = free
     try:
         yield free
@@ -211,6 +208,8 @@ def _checked(tokenizer: Any) -> Any:
 def _outputs(config: Any) -> Outputs:
     names = config.id2label
     labels = tuple(str(names[index]) for index in range(config.num_labels))
+    if getattr(config, "problem_type", None) == "regression":
+        return Outputs("regression", labels)
     if len(labels) == 1:
         return Outputs("single", labels)
     if getattr(config, "problem_type", None) == "multi_label_classification":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -58,5 +59,9 @@ def strongest_units(explanation: Explanation, count: int) -> list[int]:
 
 
 def printable(text: str) -> str:
-    """A unit for a table: control characters as escapes, so that they cannot move a cursor."""
-    return "".join(character if character.isprintable() else character.encode("unicode_escape").decode() for character in text)
+    """A text for people: control characters and direction overrides as escapes, so that they cannot move a cursor or reorder a line."""
+    return "".join(character.encode("unicode_escape").decode() if _is_control(character) else character for character in text)
+
+
+def _is_control(character: str) -> bool:
+    return unicodedata.category(character) in ("Cc", "Cs") or "\u202a" <= character <= "\u202e" or "\u2066" <= character <= "\u2069"

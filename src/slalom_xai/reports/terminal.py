@@ -28,7 +28,7 @@ def render(explanation: Explanation, rows: int = 10) -> RenderableType:
 
 
 def _headline(explanation: Explanation) -> Text:
-    scale = "log odds" if explanation.outputs.kind in ("binary", "single") else "score"
+    scale = "log odds" if explanation.outputs.kind == "binary" else "output"
     headline = f"{printable(explanation.target)}: {scale} {explanation.prediction:+.2f}"
     if explanation.outputs.kind == "binary":
         headline += f", probability {1 / (1 + math.exp(-max(min(explanation.prediction, 700.0), -700.0))):.1%}"
@@ -38,7 +38,7 @@ def _headline(explanation: Explanation) -> Text:
 def _coloured(explanation: Explanation) -> Text:
     text = Text()
     for characters, intensity in pieces(explanation):
-        clean = "".join(c if c == "\n" or c.isprintable() else " " if c.isspace() else printable(c) for c in characters)
+        clean = "".join(c if c == "\n" else " " if c.isspace() else printable(c) for c in characters)
         text.append(clean, style=None if intensity is None else _style(intensity))
     text.rstrip()
     return text

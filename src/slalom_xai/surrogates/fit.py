@@ -130,8 +130,8 @@ def _problem(
     if sink:
         centre = torch.cat([centre, torch.logsumexp(centre, dim=0)[None]])
     size = heads * len(centre)
-    # A constant model has no variance; any positive scale then gives equal importances.
-    penalty = prior * max(variance, 1e-12) / size
+    # A constant model has no variance but rounding; any large scale then gives equal importances.
+    penalty = prior * (variance if variance > 1e-20 * float((outputs**2).mean()) else 1.0) / size
     return _Problem(columns(counts, sink), outputs, row_weights, centre, heads, penalty, VALUE_PRIOR * prior / size)
 
 
@@ -223,13 +223,13 @@ def _step(problem: _Problem, state: _State, damping: float) -> tuple[_State | No
 def _solve(curvature: _Curvature, value_slope: Tensor, slope: Tensor, damping: float) -> tuple[Tensor, Tensor] | None:
     """The damped step (P, C) in values and (P,) in importances, or None where the system is not definite."""
     value = curvature.value.clone()
-    value.diagonal().mul_(1 + damping).add_(1e-14)
+    value.diagonal().mul_(1 + damping)
     factor, failed = torch.linalg.cholesky_ex(value)
     if bool(failed):
         return None
     across = [torch.cholesky_solve(block.T, factor) for block in curvature.cross]
     schur = curvature.importance.clone()
-    schur.diagonal().mul_(1 + damping).add_(1e-14)
+    schur.diagonal().mul_(1 + damping)
     right = slope.clone()
     for c, (block, solved) in enumerate(zip(curvature.cross, across, strict=True)):
         schur = schur - block @ solved
@@ -274,7 +274,7 @@ def influence(counts: Tensor, outputs: Tensor, fit: Fit) -> Influence:
     schur.diagonal().add_(1e-12 * schur.diagonal().mean().abs())
     schur_factor, failed = torch.linalg.cholesky_ex(schur)
     if bool(failed):
-        schur.diagonal().add_(1e-8 * schur.diagonal().mean().abs() + 1e-14)
+        schur.diagonal().add_(1e-8 * schur.diagonal().mean().abs() + 1e-300)
         schur_factor = torch.linalg.cholesky(schur)
     scaled = problem.row_weights[:, None] * state.residuals  # (m, C)
     shares = state.shares.flatten(1)

@@ -47,13 +47,17 @@ class Fidelity:
         return f"{own}; a linear explanation of the same calls {percent(self.linear_wide.r2)}."
 
 
-def agreement(predicted: Tensor, true: Tensor) -> Agreement:
-    """Compares changes of one output, both (m,)."""
+def agreement(predicted: Tensor, true: Tensor, level: float) -> Agreement:
+    """Compares changes of one output, both (m,); ``level`` is the size of the outputs themselves.
+
+    A change within single-precision rounding of the outputs is none. Where every deletion
+    changes the output by the same, nothing of it can be told apart, and r2 is 0.
+    """
     mse = float(((predicted - true) ** 2).mean())
+    if float(true.abs().max()) <= 2e-6 * level:
+        return Agreement(math.nan, mse, len(true))
     variance = float(((true - true.mean()) ** 2).mean())
-    # Rounding of single-precision models is not a change.
-    still = variance <= (1e-5 * max(1.0, float(true.abs().max()))) ** 2
-    return Agreement(math.nan if still else 1 - mse / variance, mse, len(true))
+    return Agreement(1 - mse / variance if variance > (2e-6 * level) ** 2 else 0.0, mse, len(true))
 
 
 def percent(r2: float) -> str:
