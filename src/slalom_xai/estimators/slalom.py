@@ -18,6 +18,7 @@ from slalom_xai.surrogates.fit import Fit, fit_slalom, influence, inverse_varian
 from slalom_xai.surrogates.scores import slalom_standard_errors
 
 PRIOR_FREE = 1e-12
+STEADY = 1e-2  # the weakest prior that is trusted where no rows are left to choose by
 INDIFFERENCE = 0.1  # a stronger prior is kept where it costs less than this in log error: its values stay readable
 
 
@@ -71,7 +72,7 @@ class Slalom:
             return free
         candidates = [*self._with_sink(evidence), free]
         if evidence.choose is None:
-            return min(candidates, key=_penalised_error)
+            return min((fit for fit in candidates if fit.prior >= min(STEADY, max(self.priors))), key=_penalised_error)
         losses = [held_out_loss(evidence, fit.surrogate) for fit in candidates]
         return next(fit for fit, loss in zip(candidates, losses, strict=True) if loss <= min(losses) + INDIFFERENCE)
 
