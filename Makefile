@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup explain test check docs bench clean
+.PHONY: help setup explain test lowest check docs bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -28,6 +28,13 @@ explain: $(STAMP) ## explain a movie review with the embedded model
 test: $(STAMP) ## run the tests, offline
 	HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 
+LOWEST := .venv-lowest
+lowest: ## run the tests with the lowest transformers that pyproject.toml allows, in .venv-lowest
+	@test -x $(LOWEST)/bin/python || $(PYTHON) -m venv $(LOWEST)
+	@PIP_DISABLE_PIP_VERSION_CHECK=1 $(LOWEST)/bin/python -m pip install -qq -c constraints-lowest.txt torch transformers safetensors numpy pandas rich typer pytest pytest-xdist hypothesis
+	@PIP_DISABLE_PIP_VERSION_CHECK=1 $(LOWEST)/bin/python -m pip install -qq --no-deps -e .
+	HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(LOWEST)/bin/python -m pytest -n 2 --dist worksteal
+
 check: $(STAMP) ## lint, formatting, types and the direction of imports
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
@@ -42,5 +49,5 @@ bench: $(STAMP) ## run the benchmarks that the tests leave out
 	HF_HUB_OFFLINE=1 $(BIN)/python -m pytest -m bench -s
 
 clean: ## remove .venv, built files and caches
-	rm -rf $(VENV) build dist docs/_build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache slalom-explanation*.json
+	rm -rf $(VENV) .venv-lowest build dist docs/_build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache slalom-explanation*.json
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

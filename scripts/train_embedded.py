@@ -234,6 +234,8 @@ def save(model, tokenizer, folder: Path) -> None:
     state = {name: tensor.half().contiguous() for name, tensor in model.state_dict().items() if "position_ids" not in name}
     save_file(state, folder / "model.safetensors", metadata={"format": "pt"})
     tokenizer.save_pretrained(folder)
+    settings = folder / "tokenizer_config.json"  # transformers 5 writes a class name that 4 does not know
+    settings.write_text(settings.read_text().replace("TokenizersBackend", "PreTrainedTokenizerFast"))
 
 
 def fine_tuned_teacher(folder: Path, reviews: list[tuple[str, int]], dev: list[tuple[str, int]], device: str):

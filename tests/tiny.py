@@ -19,6 +19,7 @@ CORPUS = [
     "loud long and dull until the end , then suddenly moving",
 ]
 ARCHITECTURES = ("bert", "roberta", "distilbert", "modernbert", "gpt2", "llama")
+INPUTS = ["input_ids", "attention_mask"]  # said outright: before transformers 5 the default had segments, too
 SIZE = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
 _LABELS = {"id2label": {0: "bad", 1: "good"}, "label2id": {"bad": 0, "good": 1}}
 
@@ -35,7 +36,7 @@ def tokenizer(special: dict[str, str], template: str | None, **options: Any) -> 
     if template:
         used = [(name, backend.token_to_id(name)) for name in names if name in template]
         backend.post_processor = TemplateProcessing(single=template, special_tokens=used)
-    return transformers.PreTrainedTokenizerFast(tokenizer_object=backend, **special, **options)
+    return transformers.PreTrainedTokenizerFast(tokenizer_object=backend, **{"model_input_names": INPUTS, **special, **options})
 
 
 def _bert_like(**options: Any) -> transformers.PreTrainedTokenizerFast:
@@ -46,7 +47,7 @@ def _bert_like(**options: Any) -> transformers.PreTrainedTokenizerFast:
 def _build(architecture: str) -> tuple[Any, Any]:
     torch.manual_seed(0)
     if architecture == "bert":
-        words = _bert_like()
+        words = _bert_like(model_input_names=[*INPUTS, "token_type_ids"])
         config = transformers.BertConfig(vocab_size=len(words), max_position_embeddings=128, **SIZE, **_LABELS)
         return transformers.BertForSequenceClassification(config), words
     if architecture == "roberta":

@@ -78,6 +78,14 @@ def test_a_text_beyond_the_limit_is_an_error_or_cut_and_reported(architecture, l
     assert explanation.units[-1].end == len(text) - len(explanation.left_out)
 
 
+@pytest.mark.parametrize("architecture", ["bert", "distilbert", "modernbert"])
+def test_a_tokenizer_may_make_segments_that_the_model_does_not_take(architecture):
+    model, (_, tokenizer) = tiny(architecture)[0], tiny("bert")
+    assert "token_type_ids" in tokenizer(TEXT)
+    explanation = explain(TEXT, model, tokenizer, budget=100)
+    assert explanation.prediction == pytest.approx(log_odds(model, tokenizer(TEXT)["input_ids"]), abs=1e-4)
+
+
 def test_units_point_into_the_text():
     text = 'He said: "C\'est la vie" — 👩‍👩‍👧 مرحبا <b>bold</b>\x07\n\tend'
     for architecture in ARCHITECTURES:

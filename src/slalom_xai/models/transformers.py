@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, cast
@@ -29,6 +30,7 @@ class TransformersModel:
     def __init__(self, model: Any, tokenizer: Any, name: str | None = None) -> None:
         self._model = model
         self._tokenizer = _checked(tokenizer)
+        self._segmented = _takes(model, "token_type_ids")
         self._padding: str | None = None  # "right", "left", "none", or not known yet
         self.name = name or getattr(model.config, "name_or_path", "") or type(model).__name__
         self.outputs = _outputs(model.config)
@@ -60,7 +62,7 @@ class TransformersModel:
             Unit(text[start:end] or token, start, end, (int(ids[place]),))
             for place, (start, end), token in zip(content, spans, tokens, strict=True)
         )
-        types = encoding.get("token_type_ids")
+        types = encoding.get("token_type_ids") if self._segmented else None
         streams = [ids] if types is None else [ids, np.array(types, dtype=np.int64)]
 
         before, after = np.arange(content[0]), np.flatnonzero(special)[np.flatnonzero(special) > content[0]]
@@ -203,6 +205,12 @@ def _checked(tokenizer: Any) -> Any:
             f"the tokenizer {type(tokenizer).__name__} does not report where its tokens stand in the text: load a fast one (AutoTokenizer with use_fast=True)"
         )
     return tokenizer
+
+
+def _takes(model: Any, name: str) -> bool:
+    """Whether a model can be handed an input of this name: generic tokenizers make segments for models that have none."""
+    parameters = inspect.signature(model.forward).parameters
+    return name in parameters or any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
 
 
 def _outputs(config: Any) -> Outputs:
