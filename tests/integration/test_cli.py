@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[2]
 def slalom(*arguments, stdin=None, **options):
     environment = os.environ | {"COLUMNS": "100", "HF_HUB_OFFLINE": "1"}
     command = [sys.executable, "-m", "slalom_xai.cli", *map(str, arguments)]
-    return subprocess.run(command, input=stdin, capture_output=True, text=True, env=environment, timeout=120, check=False, **options)
+    return subprocess.run(command, input=stdin, capture_output=True, text=True, env=environment, timeout=400, check=False, **options)
 
 
 def test_explain_shows_the_text_the_scores_the_trust_and_the_file(tmp_path):
