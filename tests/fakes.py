@@ -34,10 +34,11 @@ class Averaging:
         self.refused = 0
         self._limit, self._error, self._spoil = limit, error or MemoryError("out of memory"), spoil
 
-    def read(self, text: str, *, truncation: bool = False) -> Reading:
+    def read(self, text: str, text_pair: str | None = None, *, truncation: bool = False, removal: str = "delete") -> Reading:
         units = words(text)
         texts = np.array([unit.text for unit in units])
-        return Reading(text, units, unit_codes(texts.tolist()), "", lambda places: " ".join(texts[places]))
+        codes = unit_codes(texts.tolist())
+        return Reading(text, units, codes, "", lambda places: " ".join(texts[places]), lambda keep: " ".join(texts[keep]))
 
     def size(self, row: Row) -> int:
         return len(str(row).split())

@@ -1,4 +1,4 @@
-"""The command line: ``slalom explain``, ``slalom methods``."""
+"""The command line: ``slalom explain``, ``slalom methods``, ``slalom train``."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from slalom_xai.cli_train import register
 
 if TYPE_CHECKING:
     from slalom_xai.explanation import Explanation
@@ -28,6 +30,10 @@ Examples:
     slalom explain --file review.txt --out explanation.json
 
     cat review.txt | slalom explain - --model ./my-classifier --json > explanation.json
+
+    slalom explain "It rains." --pair "The street is wet." --model ./my-pair-classifier
+
+    slalom explain -- "-- a text that starts with a dash"
 """
 
 
@@ -43,15 +49,27 @@ def explain(
     model: Annotated[
         str | None, typer.Option(help="Folder or hub id of a classifier. Default: the embedded movie-review model.", show_default=False)
     ] = None,
+    tokenizer: Annotated[
+        str | None, typer.Option(help="Folder or hub id of its tokenizer. Default: the model's own.", show_default=False)
+    ] = None,
+    pair: Annotated[str | None, typer.Option(help="The second text, for a model of sentence pairs.", show_default=False)] = None,
     method: Annotated[str, typer.Option(help="How to explain; see `slalom methods`.")] = "slalom",
     budget: Annotated[int | None, typer.Option(help="Model calls allowed. Default: by the text's length.", show_default=False)] = None,
     granularity: Annotated[str, typer.Option(help="What gets a score: token, type, word, phrase or sentence.")] = "token",
     target: Annotated[str | None, typer.Option(help="Label or index of the class to explain.", show_default=False)] = None,
+    removal: Annotated[
+        str, typer.Option(help="What leaving out a unit means: delete, or the token put in its place: mask or unk.")
+    ] = "delete",
     truncation: Annotated[bool, typer.Option("--truncation", help="Explain the beginning of a text that is too long.")] = False,
     seed: Annotated[int, typer.Option(help="The same seed gives the same explanation.")] = 0,
     device: Annotated[
         str | None, typer.Option(help="Where to run, such as cpu or cuda. Default: a GPU if there is one.", show_default=False)
     ] = None,
+    dtype: Annotated[
+        str | None, typer.Option(help="Precision, such as bfloat16. Default: as saved, float32 on a CPU.", show_default=False)
+    ] = None,
+    revision: Annotated[str | None, typer.Option(help="Branch, tag or commit of a hub id.", show_default=False)] = None,
+    trust_remote_code: Annotated[bool, typer.Option("--trust-remote-code", help="Let a hub model run code of its own.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the explanation as JSON.")] = False,
     out: Annotated[Path | None, typer.Option(help="Save the explanation as JSON here.", show_default=False)] = None,
     html: Annotated[Path | None, typer.Option(help="Save it as a web page here.", show_default=False)] = None,
@@ -64,9 +82,21 @@ def explain(
     from slalom_xai.explainer import Explainer
 
     explainer = Explainer(
-        model, method=method, budget=budget, granularity=granularity, target=target, truncation=truncation, random_state=seed, device=device
+        model,
+        tokenizer,
+        method=method,
+        budget=budget,
+        granularity=granularity,
+        target=target,
+        removal=removal,
+        truncation=truncation,
+        random_state=seed,
+        device=device,
+        dtype=dtype,
+        revision=revision,
+        trust_remote_code=trust_remote_code,
     )
-    explanation = explainer(given)
+    explanation = explainer(given, pair)
     saved = [path for path in (out and explanation.save(out), html and explanation.to_html(html)) if path]
     if as_json:
         typer.echo(json.dumps(explanation.to_dict(), ensure_ascii=False))
@@ -85,6 +115,9 @@ def methods(as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.
     width = max(map(len, known()))
     for name, summary in known().items():
         typer.echo(f"{name:{width}}  {summary}")
+
+
+register(app)
 
 
 def _text(text: str | None, file: Path | None) -> str:

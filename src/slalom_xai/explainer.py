@@ -19,23 +19,25 @@ from slalom_xai.progress import progress_bar
 from slalom_xai.queries import Batches, Queries
 from slalom_xai.text import GRANULARITIES
 
-REMOVALS = ("delete",)
+REMOVALS = ("delete", "mask", "unk")
 
 
 class Explainer:
     """Explains what a text classifier does with the words it reads.
 
     Args:
-        model: a hub id or a folder, a transformers model, or a function ``list[str] -> (n, classes)``;
-            None is the embedded movie-review classifier.
-        tokenizer: needed beside a transformers model object; found by itself for ids and folders.
+        model: a hub id or a folder, a transformers model, a text-classification pipeline, a torch module
+            ``(input_ids, attention_mask) -> logits``, a fitted scikit-learn pipeline, an ONNX file or session, or a function
+            ``list[str] -> (n, classes)``; None is the embedded movie-review classifier.
+        tokenizer: needed beside model objects that take token ids; found by itself for ids, folders and pipelines.
         method: a name in ``methods()``, or a configured instance such as ``Slalom(priors=(1e-2,))``.
         budget: model calls allowed per text, all of them counted; None chooses by the text's length.
         granularity: what gets a score: "token" (each position; words, for functions), "type" (equal tokens share
             theirs), "word", "phrase" (up to punctuation) or "sentence".
         target: label or index of the class to explain; None: the second of two, else the predicted one.
-        removal: what leaving out a unit means: "delete".
-        output: for functions, what they return: "probabilities" (also "auto") or "logits".
+        removal: what leaving out a unit means: "delete", or putting the tokenizer's "mask" or "unk" token in its place.
+        output: what functions, modules and sessions return: "probabilities" or "logits"; "auto" is probabilities for
+            functions from texts and logits for the others.
         truncation: explain the beginning of a text that is too long, instead of refusing it.
         random_state: the seed; the same seed gives the same explanation.
         device: where to load a model given by name, such as "cuda"; None: a GPU if there is one.
@@ -96,22 +98,22 @@ class Explainer:
     def __call__(self, text: str, text_pair: str | None = None) -> Explanation: ...  # type: ignore[overload-overlap]
 
     @overload
-    def __call__(self, text: Sequence[str], text_pair: None = None) -> list[Explanation]: ...
+    def __call__(self, text: Sequence[str], text_pair: Sequence[str] | None = None) -> list[Explanation]: ...
 
-    def __call__(self, text: str | Sequence[str], text_pair: str | None = None) -> Explanation | list[Explanation]:
-        """Explains a text, or each text of a list.
+    def __call__(self, text: str | Sequence[str], text_pair: str | Sequence[str] | None = None) -> Explanation | list[Explanation]:
+        """Explains a text or a pair of texts, or each of a list.
+
+        Args:
+            text: a text, or a list of them.
+            text_pair: the second text of a sentence pair, or a list of as many.
 
         Raises:
             InputError: a text that cannot be explained. All texts of a list are checked before the first call.
             ModelError: the model failed; ``error.finished`` holds the explanations that were complete.
         """
-        if text_pair is not None:
-            raise InputError("sentence pairs cannot be explained yet: give one text")
         if isinstance(text, str):
-            return self._explain(self._read(text))
-        if not isinstance(text, Iterable) or isinstance(text, bytes):
-            raise InputError(f"expected a text (str) or a list of texts, got {type(text).__name__}")
-        questions = [self._read(one, f"text {place}: ") for place, one in enumerate(text)]
+            return self._explain(self._read(text, text_pair))
+        questions = [self._read(one, other, f"text {place}: ") for place, (one, other) in enumerate(_paired(text, text_pair))]
         finished: list[Explanation] = []
         try:
             for question in questions:
@@ -121,24 +123,22 @@ class Explainer:
             raise
         return finished
 
-    def _read(self, text: str, where: str = "") -> Prompt:
-        if not isinstance(text, str):
-            raise InputError(f"{where}expected a text (str), got {type(text).__name__}")
-        if not text.strip():
-            raise InputError(f"{where}the text is {'only white space' if text else 'empty'}: give at least one word")
-        if any(0xD800 <= ord(character) <= 0xDFFF for character in text):
-            raise InputError(f"{where}the text holds half a character (a lone surrogate): decode it as UTF-8 first")
+    def _read(self, text: Any, text_pair: Any = None, where: str = "") -> Prompt:
+        _check_text(text, where)
+        if text_pair is not None:
+            _check_text(text_pair, f"{where}text_pair: ")
         try:
-            question = prompt(self.model.read(text, truncation=self.truncation), self.granularity)
+            reading = self.model.read(text, text_pair, truncation=self.truncation, removal=self.removal)
+            question = prompt(reading, self.granularity)
             if self.budget is not None and question.kinds > 1:
-                check_budget(question.codes, self.budget, self.method.parameters(len(question.units), question.kinds))
+                check_budget(question.interchangeable, self.budget, self.method.parameters(len(question.units), question.kinds))
         except InputError as error:
             raise type(error)(f"{where}{error}") from error
         return question
 
     def _explain(self, question: Prompt) -> Explanation:
         parameters = self.method.parameters(len(question.units), question.kinds)
-        budget = self.budget or default_budget(question.codes, parameters)
+        budget = self.budget or default_budget(question.interchangeable, parameters)
         with progress_bar(self.show_progress) as progress:
             queries = Queries(self.model, question, budget=budget, batches=self._batches, progress=progress)
             full = queries.ask(np.ones((1, len(question.units)), dtype=bool), "fit" if question.kinds == 1 else "check")[0].tolist()
@@ -147,8 +147,14 @@ class Explainer:
                 findings = one_kind(full, len(question.units), self.method.additive)
             else:
                 findings = self.method.explain(queries, np.random.default_rng(self.random_state))
+        notes = question.notes + findings.notes
+        if question.reading.in_place and queries.asked_sequences:
+            notes += (
+                f"{self.method.name} asks short sequences, in which nothing is replaced: removal={self.removal!r} is only in the test.",
+            )
         return Explanation(
             text=question.reading.text,
+            text_pair=question.reading.text_pair,
             units=question.units,
             method=self.method.name,
             model=self.model.name,
@@ -160,7 +166,7 @@ class Explainer:
             function=findings.surrogate.cpu(),
             column_errors=tuple({name: error.cpu().numpy() for name, error in column.items()} for column in findings.standard_errors),
             column_fidelity=findings.fidelity,
-            notes=findings.notes,
+            notes=notes,
             calls_fit=queries.calls_fit,
             calls_check=queries.calls_check,
             left_out=question.reading.left_out,
@@ -219,3 +225,27 @@ def explain(
 
 def _whole_and_positive(number: object) -> bool:
     return isinstance(number, (int, np.integer)) and not isinstance(number, bool) and int(number) > 0
+
+
+def _check_text(text: Any, where: str) -> None:
+    if not isinstance(text, str):
+        raise InputError(f"{where}expected a text (str), got {type(text).__name__}")
+    if not text.strip():
+        raise InputError(f"{where}the text is {'only white space' if text else 'empty'}: give at least one word")
+    if any(0xD800 <= ord(character) <= 0xDFFF for character in text):
+        raise InputError(f"{where}the text holds half a character (a lone surrogate): decode it as UTF-8 first")
+
+
+def _paired(texts: Any, pairs: Any) -> list[tuple[Any, Any]]:
+    """Texts with their second texts, or with None."""
+    if not isinstance(texts, Iterable) or isinstance(texts, bytes):
+        raise InputError(f"expected a text (str) or a list of texts, got {type(texts).__name__}")
+    first = list(texts)
+    if pairs is None:
+        return [(text, None) for text in first]
+    if isinstance(pairs, (str, bytes)) or not isinstance(pairs, Iterable):
+        raise InputError(f"a list of texts came with text_pair of type {type(pairs).__name__}: give a list of as many second texts")
+    second = list(pairs)
+    if len(first) != len(second):
+        raise InputError(f"{len(first)} texts came with {len(second)} second texts: give one for each")
+    return list(zip(first, second, strict=True))

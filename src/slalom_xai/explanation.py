@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,9 +13,10 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
+from slalom_xai import exchange
 from slalom_xai.errors import InputError, one_of, shortened
 from slalom_xai.outputs import Outputs, Target
-from slalom_xai.saved import fidelity_from_dict, function_from_dict, function_to_dict, listed, without_nan
+from slalom_xai.saved import explanation_fields, explanation_to_dict, read_file, write_file
 from slalom_xai.surrogates.additive import AdditiveSurrogate
 from slalom_xai.surrogates.quality import Fidelity
 from slalom_xai.surrogates.scores import SCORES, additive_score, slalom_score
@@ -25,9 +26,6 @@ from slalom_xai.text import Unit
 if TYPE_CHECKING:
     import pandas as pd
 
-FORMAT = "slalom-explanation"
-VERSION = 1
-
 Array = NDArray[np.float64]
 
 
@@ -35,7 +33,7 @@ Array = NDArray[np.float64]
 class Explanation:
     """Why a model answered as it did, for one text and one target.
 
-    Explanations come from an ``Explainer`` or from ``Explanation.load``; nothing in one changes.
+    Explanations come from an ``Explainer``, from ``Explanation.load`` or from another library; nothing in one changes.
 
     Attributes:
         text: the text as given.
@@ -43,7 +41,7 @@ class Explanation:
         method: the name of the method.
         model: the name of the model.
         granularity: what the units are.
-        removal: what leaving out a unit meant.
+        removal: what leaving out a unit meant; "unknown" for scores made elsewhere.
         outputs: what the model's numbers mean.
         target_index: which of ``outputs.labels`` is explained.
         full: the model's own outputs on the whole text, one per explained column.
@@ -56,7 +54,8 @@ class Explanation:
         random_state: the seed.
         occurrences: how often each unit stands in the text, where that is more than once (granularity "type"); the
             importances inside ``function`` are those of all occurrences together.
-        notes: what the method wants a reader to know, a sentence each.
+        notes: what a reader should know, a sentence each.
+        text_pair: the second text of a pair; its units have ``part`` 1.
     """
 
     text: str
@@ -77,6 +76,7 @@ class Explanation:
     random_state: int = 0
     occurrences: tuple[int, ...] = ()
     notes: tuple[str, ...] = ()
+    text_pair: str | None = None
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Explanation) and self.to_dict() == other.to_dict()
@@ -160,6 +160,8 @@ class Explanation:
         """How far this explanation can be trusted, in one plain sentence."""
         if self.fidelity is not None:
             return self.fidelity.sentence()
+        if not self.calls:
+            return "Not tested: these scores were made elsewhere, and no calls to the model came with them."
         if len({unit.token_ids or unit.text for unit in self.units}) == 1:
             return "The text is one unit, or repeats of one: its value is the model's output, and there is nothing to compare it with."
         return "Not tested: so short a text, or so small a budget, leaves no deletions to test the explanation on."
@@ -223,6 +225,8 @@ class Explanation:
             "start": [unit.start for unit in self.units],
             "end": [unit.end for unit in self.units],
         }
+        if self.text_pair is not None:
+            columns["part"] = [unit.part for unit in self.units]
         names = SCORES if self.surrogate == "slalom" else ("value", "alone")
         columns |= {name: self.scores(name) for name in names}
         columns |= {f"{name}_se": error for name, error in self.standard_errors.items() if name in names}
@@ -230,91 +234,90 @@ class Explanation:
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, as plain data for JSON; NaN becomes None."""
-        return {
-            "format": FORMAT,
-            "version": VERSION,
-            "text": self.text,
-            "left_out": self.left_out,
-            "model": self.model,
-            "method": self.method,
-            "granularity": self.granularity,
-            "removal": self.removal,
-            "random_state": self.random_state,
-            "outputs": {"kind": self.outputs.kind, "labels": list(self.outputs.labels)},
-            "target": self.target_index,
-            "full": list(self.full),
-            "units": [{"text": u.text, "start": u.start, "end": u.end, "token_ids": list(u.token_ids)} for u in self.units],
-            "function": function_to_dict(self.function),
-            "standard_errors": [{name: listed(errors) for name, errors in column.items()} for column in self.column_errors],
-            "fidelity": None if self.column_fidelity is None else [without_nan(asdict(column)) for column in self.column_fidelity],
-            "calls_fit": self.calls_fit,
-            "calls_check": self.calls_check,
-            "occurrences": list(self.occurrences),
-            "notes": list(self.notes),
-        }
+        return explanation_to_dict(self)
 
     @classmethod
     def from_dict(cls, data: Any) -> Explanation:
         """The inverse of ``to_dict``."""
-        if not isinstance(data, dict) or data.get("format") != FORMAT:
-            raise InputError(f"this is not a saved explanation (no format {FORMAT!r}): give a file written by Explanation.save")
-        if data.get("version") != VERSION:
-            raise InputError(
-                f"the explanation has version {data.get('version')!r}, this package reads version {VERSION}: update slalom-xai, or explain again"
-            )
-        try:
-            return cls(
-                text=data["text"],
-                units=tuple(Unit(u["text"], u["start"], u["end"], tuple(u["token_ids"])) for u in data["units"]),
-                method=data["method"],
-                model=data["model"],
-                granularity=data["granularity"],
-                removal=data["removal"],
-                outputs=Outputs(data["outputs"]["kind"], tuple(data["outputs"]["labels"])),
-                target_index=data["target"],
-                full=tuple(data["full"]),
-                function=function_from_dict(data["function"]),
-                column_errors=tuple({name: np.array(errors, dtype=float) for name, errors in c.items()} for c in data["standard_errors"]),
-                column_fidelity=None if data["fidelity"] is None else tuple(map(fidelity_from_dict, data["fidelity"])),
-                calls_fit=data["calls_fit"],
-                calls_check=data["calls_check"],
-                left_out=data["left_out"],
-                random_state=data["random_state"],
-                occurrences=tuple(data["occurrences"]),
-                notes=tuple(data["notes"]),
-            )
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise InputError(f"the saved explanation is damaged ({type(error).__name__}: {error}): explain again") from error
+        return cls(**explanation_fields(data))
 
     def save(self, path: str | Path) -> Path:
         """Writes JSON that ``load`` reads; returns the path."""
-        path = Path(path)
-        try:
-            path.write_text(json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")
-        except OSError as error:
-            raise InputError(f"cannot write {path}: {error.strerror or error}; give a path in a folder that exists") from error
-        return path
+        return write_file(path, json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False) + "\n")
 
     @classmethod
     def load(cls, path: str | Path) -> Explanation:
         """Reads what ``save`` wrote."""
-        try:
-            return cls.from_dict(json.loads(Path(path).read_text(encoding="utf-8")))
-        except OSError as error:
-            raise InputError(f"cannot read {path}: {error.strerror or error}") from error
-        except (json.JSONDecodeError, UnicodeDecodeError) as error:
-            raise InputError(f"{path} is not JSON ({error}): give a file written by Explanation.save") from error
+        return cls.from_dict(read_file(path))
+
+    def to_shap(self) -> Any:
+        """The exact Shapley values as a ``shap.Explanation``, for shap's plots.
+
+        Base value and values add up to ``predict`` for the whole text; ``for_target`` exports another class.
+        """
+        return exchange.to_shap(self)
+
+    def to_captum(self, score: str = "shapley") -> Any:
+        """One score as captum's ``VisualizationDataRecord``, for ``captum.attr.visualization.visualize_text``.
+
+        Args:
+            score: any name ``scores`` takes; by default the one that shares out the prediction.
+        """
+        return exchange.to_captum(self, score)
+
+    @classmethod
+    def from_scores(
+        cls,
+        text: str,
+        units: Sequence[str] | Sequence[tuple[int, int]] | Sequence[Unit],
+        scores: ArrayLike,
+        *,
+        prediction: ArrayLike | None = None,
+        base_value: ArrayLike | None = None,
+        label: str | Sequence[str] = "output",
+        method: str = "imported",
+        model: str = "",
+    ) -> Explanation:
+        """An additive explanation from scores made elsewhere; the numbers are used as they are, on whatever scale they have.
+
+        Args:
+            text: the text that was explained.
+            units: strings, found in the text from left to right, if need be without sub-word markers (##, Ġ, ▁, </w>) and in
+                any case; or (start, end) pairs of characters; or units of another explanation. Spans may come in any order.
+            scores: (n,), or (n, C) with C labels.
+            prediction: the model's own output; by default ``base_value`` and the scores added up.
+            base_value: the output without any unit; by default what the prediction leaves, or 0. Where both are given and do
+                not add up, both are kept and ``notes`` says so.
+            label: what the scores argue for; a list for several columns, of which the largest prediction becomes the target.
+            method: how the scores were made.
+            model: the name of the model.
+        """
+        return cls(
+            **exchange.from_scores(
+                text, units, scores, prediction=prediction, base_value=base_value, label=label, method=method, model=model
+            )
+        )
+
+    @classmethod
+    def from_shap(cls, values: Any, text: str | None = None, output: str | int | None = None) -> Explanation:
+        """From the ``shap.Explanation`` of one text; without ``text``, its tokens joined. ``output``: the target, by name or index."""
+        return cls(**exchange.from_shap(values, text, output))
+
+    @classmethod
+    def from_captum(cls, record: Any, text: str | None = None) -> Explanation:
+        """From a captum ``VisualizationDataRecord``, an ``LLMAttributionResult`` or a pair (tokens, attributions)."""
+        return cls(**exchange.from_captum(record, text))
+
+    @classmethod
+    def from_lime(cls, explanation: Any, text: str | None = None, label: str | int | None = None) -> Explanation:
+        """From an explanation by ``LimeTextExplainer``; ``label``: the class, by name or by lime's number."""
+        return cls(**exchange.from_lime(explanation, text, label))
 
     def to_html(self, path: str | Path) -> Path:
         """Writes a self-contained page; returns the path."""
         from slalom_xai.reports.html import page
 
-        path = Path(path)
-        try:
-            path.write_text(page(self), encoding="utf-8")
-        except OSError as error:
-            raise InputError(f"cannot write {path}: {error.strerror or error}; give a path in a folder that exists") from error
-        return path
+        return write_file(path, page(self))
 
     def _repr_html_(self) -> str:
         from slalom_xai.reports.html import fragment

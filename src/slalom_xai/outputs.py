@@ -64,6 +64,12 @@ class Outputs:
             return Target(index, self.labels[index], 0, 1.0 if index == 1 else -1.0)
         return Target(index, self.labels[index], index, 1.0)
 
+    @classmethod
+    def numbered(cls, width: int) -> Outputs:
+        """Outputs of a model that says nothing about them but how many there are."""
+        kind: Kind = "single" if width == 1 else "binary" if width == 2 else "multiclass"
+        return cls(kind, tuple(str(index) for index in range(width)))
+
     def index(self, wanted: str | int) -> int:
         """The index of a label, given by name or number."""
         if isinstance(wanted, str) and self.labels.count(wanted) > 1:

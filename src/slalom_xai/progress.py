@@ -13,20 +13,23 @@ if TYPE_CHECKING:
 
 
 class Bar:
-    """Counts answered rows."""
+    """Counts rows: those a model answered, or those it learnt from."""
 
     def __init__(self, display: RichProgress, task: TaskID) -> None:
-        self._display, self._task, self._total, self._done = display, task, 0, 0
+        self._display, self._task, self._total, self._done, self._label = display, task, 0, 0, "asking the model"
 
-    def start(self, total: int) -> None:
-        """Expect this many more rows."""
-        self._total += total
-        self._display.update(self._task, total=self._total, description="asking the model")
+    def start(self, total: int, label: str = "asking the model", *, afresh: bool = False) -> None:
+        """Expect this many more rows; ``afresh`` forgets those before, for work that comes in rounds."""
+        if afresh:
+            self._total = self._done = 0
+            self._display.reset(self._task)
+        self._total, self._label = self._total + total, label
+        self._display.update(self._task, total=self._total, completed=self._done, description=label)
 
     def advance(self, rows: int) -> None:
-        """Some rows are answered."""
+        """Some rows are done."""
         self._done += rows
-        label = "fitting" if self._done == self._total else "asking the model"
+        label = "fitting" if self._done == self._total and self._label == "asking the model" else self._label
         self._display.update(self._task, completed=self._done, description=label)
 
 

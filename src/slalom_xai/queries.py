@@ -61,6 +61,7 @@ class Queries:
         self.budget = budget
         self.calls_fit = 0
         self.calls_check = 0
+        self.asked_sequences = False
         self._batches = batches
         self._progress = progress
         self._answers: dict[Row, Tensor] = {}
@@ -82,6 +83,7 @@ class Queries:
 
     def ask_sequences(self, sequences: Sequence[NDArray[np.int64]], purpose: Purpose = "fit") -> Tensor:
         """Like ``ask``, for sequences of units in any order and number, given by their places."""
+        self.asked_sequences = True
         return self.ask_rows([self.prompt.sequence(units) for units in sequences], purpose)
 
     def ask_rows(self, rows: Sequence[Row], purpose: Purpose) -> Tensor:

@@ -7,12 +7,18 @@ import unicodedata
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 GRANULARITIES = ("token", "type", "word", "phrase", "sentence")
 
+# Scripts that are written without spaces between words: Chinese, Japanese, Thai, Lao, Tibetan, Burmese, Khmer.
+_UNSPACED = re.compile(
+    "[\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff"
+    "\u0e00-\u0eff\u0f00-\u0fff\u1000-\u109f\u1780-\u17ff\u19e0-\u19ff]+"
+)
 _WIDE_STOPS = "\u3002\uff01\uff1f"  # the full stop, exclamation and question mark of Chinese and Japanese
 _WIDE_PAUSES = _WIDE_STOPS + "\u3001\uff0c\uff1b\uff1a"
 _CLOSING = "[\"')\\]\u00bb\u201d\u2019]*"
@@ -29,22 +35,45 @@ class Unit:
         start: offset of the first character.
         end: offset behind the last character.
         token_ids: the model's token ids of this piece; empty for models that take strings.
+        part: 0 for a piece of the text, 1 for one of the second text of a pair; offsets count in that text.
     """
 
     text: str
     start: int
     end: int
     token_ids: tuple[int, ...] = ()
+    part: int = 0
 
 
 def words(text: str) -> tuple[Unit, ...]:
     """Splits a text at white space, and punctuation off both ends of each word.
 
     A run without any letter or digit (dots, an emoji with its joiners) stays whole, and
-    so does punctuation inside a word ("isn't", "3.5").
+    so does punctuation inside a word ("isn't", "3.5"). In scripts that are written without spaces
+    each character, with the marks it carries, is a word.
     """
-    spans = [span for match in re.finditer(r"\S+", text) for span in _peel(text, match.start(), match.end())]
-    return tuple(Unit(text[start:end], start, end) for start, end in spans)
+    chunks = [span for match in re.finditer(r"\S+", text) for span in _peel(text, match.start(), match.end())]
+    return tuple(Unit(text[start:end], start, end) for chunk in chunks for start, end in _characters(text, *chunk))
+
+
+def is_unspaced(character: str) -> bool:
+    """Whether a character belongs to a script that is written without spaces."""
+    return _UNSPACED.match(character) is not None
+
+
+def _characters(text: str, start: int, end: int) -> list[tuple[int, int]]:
+    """A chunk whole, but characters of scripts without spaces one by one."""
+    cuts = {start, end}
+    for run in _UNSPACED.finditer(text, start, end):
+        cuts.update((run.start(), run.end()))
+        cuts.update(place for place in range(run.start(), run.end()) if not _is_carried(text[place]))
+    places = sorted(cuts)
+    return list(pairwise(places))
+
+
+def _is_carried(character: str) -> bool:
+    """A combining mark, or a vowel sign that stands behind its consonant."""
+    return unicodedata.category(character)[0] == "M" or character in "\u0e30\u0e33\u0eb0\u0eb3\u30fc\u3005"
 
 
 def _peel(text: str, start: int, end: int) -> list[tuple[int, int]]:
@@ -64,43 +93,82 @@ def _is_mark(character: str) -> bool:
     return unicodedata.category(character) == "Cf" or unicodedata.category(character)[0] in "PS" or character == "\ufe0f"
 
 
-def owners(text: str, pieces: Sequence[Unit], codes: NDArray[np.int64], granularity: str) -> NDArray[np.int64]:
+def owners(
+    texts: Sequence[str],
+    pieces: Sequence[Unit],
+    codes: NDArray[np.int64],
+    granularity: str,
+    tokenizer_words: NDArray[np.int64] | None = None,
+) -> NDArray[np.int64]:
     """The unit each piece belongs to, numbered in reading order.
 
     Args:
-        text: the whole text.
+        texts: the whole text, or the two of a pair.
         pieces: its tokens or words.
         codes: (pieces,), equal where two read the same.
         granularity: one of ``GRANULARITIES``.
+        tokenizer_words: (pieces,), the tokenizer's own words, where there is a tokenizer.
     """
     if granularity == "token":
         return np.arange(len(pieces))
-    if granularity == "type":
-        keys = codes.tolist()
-    else:
-        starts = {"word": _word_starts, "phrase": _phrase_starts, "sentence": _sentence_starts}[granularity](text)
-        keys = [bisect_right(starts, piece.start) for piece in pieces]
-    numbers: dict[int, int] = {}
+    keys: list[tuple[int, int]] = [(0, code) for code in codes.tolist()]
+    if granularity != "type":
+        starts = [_starts(text, part, pieces, granularity, tokenizer_words) for part, text in enumerate(texts)]
+        keys = [(piece.part, bisect_right(starts[piece.part], piece.start)) for piece in pieces]
+    numbers: dict[tuple[int, int], int] = {}
     return np.array([numbers.setdefault(key, len(numbers)) for key in keys], dtype=np.int64)
 
 
-def joined(text: str, pieces: Sequence[Unit]) -> Unit:
+def joined(texts: Sequence[str], pieces: Sequence[Unit]) -> Unit:
     """One unit made of neighbouring pieces."""
     if len(pieces) == 1:
         return pieces[0]
-    start, end = min(piece.start for piece in pieces), max(piece.end for piece in pieces)
-    return Unit(text[start:end], start, end, tuple(token for piece in pieces for token in piece.token_ids))
+    part = pieces[0].part
+    start, end = trimmed(texts[part], min(piece.start for piece in pieces), max(piece.end for piece in pieces))
+    return Unit(texts[part][start:end], start, end, tuple(token for piece in pieces for token in piece.token_ids), part)
 
 
-def _word_starts(text: str) -> list[int]:
-    return [unit.start for unit in words(text)]
+def trimmed(text: str, start: int, end: int) -> tuple[int, int]:
+    """A span without the white space at its ends, which some tokenizers count in, unless that is all of it."""
+    piece = text[start:end]
+    if not piece.strip():
+        return start, end
+    return start + len(piece) - len(piece.lstrip()), end - (len(piece) - len(piece.rstrip()))
 
 
-def _phrase_starts(text: str) -> list[int]:
-    """Phrases end at punctuation and line breaks."""
-    return [0, *(match.end() for match in _PHRASE_END.finditer(text))]
+def unspaced_note(texts: Sequence[str], pieces: Sequence[Unit], granularity: str, tokenizer_words: NDArray[np.int64] | None) -> str | None:
+    """What stands for words in scripts that have no spaces; None where there are none or units are the tokenizer's tokens."""
+    by_words = granularity == "word" or (tokenizer_words is None and granularity in ("token", "type"))
+    runs = [(part, run) for part, text in enumerate(texts) for run in _UNSPACED.finditer(text)]
+    if not by_words or not runs:
+        return None
+    own = tokenizer_words is not None and any(len(_tokenizer_starts(part, run, pieces, tokenizer_words)) > 1 for part, run in runs)
+    return f"Parts of the text are written without spaces: words there are {'those of the tokenizer' if own else 'single characters'}."
 
 
-def _sentence_starts(text: str) -> list[int]:
-    """Sentences end at a full stop, question or exclamation mark before white space, and at empty lines."""
-    return [0, *(match.end() for match in _SENTENCE_END.finditer(text))]
+def _starts(text: str, part: int, pieces: Sequence[Unit], granularity: str, tokenizer_words: NDArray[np.int64] | None) -> list[int]:
+    """Where the words, phrases or sentences of one text begin.
+
+    Phrases end at punctuation and line breaks; sentences at a full stop, question or exclamation mark before white space,
+    and at empty lines.
+    """
+    if granularity != "word":
+        ends = _PHRASE_END if granularity == "phrase" else _SENTENCE_END
+        return [0, *(match.end() for match in ends.finditer(text))]
+    starts = {unit.start for unit in words(text)}
+    if tokenizer_words is None:
+        return sorted(starts)
+    for run in _UNSPACED.finditer(text):
+        own = _tokenizer_starts(part, run, pieces, tokenizer_words)
+        if len(own) > 1:
+            starts = {start for start in starts if not run.start() < start < run.end()} | own
+    return sorted(starts)
+
+
+def _tokenizer_starts(part: int, run: re.Match[str], pieces: Sequence[Unit], tokenizer_words: NDArray[np.int64]) -> set[int]:
+    """Where the tokenizer's words begin inside a run of characters without spaces."""
+    first: dict[int, int] = {}
+    for piece, word in zip(pieces, tokenizer_words.tolist(), strict=True):
+        if piece.part == part and run.start() <= piece.start < run.end():
+            first.setdefault(word, piece.start)
+    return set(first.values())

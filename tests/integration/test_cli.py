@@ -28,7 +28,7 @@ def test_explain_shows_the_text_the_scores_the_trust_and_the_file(tmp_path):
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""  # quiet when piped
     assert "wonderful" in done.stdout
-    assert re.search(r"value .*importance .*lost when deleted", done.stdout)
+    assert re.search(r"value .*importance .*lost without it", done.stdout)
     assert re.search(r"Predicts \d+% of what deletions do; a linear explanation of the same calls \d+%", done.stdout)
     assert f"Saved: {tmp_path / 'e.json'}" in done.stdout
     explanation = Explanation.load(tmp_path / "e.json")

@@ -28,7 +28,7 @@ def test_padded_batches_answer_like_single_rows(architecture, side):
         answers = adapter.answer(rows)
     finally:
         tokenizer.padding_side = original
-    alone = [log_odds(model, list(row[0])) for row in rows]
+    alone = [log_odds(model, *row) for row in rows]
     assert np.allclose((answers[:, 1] - answers[:, 0]).numpy(), alone, atol=1e-4)
     assert 0 < adapter.probe_calls <= 6
 

@@ -33,11 +33,11 @@ def test_words(text, expected):
 def test_pieces_are_grouped_into_units(granularity, expected):
     text = "It's 3.5 stars, no more. Go!"
     pieces = words(text)
-    owner = owners(text, pieces, np.arange(len(pieces)), granularity)
-    assert [joined(text, [pieces[i] for i in np.flatnonzero(owner == unit)]).text for unit in range(owner.max() + 1)] == expected
+    owner = owners([text], pieces, np.arange(len(pieces)), granularity)
+    assert [joined([text], [pieces[i] for i in np.flatnonzero(owner == unit)]).text for unit in range(owner.max() + 1)] == expected
 
 
 def test_wide_punctuation_ends_sentences_without_spaces():
     text = "\u597d\u3002\u5f88\u597d\u3002"
     pieces = [Unit(character, place, place + 1) for place, character in enumerate(text)]
-    assert owners(text, pieces, np.arange(5), "sentence").tolist() == [0, 0, 1, 1, 1]
+    assert owners([text], pieces, np.arange(5), "sentence").tolist() == [0, 0, 1, 1, 1]

@@ -122,7 +122,7 @@ class Evidence:
 
 def gather(queries: Queries, parameters: int, rng: np.random.Generator) -> Evidence:
     """Plans rows for the whole budget and asks them."""
-    plan = plan_rows(queries.prompt.codes, queries.budget, parameters, rng, queries.prompt.row)
+    plan = plan_rows(queries.prompt.interchangeable, queries.budget, parameters, rng, queries.prompt.row)
     fit = answered(queries, plan.fit, "fit")
     return Evidence(
         fit,

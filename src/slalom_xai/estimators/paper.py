@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from slalom_xai.designs import LEAST_HELD_OUT, HeldOut, Pool, held_out, held_out_rows, short_sequences, uniform_counts
+from slalom_xai.designs import LEAST_HELD_OUT, HeldOut, Masks, Pool, held_out, held_out_rows, short_sequences, uniform_counts
 from slalom_xai.errors import InputError, one_of
 from slalom_xai.estimators.base import Answered, Evidence, Findings, answered, answered_held_out, linear_fit, measure, register
 from slalom_xai.queries import Queries
@@ -21,7 +21,13 @@ from slalom_xai.surrogates.recover import recover, recover_with_sink, references
 from slalom_xai.surrogates.scores import slalom_standard_errors
 from slalom_xai.surrogates.slalom import SlalomSurrogate
 
-PRIOR = 1e-6
+PRIOR = 1e-6  # next to nothing: what an exact SLALOM needs
+EFF_PRIORS = (1e-2, PRIOR)
+VANISHING_PRIORS = (1e-9, 1e-12, 1e-15)
+EXACT = 1e-3  # a model is taken for a SLALOM where this part of the variance, or less, is left
+# What slalom-fidel chooses from: a sink, the whole text's weight as a part of all other rows', the prior.
+# Scores are read as changes against the whole text, which as one row of many is fitted badly.
+FIDEL_CANDIDATES = ((False, 0.1, 1e-3), (False, 0.1, PRIOR), (True, 0.1, 1e-2), (True, 0.1, 1e-3), (True, 1.0, 1e-2), (True, 1.0, 1e-3))
 
 
 @dataclass(frozen=True)
@@ -101,7 +107,7 @@ class SlalomEff:
         if self.solver == "sgd":
             surrogate = fit_by_sgd(by_kind, outputs, int(rng.integers(2**31)))
             return _findings(evidence, kinds, surrogate)
-        return _fitted(evidence, kinds, by_kind, fit_slalom(by_kind, outputs, sink=False, prior=PRIOR))
+        return _fitted(evidence, kinds, by_kind, _with_best_prior(by_kind, outputs))
 
 
 @register
@@ -110,7 +116,8 @@ class SlalomFidel:
     """Algorithm 2: the text with a few units deleted.
 
     Attributes:
-        deletions: units deleted at most.
+        deletions: units deleted at most in the rows to fit; the rows to choose between fits go twice as far, because a fit that
+            follows few deletions closely may be far off a little beyond them.
         solver: "gauss-newton", with or without a sink by held-out error; or "alternating", the paper's, without.
     """
 
@@ -132,10 +139,14 @@ class SlalomFidel:
 
     def explain(self, queries: Queries, rng: np.random.Generator) -> Findings:
         """Asks deletions and fits."""
-        kinds, pool, report = _held_out_first(queries, self.parameters(0, queries.prompt.kinds), rng)
+        parameters = self.parameters(0, queries.prompt.kinds)
+        choosing = self.solver == "gauss-newton"
+        kinds, pool, report = _held_out_first(queries, parameters, rng, parts=2 if choosing else 1)
         rows = queries.budget - 1 - (report.rows if report else 0)
+        choose = self._rows_to_choose(pool, min(held_out_rows(queries.budget), rows - parameters), rng) if choosing and report else None
         deleted = uniform_counts(1, min(self.deletions, pool.units - 1), rng)
-        masks = np.concatenate([np.ones((1, pool.units), dtype=bool), pool.draw(rows, deleted, rng)])
+        drawn = pool.draw(rows - (0 if choose is None else len(choose)), deleted, rng)
+        masks = np.concatenate([np.ones((1, pool.units), dtype=bool), drawn])
         rows_asked = answered(queries, masks, "fit")
         outputs = rows_asked.outputs
         evidence = _evidence(queries, rows_asked.counts, outputs, report)
@@ -144,7 +155,14 @@ class SlalomFidel:
             if outputs.shape[1] > 1:
                 raise InputError("solver='alternating' explains one output: use the default solver for more classes")
             return _findings(evidence, kinds, fit_alternating(by_kind, outputs))
-        return _fitted(evidence, kinds, by_kind, _with_or_without_sink(by_kind, outputs))
+        if choose is None:
+            return _fitted(evidence, kinds, by_kind, fit_slalom(by_kind, outputs, sink=False, prior=PRIOR))
+        rows_to_choose = torch.as_tensor(kinds.counts(choose, queries.prompt.occurrences), device=outputs.device)
+        return _fitted(evidence, kinds, by_kind, _best_candidate(by_kind, outputs, rows_to_choose, queries.ask(choose, "fit")))
+
+    def _rows_to_choose(self, pool: Pool, rows: int, rng: np.random.Generator) -> Masks | None:
+        masks = pool.draw(rows, uniform_counts(1, min(2 * self.deletions, pool.units - 1), rng), rng, quota=True)
+        return masks if len(masks) else None
 
 
 @register
@@ -206,15 +224,20 @@ def _check_solver(given: str, valid: tuple[str, ...]) -> None:
         raise one_of("solver", given, valid)
 
 
-def _held_out_first(queries: Queries, parameters: int, rng: np.random.Generator, exact: bool = False) -> tuple[Kinds, Pool, HeldOut | None]:
-    """The rows to report on, drawn before any other, where the budget and the text leave some."""
+def _held_out_first(
+    queries: Queries, parameters: int, rng: np.random.Generator, *, exact: bool = False, parts: int = 1
+) -> tuple[Kinds, Pool, HeldOut | None]:
+    """The rows to report on, drawn before any other, where the budget and the text leave some.
+
+    With ``parts`` 2, as many are left for a choice.
+    """
     kinds, pool = Kinds.of(queries), Pool(queries.prompt.codes, queries.prompt.row)
     pool.take(np.ones((1, pool.units), dtype=bool))
     if exact:  # the rows of the recovery are given, so the report must do without them
         every = [(place,) for place in kinds.place] + [(a, b) for a in kinds.place for b in kinds.place]
         for sequence in every:
             pool.claim(queries.prompt.sequence(np.array(sequence)))
-    spare = queries.budget - parameters
+    spare = (queries.budget - parameters) // parts
     if spare < LEAST_HELD_OUT or pool.units < 5:
         return kinds, pool, None
     report = held_out(pool, min(held_out_rows(queries.budget), spare), rng)
@@ -227,18 +250,52 @@ def _evidence(queries: Queries, counts: Tensor, outputs: Tensor, report: HeldOut
     return Evidence(Answered(counts, outputs), None, answered_held_out(queries, report, "check"), full, offsets)
 
 
-def _with_or_without_sink(counts: Tensor, outputs: Tensor) -> Fit:
-    """Fits on nine rows of ten decide by the tenth whether there is a sink."""
-    test = torch.arange(len(counts), device=counts.device) % 10 == 9
+def _with_best_prior(counts: Tensor, outputs: Tensor) -> Fit:
+    """Fits on nine rows of ten, without a sink, decide by the tenth how strong the prior is."""
     if len(counts) < 30:
         return fit_slalom(counts, outputs, sink=False, prior=PRIOR)
-    errors, fits = [], []
-    for sink, prior in ((False, PRIOR), (True, 1e-4), (True, 1e-2)):
-        fit = fit_slalom(counts[~test], outputs[~test], sink=sink, prior=prior)
-        errors.append(float(((fit.surrogate.predict(counts[test]) - outputs[test]) ** 2).mean()))
-        fits.append(fit)
-    best = int(np.argmin(errors))
-    return fit_slalom(counts, outputs, sink=fits[best].surrogate.has_sink, prior=fits[best].prior, start=fits[best].surrogate)
+    test = torch.arange(len(counts), device=counts.device) % 10 == 9
+    fits = [fit_slalom(counts[~test], outputs[~test], sink=False, prior=prior) for prior in EFF_PRIORS]
+    best = min(fits, key=lambda fit: float(((fit.surrogate.predict(counts[test]) - outputs[test]) ** 2).mean()))
+    return fit_slalom(counts, outputs, sink=False, prior=best.prior, start=best.surrogate)
+
+
+def _best_candidate(counts: Tensor, outputs: Tensor, choose: Tensor, answers: Tensor) -> Fit:
+    """The candidate whose changes against the whole text, the first row of ``counts``, are nearest on the rows to choose.
+
+    Deletions alone hold the scores of an exact SLALOM so loosely that any prior moves them. Where there seems to be one, the
+    prior vanishes in steps, each starting from the last, and a sink is not tried.
+    """
+    fits: list[Fit] = []
+    for place, (sink, whole, prior) in enumerate(FIDEL_CANDIDATES):
+        if sink and _explains_all(fits[-1], outputs):
+            fits += _vanishing(counts, outputs, fits[-1])
+            break
+        weights = torch.ones_like(outputs[:, 0])
+        weights[0] += whole * len(weights)
+        # neighbours that differ in the prior alone start from each other
+        start = fits[-1].surrogate if place and FIDEL_CANDIDATES[place - 1][:2] == (sink, whole) else None
+        fits.append(fit_slalom(counts, outputs, row_weights=weights, sink=sink, prior=prior, start=start))
+
+    def error(fit: Fit) -> float:
+        predicted = fit.surrogate.predict(choose) - fit.surrogate.predict(counts[:1])
+        return float(((predicted - (answers - outputs[0])) ** 2).mean())
+
+    return min(fits, key=error)
+
+
+def _explains_all(fit: Fit, outputs: Tensor) -> bool:
+    return bool((fit.residuals**2).mean() < EXACT * outputs.var(dim=0, correction=0).mean())
+
+
+def _vanishing(counts: Tensor, outputs: Tensor, fit: Fit) -> list[Fit]:
+    fits = [fit]
+    for prior in VANISHING_PRIORS:
+        weights, start = fit.row_weights, fits[-1].surrogate
+        fits.append(
+            fit_slalom(counts, outputs, row_weights=weights, sink=False, prior=prior, start=start, max_iterations=300, tolerance=1e-12)
+        )
+    return fits[1:]
 
 
 def _fitted(evidence: Evidence, kinds: Kinds, by_kind: Tensor, fit: Fit) -> Findings:

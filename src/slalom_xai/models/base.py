@@ -14,14 +14,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from slalom_xai.outputs import Outputs
-from slalom_xai.text import Unit, joined, owners
+from slalom_xai.text import Unit, joined, owners, unspaced_note
 
 Row = Hashable  # one question to a model: its token ids, or a string
 
 
 @dataclass(frozen=True)
 class Reading:
-    """A text as a model reads it, in its smallest pieces.
+    """A text, or a pair of texts, as a model reads it, in its smallest pieces.
 
     Attributes:
         text: the whole text as given.
@@ -29,6 +29,10 @@ class Reading:
         codes: (pieces,), equal where two pieces read the same to the model.
         left_out: the end of the text that truncation cut off; empty otherwise.
         compose: places of pieces, in any order and number, to the model's question.
+        shorten: which pieces are kept, (pieces,), to the model's question without the others.
+        text_pair: the second text of a pair.
+        in_place: whether a removed piece leaves a mark where it stood.
+        words: (pieces,), the number of the tokenizer's own word that each piece is part of; None where there is no tokenizer.
     """
 
     text: str
@@ -36,6 +40,15 @@ class Reading:
     codes: NDArray[np.int64]
     left_out: str
     compose: Callable[[NDArray[np.int64]], Row]
+    shorten: Callable[[NDArray[np.bool_]], Row]
+    text_pair: str | None = None
+    in_place: bool = False
+    words: NDArray[np.int64] | None = None
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The text and, where there is one, its pair."""
+        return (self.text,) if self.text_pair is None else (self.text, self.text_pair)
 
 
 @dataclass(frozen=True)
@@ -49,6 +62,7 @@ class Prompt:
         codes: (n,), equal where two units read the same.
         occurrences: (n,), how often each unit stands in the text; more than 1 only for types.
         spelling: the pieces of one occurrence of each unit.
+        notes: what a reader should know about the units, a sentence each.
     """
 
     reading: Reading
@@ -57,15 +71,21 @@ class Prompt:
     codes: NDArray[np.int64]
     occurrences: NDArray[np.int64]
     spelling: tuple[NDArray[np.int64], ...]
+    notes: tuple[str, ...] = ()
 
     @property
     def kinds(self) -> int:
         """How many units read differently."""
         return len(set(self.codes.tolist()))
 
+    @property
+    def interchangeable(self) -> NDArray[np.int64]:
+        """(n,), equal where removing one unit or the other may leave the same row: never, where marks stay in their places."""
+        return np.arange(len(self.units)) if self.reading.in_place else self.codes
+
     def row(self, keep: NDArray[np.bool_]) -> Row:
         """The question that keeps some units, (n,), in their order in the text."""
-        return self.reading.compose(np.flatnonzero(keep[self.owner]))
+        return self.reading.shorten(keep[self.owner])
 
     def sequence(self, units: NDArray[np.int64]) -> Row:
         """The question that spells out units in any order and number."""
@@ -74,16 +94,19 @@ class Prompt:
 
 def prompt(reading: Reading, granularity: str) -> Prompt:
     """Groups the pieces of a reading into units."""
-    owner = owners(reading.text, reading.pieces, reading.codes, granularity)
+    owner = owners(reading.texts, reading.pieces, reading.codes, granularity, reading.words)
     count = int(owner.max()) + 1
     members = [np.flatnonzero(owner == unit) for unit in range(count)]
+    note = unspaced_note(reading.texts, reading.pieces, granularity, reading.words)
+    notes = (note,) if note else ()
     if granularity == "type":
         occurrences = np.array([len(places) for places in members], dtype=np.int64)
         first = tuple(places[:1] for places in members)
-        return Prompt(reading, tuple(reading.pieces[places[0]] for places in members), owner, np.arange(count), occurrences, first)
-    units = tuple(joined(reading.text, [reading.pieces[place] for place in places]) for places in members)
+        units = tuple(reading.pieces[places[0]] for places in members)
+        return Prompt(reading, units, owner, np.arange(count), occurrences, first, notes)
+    units = tuple(joined(reading.texts, [reading.pieces[place] for place in places]) for places in members)
     codes = unit_codes([tuple(reading.codes[places].tolist()) for places in members])
-    return Prompt(reading, units, owner, codes, np.ones(count, dtype=np.int64), tuple(members))
+    return Prompt(reading, units, owner, codes, np.ones(count, dtype=np.int64), tuple(members), notes)
 
 
 class TextModel(Protocol):
@@ -105,8 +128,8 @@ class TextModel(Protocol):
     def probe_calls(self) -> int:
         """Rows asked so far to learn how the model behaves, apart from any explanation."""
 
-    def read(self, text: str, *, truncation: bool = False) -> Reading:
-        """Splits a text into its smallest pieces."""
+    def read(self, text: str, text_pair: str | None = None, *, truncation: bool = False, removal: str = "delete") -> Reading:
+        """Splits a text, or a pair of texts, into its smallest pieces; ``removal`` says what shortened rows look like."""
 
     def size(self, row: Row) -> int:
         """The length of a row, in tokens."""

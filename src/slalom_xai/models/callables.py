@@ -1,8 +1,9 @@
-"""Any function from texts to numbers, explained by words."""
+"""Functions and scikit-learn models that take texts, explained by words."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any, cast
 
 import numpy as np
@@ -10,12 +11,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from slalom_xai.errors import InputError, ModelError, one_of, shortened
+from slalom_xai.errors import InputError, ModelError, shortened
+from slalom_xai.models.answers import Answers, check_convention
 from slalom_xai.models.base import Reading, Row, lock_of, unit_codes
 from slalom_xai.outputs import Outputs
-from slalom_xai.text import words
+from slalom_xai.text import is_unspaced, words
 
-CONVENTIONS = ("auto", "probabilities", "logits")
+MARKS = {"mask": "[MASK]", "unk": "[UNK]"}  # what stands for a removed word: a function has no tokenizer to ask
 
 
 class CallableModel:
@@ -24,43 +26,59 @@ class CallableModel:
     Args:
         function: answers a list of texts with one row of numbers each.
         output: "probabilities" ("auto" means the same), or "logits".
+        name: how it is called in results.
+        outputs: what its numbers mean, where that is known.
+        owner: the object that calls take turns with; the function itself by default.
     """
 
     device = torch.device("cpu")
     probe_calls = 0
 
-    def __init__(self, function: Callable[[list[str]], Any], output: str = "auto") -> None:
-        if output not in CONVENTIONS:
-            raise one_of("output", output, CONVENTIONS)
+    def __init__(
+        self,
+        function: Callable[[list[str]], Any],
+        output: str = "auto",
+        *,
+        name: str | None = None,
+        outputs: Outputs | None = None,
+        owner: Any = None,
+    ) -> None:
+        check_convention(output)
+        self.name = str(name or getattr(function, "__qualname__", type(function).__name__))
         self._function = function
-        self._lock = lock_of(function)
-        self._probabilities = output != "logits"
-        self._outputs: Outputs | None = None
-        self.name = getattr(function, "__qualname__", type(function).__name__)
+        self._lock = lock_of(function if owner is None else owner)
+        self._answers = Answers(self.name, probabilities=output != "logits", outputs=outputs)
 
     @property
     def outputs(self) -> Outputs:
         """What the answers mean; known once the function has answered a text."""
-        if self._outputs is None:
-            raise ModelError("ask the function a text first: only its answer shows how many classes it has")
-        return self._outputs
+        return self._answers.outputs
 
-    def read(self, text: str, *, truncation: bool = False) -> Reading:
+    def read(self, text: str, text_pair: str | None = None, *, truncation: bool = False, removal: str = "delete") -> Reading:
         """Splits a text into words."""
+        if text_pair is not None:
+            raise InputError(f"a pair of texts was given and {self.name} takes single texts: join the two as it expects them")
         units = words(text)
         if not units:
             raise InputError(f"no word in {shortened(text)}: give a text with words in it")
         starts = [0, *(unit.end for unit in units[:-1])]
-        pieces = np.array([text[start : unit.end] for start, unit in zip(starts, units, strict=True)], dtype=object)
+        gaps = [text[start : unit.start] for start, unit in zip(starts, units, strict=True)]
+        rest = text[units[-1].end :]
 
         def compose(places: NDArray[np.int64]) -> Row:
             if np.array_equal(places, np.arange(len(units))):
                 return text
             if bool((np.diff(places) > 0).all()):
-                return "".join(pieces[places]).strip()
-            return " ".join(units[place].text for place in places)  # words in another order than the text's
+                return "".join(gaps[place] + units[place].text for place in places).strip()
+            return _joined([units[place].text for place in places])  # words in another order than the text's
 
-        return Reading(text, units, unit_codes([unit.text for unit in units]), "", compose)
+        def shorten(keep: NDArray[np.bool_]) -> Row:
+            if removal == "delete":
+                return compose(np.flatnonzero(keep))
+            shown = [unit.text if kept else MARKS[removal] for unit, kept in zip(units, keep, strict=True)]
+            return "".join(gap + word for gap, word in zip(gaps, shown, strict=True)) + rest
+
+        return Reading(text, units, unit_codes([unit.text for unit in units]), "", compose, shorten, in_place=removal != "delete")
 
     def size(self, row: Row) -> int:
         """Words in a row, about."""
@@ -75,55 +93,67 @@ class CallableModel:
         texts = cast(list[str], list(rows))
         with self._lock:
             raw = self._function(list(texts))
-        try:
-            answers = raw.detach().cpu().double() if isinstance(raw, Tensor) else torch.as_tensor(np.asarray(raw, dtype=np.float64))
-        except (TypeError, ValueError) as error:
-            raise ModelError(
-                f"{self.name} answers {len(texts)} texts with {type(raw).__name__}, not numbers: return an array (n, classes)"
-            ) from error
-        if answers.ndim == 1:
-            answers = answers[:, None]
-        if answers.ndim != 2 or len(answers) != len(texts) or answers.shape[1] == 0:
-            raise ModelError(
-                f"{self.name} answers {len(texts)} texts with shape {tuple(np.shape(raw))} for {shortened(texts[0])}: return an array (n, classes)"
-            )
-        if self._probabilities and answers.shape[1] == 1:
-            answers = torch.cat([1 - answers, answers], dim=1)
-        self._note_width(answers.shape[1], texts)
-        return self._as_logits(answers, texts) if self._probabilities else answers
-
-    def _note_width(self, width: int, texts: list[str]) -> None:
-        if self._outputs is None:
-            labels = tuple(str(index) for index in range(width))
-            self._outputs = Outputs("single" if width == 1 else "binary" if width == 2 else "multiclass", labels)
-        elif self._outputs.width != width:
-            raise ModelError(
-                f"{self.name} answered {self._outputs.width} classes before and {width} for {shortened(texts[0])}: return the same for every text"
-            )
-
-    def _as_logits(self, answers: Tensor, texts: list[str]) -> Tensor:
-        """Log probabilities, after checking that these are probabilities."""
-        finite = answers.isfinite().all(dim=1)
-        if not bool(finite.all()):
-            return torch.where(finite[:, None], torch.ones_like(answers), answers)  # refused, with its text, by the caller
-        sums = answers.sum(dim=1)
-        wrong = (answers < 0).any(dim=1) | (answers > 1).any(dim=1) | ((sums - 1).abs() > 1e-3)
-        if bool(wrong.any()):
-            place = int(wrong.nonzero()[0])
-            raise ModelError(
-                f"{self.name} answers {_numbers(answers[place])} for {shortened(texts[place])}, which are not probabilities that sum to 1: "
-                'pass output="logits" if they are logits'
-            )
-        certain = ((answers == 0) | (answers == 1)).any(dim=1)
-        if bool(certain.any()):
-            place = int(certain.nonzero()[0])
-            raise ModelError(
-                f"{self.name} answers a probability of exactly 0 or 1, {_numbers(answers[place])}, for {shortened(texts[place])}, whose log odds are infinite: "
-                'return logits and pass output="logits", or keep probabilities inside (0, 1)'
-            )
-        return answers.log()
+        return self._answers.logits(raw, len(texts), lambda place: texts[place]).cpu().double()
 
 
-def _numbers(row: Tensor) -> str:
-    shown = ", ".join(f"{value:.4g}" for value in row[:6].tolist())
-    return f"[{shown}{', …' if len(row) > 6 else ''}]"
+def sklearn_model(model: Any, output: str = "auto") -> CallableModel:
+    """A fitted scikit-learn classifier or regressor that takes texts, such as a pipeline with a vectorizer.
+
+    Log probabilities are taken where the model has them, then probabilities, then its decision function;
+    ``output="logits"`` takes the decision function, ``output="probabilities"`` the probabilities.
+    """
+    check_convention(output)
+    name = type(model[-1] if hasattr(model, "steps") else model).__name__
+    classes = getattr(model, "classes_", None)
+    if classes is None and not hasattr(model, "predict_proba") and not hasattr(model, "decision_function"):
+        outputs: Outputs | None = Outputs("regression", ("prediction",))
+        return CallableModel(lambda texts: _ask_sklearn(model, "predict", name, texts), "logits", name=name, outputs=outputs, owner=model)
+    wanted = {
+        "auto": ("predict_log_proba", "predict_proba", "decision_function"),
+        "probabilities": ("predict_proba",),
+        "logits": ("decision_function",),
+    }
+    found = next((way for way in wanted[output] if hasattr(model, way)), None)
+    if found is None:
+        raise InputError(f'{name} has no {wanted[output][0]}, which output="{output}" needs: use output="auto"')
+    labels = tuple(str(label) for label in classes) if classes is not None else None
+    outputs = None if labels is None else Outputs("binary" if len(labels) == 2 else "multiclass", labels)
+    return CallableModel(
+        lambda texts: _ask_sklearn(model, found, name, texts),
+        "probabilities" if found == "predict_proba" else "logits",
+        name=name,
+        outputs=outputs,
+        owner=model,
+    )
+
+
+def _ask_sklearn(model: Any, way: str, name: str, texts: list[str]) -> NDArray[np.float64]:
+    try:
+        with np.errstate(divide="ignore"):
+            answers = np.asarray(getattr(model, way)(texts), dtype=np.float64)
+    except (ValueError, TypeError, AttributeError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise ModelError(
+            f"{name} failed on {shortened(texts[0])} ({reason}): it must be fitted and take a list of texts, "
+            "as make_pipeline(TfidfVectorizer(), LogisticRegression()) does"
+        ) from error
+    if way == "predict_log_proba" and np.isneginf(answers).any():
+        text = texts[int(np.flatnonzero(np.isneginf(answers).any(axis=1))[0])]
+        raise ModelError(
+            f"{name} answers a probability of exactly 0 or 1 for {shortened(text)}, whose log odds are infinite: "
+            'pass output="logits" if it has a decision function, or take a model with smooth probabilities'
+        )
+    return _two_columns(answers) if way == "decision_function" else answers
+
+
+def _two_columns(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    """A decision function of two classes has one column: the log odds of the second."""
+    return np.stack([np.zeros_like(scores), scores], axis=1) if scores.ndim == 1 else scores
+
+
+def _joined(pieces: Sequence[str]) -> str:
+    """Words in a row, with spaces where their script has them."""
+    text = pieces[0]
+    for before, piece in pairwise(pieces):
+        text += piece if is_unspaced(before[-1]) and is_unspaced(piece[0]) else f" {piece}"
+    return text

@@ -12,7 +12,12 @@ from typing import Any
 import torch
 
 from slalom_xai.errors import InputError, ModelError
+from slalom_xai.models.answers import check_convention
 from slalom_xai.models.base import TextModel
+from slalom_xai.models.callables import CallableModel, sklearn_model
+from slalom_xai.models.modules import ModuleModel
+from slalom_xai.models.onnx import OnnxModel, find_onnx, load_onnx
+from slalom_xai.models.transformers import TransformersModel
 
 EMBEDDED = "embedded"
 
@@ -28,26 +33,82 @@ def text_model(
     trust_remote_code: bool = False,
 ) -> TextModel:
     """The adapter for a model given as a name, an object or a function."""
-    from transformers import PreTrainedModel
-
-    from slalom_xai.models.callables import CallableModel
-    from slalom_xai.models.transformers import TransformersModel
-
+    check_convention(output)
+    if isinstance(tokenizer, (str, Path)):
+        tokenizer = _named_tokenizer(str(tokenizer), revision, trust_remote_code)
     if model is None or isinstance(model, (str, Path)):
+        file = None if model is None else find_onnx(str(model))
+        if file is not None:
+            if dtype is not None:
+                raise InputError(f"dtype {dtype!r}: an ONNX file computes in the precision it was exported in; leave dtype out")
+            return load_onnx(file, tokenizer, output, device)
+        _only_logits(output, "a transformers model")
         return _loaded(model, tokenizer, device, dtype, revision, trust_remote_code)
     if device is not None or dtype is not None:
         raise InputError("device and dtype are for models given by name: a model object is never moved or cast, so place it yourself")
+    return _adapted(model, tokenizer, output)
+
+
+def _adapted(model: Any, tokenizer: Any, output: str) -> TextModel:
+    """The adapter for an object."""
+    from transformers import Pipeline, PreTrainedModel
+
+    kind = type(model).__name__
     if all(hasattr(model, part) for part in ("read", "answer", "outputs", "show")):
         return model  # type: ignore[no-any-return]
+    if isinstance(model, Pipeline):
+        return _from_pipeline(model, tokenizer, output)
     if isinstance(model, PreTrainedModel):
-        if tokenizer is None:
-            raise InputError(f"a {type(model).__name__} needs its tokenizer: pass tokenizer=AutoTokenizer.from_pretrained(...)")
-        return TransformersModel(model, tokenizer)
-    if callable(model) and not isinstance(model, torch.nn.Module):
-        return CallableModel(model, output)
+        _only_logits(output, "a transformers model")
+        return TransformersModel(model, _needed(tokenizer, kind))
+    if isinstance(model, torch.nn.Module):
+        return ModuleModel(model, _needed(tokenizer, kind), output)
+    if hasattr(model, "get_inputs") and hasattr(model, "run"):
+        return OnnxModel(model, _needed(tokenizer, kind), output)
+    if hasattr(model, "predict") and (hasattr(model, "fit") or hasattr(model, "classes_")):
+        return sklearn_model(model, output)
+    if callable(model):
+        return CallableModel(model, output) if tokenizer is None else ModuleModel(model, tokenizer, output)
     raise InputError(
-        f"cannot explain a {type(model).__name__}: give a hub id or folder, a transformers model with its tokenizer, or a function list[str] -> (n, classes)"
+        f"cannot explain a {kind}: give a hub id or folder, a transformers model or torch module with its tokenizer, a text-classification "
+        "pipeline, a fitted scikit-learn pipeline, an ONNX Runtime session with its tokenizer, or a function list[str] -> (n, classes)"
     )
+
+
+def _from_pipeline(pipeline: Any, tokenizer: Any, output: str) -> TextModel:
+    """A text-classification pipeline is its model and its tokenizer; scores after a sigmoid are labels of their own."""
+    from transformers import TextClassificationPipeline
+
+    if not isinstance(pipeline, TextClassificationPipeline):
+        raise InputError(
+            f"the pipeline's task is {pipeline.task!r}: give a text-classification pipeline, or wrap yours in a function list[str] -> (n, classes)"
+        )
+    _only_logits(output, "a pipeline")
+    applied = getattr(pipeline, "_postprocess_params", {}).get("function_to_apply")
+    sigmoid = str(getattr(applied, "value", applied)).lower() == "sigmoid"
+    return TransformersModel(pipeline.model, tokenizer or pipeline.tokenizer, multilabel=sigmoid)
+
+
+def _needed(tokenizer: Any, kind: str) -> Any:
+    if tokenizer is None:
+        raise InputError(f"a {kind} needs its tokenizer: pass tokenizer=AutoTokenizer.from_pretrained(...)")
+    return tokenizer
+
+
+def _only_logits(output: str, what: str) -> None:
+    if output == "probabilities":
+        raise InputError(f'output="probabilities" is for functions and modules: the logits of {what} are used; leave output out')
+
+
+def _named_tokenizer(name: str, revision: str | None, trust: bool) -> Any:
+    from transformers import AutoTokenizer
+
+    try:
+        with quiet():
+            return AutoTokenizer.from_pretrained(name, revision=revision, trust_remote_code=trust)
+    except (OSError, ValueError, KeyError, ImportError) as error:
+        reason = " ".join(str(error).split())
+        raise ModelError(f"cannot load a tokenizer from {name!r} ({reason[:300]}): give a tokenizer, its folder or its hub id") from error
 
 
 def _loaded(
@@ -61,13 +122,11 @@ def _loaded(
     """Loads a classifier and its tokenizer from the package, a folder or the hub."""
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
-    from slalom_xai.models.transformers import TransformersModel
-
     place = str(files("slalom_xai.models") / EMBEDDED) if name is None else str(name)
-    target = _device(device)
+    target = chosen_device(device)
     options = {"revision": revision, "trust_remote_code": trust}
     try:
-        with _quiet():
+        with quiet():
             model, report = AutoModelForSequenceClassification.from_pretrained(place, output_loading_info=True, **options)
             if tokenizer is None:
                 tokenizer = AutoTokenizer.from_pretrained(place, **options)
@@ -90,7 +149,8 @@ def _loaded(
     return TransformersModel(model.eval(), tokenizer, "embedded movie-review classifier" if name is None else place)
 
 
-def _device(device: str | torch.device | None) -> torch.device:
+def chosen_device(device: str | torch.device | None) -> torch.device:
+    """The device of this name; a GPU if there is one, else the CPU, by default."""
     try:
         return torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     except RuntimeError as error:
@@ -107,7 +167,7 @@ def _dtype(dtype: str | torch.dtype | None) -> torch.dtype | None:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """Keeps transformers' progress bars and loading reports off the screen: what matters is raised."""
     logging: Any = import_module("transformers.utils.logging")
     level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()

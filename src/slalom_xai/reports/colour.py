@@ -26,23 +26,28 @@ def pieces(explanation: Explanation) -> list[tuple[str, float | None]]:
     """The whole text in order, as (characters, intensity); None for what has no score.
 
     Units that share their characters (the byte tokens of one emoji) appear once, with the
-    strongest of their intensities.
+    strongest of their intensities. The two texts of a pair are set apart by an empty line.
     """
+    shown = _pieces(explanation, 0, explanation.text)
+    if explanation.text_pair is not None:
+        shown += [("\n\n", None), *_pieces(explanation, 1, explanation.text_pair)]
+    return [piece for piece in shown if piece[0]]
+
+
+def _pieces(explanation: Explanation, part: int, text: str) -> list[tuple[str, float | None]]:
     strongest: dict[tuple[int, int], float] = {}
     for unit, intensity in zip(explanation.units, intensities(explanation), strict=True):
         span = (unit.start, unit.end)
-        if unit.end > unit.start and abs(intensity) >= abs(strongest.get(span, 0.0)):
+        if unit.part == part and unit.end > unit.start and abs(intensity) >= abs(strongest.get(span, 0.0)):
             strongest[span] = float(intensity)
-    end = len(explanation.text) - len(explanation.left_out)
-    spans = _without_overlap(sorted(strongest))
+    is_last = part == 1 or explanation.text_pair is None
+    end = len(text) - (len(explanation.left_out) if is_last else 0)
     shown: list[tuple[str, float | None]] = []
     position = 0
-    for start, stop in spans:
-        shown.append((explanation.text[position:start], None))
-        shown.append((explanation.text[start:stop], strongest[(start, stop)]))
+    for start, stop in _without_overlap(sorted(strongest)):
+        shown += [(text[position:start], None), (text[start:stop], strongest[(start, stop)])]
         position = stop
-    shown.append((explanation.text[position:end], None))
-    return [piece for piece in shown if piece[0]]
+    return [*shown, (text[position:end], None)]
 
 
 def _without_overlap(spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:

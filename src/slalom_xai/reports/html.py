@@ -40,7 +40,7 @@ def _span(characters: str, intensity: float | None) -> str:
 
 
 def _table(explanation: Explanation, rows: int) -> str:
-    names = {"value": "value", "importance": "importance", "removal": "lost when deleted"}
+    names = {"value": "value", "importance": "importance", "removal": "lost without it"}
     if explanation.importances is None:
         names = {"value": "score"}
     scores = {name: explanation.scores(name) for name in names}

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from slalom_xai.explanation import Explanation
 from slalom_xai.reports.colour import DOWN, HIGHLIGHT, UP, pieces, printable, strongest_units
+from slalom_xai.surrogates.quality import percent
 
 
 def render(explanation: Explanation, rows: int = 10) -> RenderableType:
@@ -21,6 +22,8 @@ def render(explanation: Explanation, rows: int = 10) -> RenderableType:
     if explanation.left_out:
         parts.append(Text(f"Left out, beyond the model's limit: the last {len(explanation.left_out)} characters.", style="yellow"))
     parts.append(_table(explanation, rows))
+    if len(explanation.full) > 1:
+        parts.append(_all_outputs(explanation))
     parts.append(Text(explanation.trust, style="bold"))
     parts.extend(Text(f"Note: {note}", style="yellow") for note in explanation.notes)
     parts.append(Text(_calls(explanation), style="dim"))
@@ -76,12 +79,27 @@ def _table(explanation: Explanation, rows: int) -> Table:
     table.add_column(explanation.granularity, overflow="fold")
     slalom = explanation.importances is not None
     names = ("value", "importance", HIGHLIGHT) if slalom else ("value",)
-    titles = {"value": "value" if slalom else "score", "importance": "importance", HIGHLIGHT: "lost when deleted"}
+    titles = {"value": "value" if slalom else "score", "importance": "importance", HIGHLIGHT: "lost without it"}
     for name in names:
         table.add_column(titles[name], justify="right")
     for place in places:
         numbers = [_number(explanation, name, place) for name in names]
         table.add_row(Text(printable(explanation.units[place].text)), *numbers)
+    return table
+
+
+def _all_outputs(explanation: Explanation) -> Table:
+    """Every class or label with how far its explanation predicts: all were fitted to the same calls."""
+    table = Table(
+        title=f"All {explanation.outputs.width} outputs, from the same calls", title_justify="left", title_style="", header_style="bold"
+    )
+    for title in ("output", "predicted", "of what deletions do", "a linear one"):
+        table.add_column(title, justify="left" if title == "output" else "right")
+    for index, label in enumerate(explanation.outputs.labels):
+        other = explanation.for_target(index)
+        shares = ["", ""] if other.fidelity is None else [percent(found.r2) for found in (other.fidelity.wide, other.fidelity.linear_wide)]
+        style = "bold" if index == explanation.target_index else None
+        table.add_row(Text(printable(label)), f"{other.prediction:+.2f}", *shares, style=style)
     return table
 
 

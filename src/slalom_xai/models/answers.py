@@ -1,0 +1,104 @@
+"""What functions, modules and sessions return, checked and as logits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from slalom_xai.errors import ModelError, one_of, shortened
+from slalom_xai.outputs import Outputs
+
+CONVENTIONS = ("auto", "probabilities", "logits")
+
+
+class Answers:
+    """Turns raw answers of a black box into logits, and learns from the first how many classes there are.
+
+    Args:
+        name: of the model, for messages.
+        probabilities: whether the answers are probabilities; logits otherwise.
+        outputs: what the answers mean, where that is known.
+    """
+
+    def __init__(self, name: str, *, probabilities: bool, outputs: Outputs | None = None) -> None:
+        self._name = name
+        self._probabilities = probabilities
+        self._outputs = outputs
+
+    @property
+    def outputs(self) -> Outputs:
+        """What the answers mean; known once there was one."""
+        if self._outputs is None:
+            raise ModelError(f"ask {self._name} a text first: only its answer shows how many classes it has")
+        return self._outputs
+
+    def logits(self, raw: Any, count: int, show: Callable[[int], str]) -> Tensor:
+        """Logits (count, width) of a raw answer.
+
+        Args:
+            raw: an array, a tensor or nested lists.
+            count: how many rows were asked.
+            show: a row as text, by its place.
+
+        Raises:
+            ModelError: no numbers, the wrong shape, or no probabilities where they should be.
+        """
+        try:
+            answers = raw.detach() if isinstance(raw, Tensor) else torch.as_tensor(np.asarray(raw, dtype=np.float64))
+        except (TypeError, ValueError) as error:
+            raise ModelError(
+                f"{self._name} answers {count} texts with {type(raw).__name__}, not numbers: return an array (n, classes)"
+            ) from error
+        if answers.ndim == 1:
+            answers = answers[:, None]
+        if answers.ndim != 2 or len(answers) != count or answers.shape[1] == 0:
+            raise ModelError(
+                f"{self._name} answers {count} texts with shape {tuple(np.shape(raw))} for {shortened(show(0))}: return an array (n, classes)"
+            )
+        if answers.dtype in (torch.float16, torch.bfloat16) or not answers.is_floating_point():
+            answers = answers.float()
+        if self._probabilities and answers.shape[1] == 1:
+            answers = torch.cat([1 - answers, answers], dim=1)
+        if self._outputs is None:
+            self._outputs = Outputs.numbered(answers.shape[1])
+        elif self._outputs.width != answers.shape[1]:
+            raise ModelError(
+                f"{self._name} answers {answers.shape[1]} numbers for {shortened(show(0))} and {self._outputs.width} were expected: return one per class for every text"
+            )
+        return self._log(answers, show) if self._probabilities else answers
+
+    def _log(self, answers: Tensor, show: Callable[[int], str]) -> Tensor:
+        """Log probabilities, after checking that these are probabilities."""
+        finite = answers.isfinite().all(dim=1)
+        if not bool(finite.all()):
+            return torch.where(finite[:, None], torch.ones_like(answers), answers)  # refused, with its text, by the caller
+        wrong = (answers < 0).any(dim=1) | (answers > 1).any(dim=1) | ((answers.sum(dim=1) - 1).abs() > 1e-3)
+        if bool(wrong.any()):
+            place = int(wrong.nonzero()[0])
+            raise ModelError(
+                f"{self._name} answers {_numbers(answers[place])} for {shortened(show(place))}, which are not probabilities that sum to 1: "
+                'pass output="logits" if they are logits'
+            )
+        certain = ((answers == 0) | (answers == 1)).any(dim=1)
+        if bool(certain.any()):
+            place = int(certain.nonzero()[0])
+            raise ModelError(
+                f"{self._name} answers a probability of exactly 0 or 1, {_numbers(answers[place])}, for {shortened(show(place))}, whose log odds are infinite: "
+                'return logits and pass output="logits", or keep probabilities inside (0, 1)'
+            )
+        return answers.log()
+
+
+def check_convention(output: str) -> None:
+    """Refuses an ``output`` that is none."""
+    if output not in CONVENTIONS:
+        raise one_of("output", output, CONVENTIONS)
+
+
+def _numbers(row: Tensor) -> str:
+    shown = ", ".join(f"{value:.4g}" for value in row[:6].tolist())
+    return f"[{shown}{', …' if len(row) > 6 else ''}]"

@@ -1,0 +1,118 @@
+"""Classifiers exported to ONNX, run by ONNX Runtime."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from slalom_xai.errors import InputError, ModelError
+from slalom_xai.models.answers import Answers, check_convention
+from slalom_xai.models.base import lock_of
+from slalom_xai.models.padded import PaddedModel, padded
+from slalom_xai.models.tokens import Encoded, Tokens
+from slalom_xai.models.transformers import check_vocabulary, config_outputs, token_limit
+from slalom_xai.outputs import Outputs
+
+KNOWN_INPUTS = ("input_ids", "attention_mask", "token_type_ids")
+
+
+class OnnxModel(PaddedModel):
+    """An ``onnxruntime.InferenceSession`` with a tokenizer.
+
+    Args:
+        session: takes ``input_ids`` and ``attention_mask`` (and ``token_type_ids``) of any number of rows and tokens.
+        tokenizer: makes its token ids.
+        output: "logits" ("auto" means the same), or "probabilities".
+        config: the transformers configuration of the exported model, for its labels.
+        name: how it is called in results.
+    """
+
+    device = torch.device("cpu")  # where answers arrive, wherever the session runs
+
+    def __init__(self, session: Any, tokenizer: Any, output: str = "auto", *, config: Any = None, name: str | None = None) -> None:
+        check_convention(output)
+        self._session = session
+        self._inputs = {node.name: np.int32 if "int32" in node.type else np.int64 for node in session.get_inputs()}
+        _check_inputs(session)
+        check_vocabulary(tokenizer, config, getattr(config, "vocab_size", None))
+        segments = getattr(config, "type_vocab_size", 2) if "token_type_ids" in self._inputs else 0
+        tokens = Tokens(
+            tokenizer, limit=token_limit(tokenizer, config), segments=segments, pairs=getattr(config, "text_pair", None) is not False
+        )
+        super().__init__(tokens, name or "ONNX model", lock_of(session))
+        nodes = [node.name for node in session.get_outputs()]
+        self._output = "logits" if "logits" in nodes else nodes[0]
+        self._pad = getattr(tokenizer, "pad_token_id", None) or 0
+        known = config_outputs(config) if hasattr(config, "id2label") else None
+        self._answers = Answers(self.name, probabilities=output == "probabilities", outputs=known)
+
+    @property
+    def outputs(self) -> Outputs:
+        """What the answers mean; known once the session has answered a text."""
+        return self._answers.outputs
+
+    def _forward(self, rows: Sequence[Encoded], side: str) -> Tensor:
+        inputs = padded(rows, self._pad, side)
+        if "token_type_ids" in self._inputs and "token_type_ids" not in inputs:
+            inputs["token_type_ids"] = torch.zeros_like(inputs["input_ids"])
+        fed = {name: inputs[name].numpy().astype(kind) for name, kind in self._inputs.items()}
+        raw = self._session.run([self._output], fed)[0]
+        return self._answers.logits(raw, len(rows), lambda place: self.show(rows[place]))
+
+
+def find_onnx(place: str) -> Path | None:
+    """The ONNX file that a path names, or that lies in a folder without other weights."""
+    path = Path(place)
+    if path.suffix == ".onnx":
+        return path
+    if not path.is_dir() or any(path.glob("*.safetensors")) or any(path.glob("pytorch_model*.bin")):
+        return None
+    return next((path / name for name in ("model.onnx", "onnx/model.onnx") if (path / name).is_file()), None)
+
+
+def load_onnx(file: Path, tokenizer: Any, output: str, device: str | torch.device | None) -> OnnxModel:
+    """Opens an ONNX file; its tokenizer and configuration lie beside it or one folder up.
+
+    Raises:
+        ModelError: ONNX Runtime is missing, or the file cannot be opened.
+    """
+    try:
+        import onnxruntime
+    except ImportError as error:
+        raise ModelError(f"{file} is an ONNX file and ONNX Runtime is not installed: pip install onnxruntime") from error
+    from transformers import AutoConfig, AutoTokenizer
+
+    home = next((folder for folder in (file.parent, file.parent.parent) if (folder / "config.json").is_file()), None)
+    if tokenizer is None:
+        if home is None:
+            raise InputError(f"there is no config.json and no tokenizer beside {file}: save the tokenizer there, or pass tokenizer=")
+        tokenizer = AutoTokenizer.from_pretrained(str(home))
+    providers = ["CUDAExecutionProvider"] if str(device).startswith("cuda") else ["CPUExecutionProvider"]
+    if providers[0] not in onnxruntime.get_available_providers():
+        raise InputError(
+            f"device {device!r}: the installed ONNX Runtime has no {providers[0]}; pass device='cpu', or install onnxruntime-gpu"
+        )
+    try:
+        session = onnxruntime.InferenceSession(str(file), providers=providers)
+    except Exception as error:
+        raise ModelError(f"ONNX Runtime cannot open {file} ({' '.join(str(error).split())[:200]}): export the model again") from error
+    config = None if home is None else AutoConfig.from_pretrained(str(home))
+    return OnnxModel(session, tokenizer, output, config=config, name=str(file))
+
+
+def _check_inputs(session: Any) -> None:
+    nodes = session.get_inputs()
+    other = [node.name for node in nodes if node.name not in KNOWN_INPUTS]
+    if other or "input_ids" not in {node.name for node in nodes}:
+        raise InputError(
+            f"the ONNX model takes {', '.join(node.name for node in nodes)}: expected {', '.join(KNOWN_INPUTS)}, the last two optional; "
+            "export a sequence classifier"
+        )
+    fixed = [f"{node.name} {node.shape}" for node in nodes if any(isinstance(size, int) for size in node.shape)]
+    if fixed:
+        raise InputError(f"the ONNX model takes only {', '.join(fixed)}: export it with free numbers of rows and tokens (dynamic axes)")

@@ -1,0 +1,139 @@
+"""Models that read token ids, asked in batches that are padded where padding changes nothing."""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import cast
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from slalom_xai.errors import ModelError, shortened
+from slalom_xai.models.base import Reading, Row
+from slalom_xai.models.tokens import Encoded, Tokens
+from slalom_xai.outputs import Outputs
+
+
+class PaddedModel(ABC):
+    """Everything about a model of token ids but the forward pass.
+
+    The first batch of rows of unequal length is used to learn on which side the model can be padded.
+
+    Args:
+        tokens: reads its texts.
+        name: how it is called in results.
+        lock: calls take turns.
+        must_take_padding: refuse a model whose answers change with padding, instead of asking it in batches of equal length.
+    """
+
+    def __init__(self, tokens: Tokens, name: str, lock: threading.RLock, *, must_take_padding: bool = False) -> None:
+        self.name = name
+        self.probe_calls = 0
+        self._tokens = tokens
+        self._lock = lock
+        self._must_take_padding = must_take_padding
+        self._padding: str | None = None  # "right", "left", "none", or not known yet
+
+    @property
+    @abstractmethod
+    def outputs(self) -> Outputs:
+        """What its answers mean."""
+
+    @property
+    @abstractmethod
+    def device(self) -> torch.device:
+        """Where it runs."""
+
+    @property
+    def limit(self) -> int | None:
+        """Tokens it reads at most, special ones included; None where nothing limits it."""
+        return self._tokens.limit
+
+    @property
+    def _half(self) -> bool:
+        """Whether it computes in half precision, where padding may change the last digits."""
+        return False
+
+    @abstractmethod
+    def _forward(self, rows: Sequence[Encoded], side: str) -> Tensor:
+        """Logits (len(rows), width) for rows padded on one side."""
+
+    def read(self, text: str, text_pair: str | None = None, *, truncation: bool = False, removal: str = "delete") -> Reading:
+        """Splits a text, or a pair, into its tokens."""
+        return self._tokens.read(text, text_pair, truncation=truncation, removal=removal)
+
+    def size(self, row: Row) -> int:
+        """Tokens in a row, special ones included."""
+        return len(cast(Encoded, row)[0])
+
+    def show(self, row: Row) -> str:
+        """A row as its tokens."""
+        return self._tokens.show(row)
+
+    def answer(self, rows: Sequence[Row]) -> Tensor:
+        """Logits for a batch; rows of unequal length are padded where padding changes nothing."""
+        encoded = cast(Sequence[Encoded], rows)
+        with self._lock:
+            if len({self.size(row) for row in rows}) == 1:
+                return self._forward(encoded, "right")
+            if self._padding is None:
+                self._padding = self._harmless_padding(encoded)
+            if self._padding != "none":
+                return self._forward(encoded, self._padding)
+            return self._by_length(encoded)
+
+    def _by_length(self, rows: Sequence[Encoded]) -> Tensor:
+        lengths = np.array([self.size(row) for row in rows])
+        result: Tensor | None = None
+        for length in np.unique(lengths):
+            places = np.flatnonzero(lengths == length)
+            logits = self._forward([rows[int(place)] for place in places], "right")
+            if result is None:
+                result = logits.new_empty(len(rows), logits.shape[1])
+            result[torch.as_tensor(places, device=logits.device)] = logits
+        assert result is not None
+        return result
+
+    def _harmless_padding(self, rows: Sequence[Encoded]) -> str:
+        """The side on which padding a row leaves its answer alone; "none" if there is no such side."""
+        short, long = min(rows, key=self.size), max(rows, key=self.size)
+        alone, other = self._forward([short], "right"), self._forward([long], "right")
+        self.probe_calls += 2
+        first = getattr(self._tokens.tokenizer, "padding_side", "right")
+        spread = (alone - other).abs().max()
+        tolerance = (5e-2 if self._half else 1e-3) * torch.maximum(spread, (1 + alone.abs()) * (0.2 if self._half else 1e-2))
+        for side in (first, "left" if first == "right" else "right"):
+            padded = self._forward([short, long], side)[:1]
+            self.probe_calls += 2
+            if bool(((padded - alone).abs() <= tolerance).all()):
+                return str(side)
+        if self._must_take_padding:
+            raise ModelError(
+                f"{self.name} ignores attention_mask: {shortened(self.show(short))} answers {_numbers(alone[0])} alone and {_numbers(padded[0])} "
+                f"padded to {self.size(long)} tokens; mask the padding in its forward, or pass batch_tokens=1 to ask one row at a time"
+            )
+        return "none"
+
+
+def padded(rows: Sequence[Encoded], pad: int, side: str) -> dict[str, Tensor]:
+    """Rows as equally long inputs: ids, the mask and, where rows have them, segments."""
+    width = max(len(row[0]) for row in rows)
+
+    def filled(row: tuple[int, ...], filler: int) -> tuple[int, ...]:
+        padding = (filler,) * (width - len(row))
+        return row + padding if side == "right" else padding + row
+
+    inputs = {
+        "input_ids": torch.tensor([filled(row[0], pad) for row in rows]),
+        "attention_mask": torch.tensor([filled((1,) * len(row[0]), 0) for row in rows]),
+    }
+    if len(rows[0]) > 1:
+        inputs["token_type_ids"] = torch.tensor([filled(row[1], 0) for row in rows])
+    return inputs
+
+
+def _numbers(row: Tensor) -> str:
+    return "[" + ", ".join(f"{number:.4g}" for number in row[:6].tolist()) + "]"
