@@ -1,8 +1,9 @@
 """A transformer that *is* a SLALOM: one attention layer with hand-set weights (Proposition 5.1, mended).
 
-Token t is embedded as [s(t), v(t), 0]. Queries are the constant sqrt(d) e_1 and keys the
-embeddings, so every query sees the logits s; the value map moves v from component 2 to 3,
-and the classifier reads component 3 of the first position.
+Token t is embedded as [s(t), v(t), 0]: one importance, a value per class (one for the log odds
+of two), and as many zeros. Queries are the constant sqrt(d) e_1 and keys the embeddings, so every
+query sees the logits s; the value map moves v to where the zeros are, and the classifier reads
+that place of the first position.
 """
 
 from __future__ import annotations
@@ -20,14 +21,13 @@ from transformers import (
 )
 from transformers.modeling_outputs import SequenceClassifierOutput
 
-WIDTH = 4
-
 
 class PlantedConfig(PretrainedConfig):
     model_type = "planted-slalom"
 
-    def __init__(self, vocab_size: int = 4, **options) -> None:
+    def __init__(self, vocab_size: int = 4, outputs: int = 1, **options) -> None:
         self.vocab_size = vocab_size
+        self.outputs = outputs
         super().__init__(**options)
 
 
@@ -36,9 +36,10 @@ class PlantedSlalom(PreTrainedModel):
 
     def __init__(self, config: PlantedConfig) -> None:
         super().__init__(config)
-        self.embedding = torch.nn.Embedding(config.vocab_size, WIDTH)
-        self.query, self.key, self.value, self.project = (torch.nn.Linear(WIDTH, WIDTH) for _ in range(4))
-        self.classifier = torch.nn.Linear(WIDTH, 2)
+        width = 1 + 2 * config.outputs
+        self.embedding = torch.nn.Embedding(config.vocab_size, width)
+        self.query, self.key, self.value, self.project = (torch.nn.Linear(width, width) for _ in range(4))
+        self.classifier = torch.nn.Linear(width, config.num_labels)
         self.post_init()
 
     def forward(self, input_ids, attention_mask=None, **_):
@@ -53,19 +54,32 @@ AutoModelForSequenceClassification.register(PlantedConfig, PlantedSlalom, exist_
 
 
 def plant(values: torch.Tensor, importances: torch.Tensor, folder: Path) -> Path:
-    """Saves a model and a tokenizer whose words t0, t1, ... have these scores."""
-    size = len(values)
-    model = PlantedSlalom(PlantedConfig(vocab_size=size + 1, id2label={0: "no", 1: "yes"}, label2id={"no": 0, "yes": 1}))
+    """Saves a model and a tokenizer whose words t0, t1, ... have these scores.
+
+    Values (types,) are the log odds of two classes, "no" and "yes"; values (types, classes) are the logits of "c0", "c1", ...
+    """
+    size, columns = len(values), values.reshape(len(values), -1)
+    outputs = columns.shape[1]
+    labels = ["no", "yes"] if values.ndim == 1 else [f"c{index}" for index in range(outputs)]
+    model = PlantedSlalom(
+        PlantedConfig(
+            vocab_size=size + 1,
+            outputs=outputs,
+            id2label=dict(enumerate(labels)),
+            label2id={label: index for index, label in enumerate(labels)},
+        )
+    )
+    read = slice(1 + outputs, 1 + 2 * outputs)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.zero_()
         model.embedding.weight[1:, 0] = importances.float()
-        model.embedding.weight[1:, 1] = values.float()
-        model.query.bias[0] = WIDTH**0.5
-        model.key.weight.copy_(torch.eye(WIDTH))
-        model.value.weight[2, 1] = 1.0
-        model.project.weight.copy_(torch.eye(WIDTH))
-        model.classifier.weight[1, 2] = 1.0
+        model.embedding.weight[1:, 1 : 1 + outputs] = columns.float()
+        model.query.bias[0] = (1 + 2 * outputs) ** 0.5
+        model.key.weight.copy_(torch.eye(1 + 2 * outputs))
+        model.value.weight[read, 1 : 1 + outputs] = torch.eye(outputs)
+        model.project.weight.copy_(torch.eye(1 + 2 * outputs))
+        model.classifier.weight[-outputs:, read] = torch.eye(outputs)
     words = Tokenizer(models.WordLevel({"[UNK]": 0} | {f"t{index}": index + 1 for index in range(size)}, unk_token="[UNK]"))
     words.pre_tokenizer = pre_tokenizers.Whitespace()
     model.save_pretrained(folder)

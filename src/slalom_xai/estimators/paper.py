@@ -24,10 +24,11 @@ from slalom_xai.surrogates.slalom import SlalomSurrogate
 PRIOR = 1e-6  # next to nothing: what an exact SLALOM needs
 EFF_PRIORS = (1e-2, PRIOR)
 VANISHING_PRIORS = (1e-9, 1e-12, 1e-15)
-EXACT = 1e-3  # a model is taken for a SLALOM where this part of the variance, or less, is left
-# What slalom-fidel chooses from: a sink, the whole text's weight as a part of all other rows', the prior.
+NEARLY, EXACT = 1e-3, 1e-8  # parts of the variance left: where a SLALOM is suspected, and where it is proven
+# What slalom-fidel chooses from: the whole text's weight as a part of all other rows', and the prior.
 # Scores are read as changes against the whole text, which as one row of many is fitted badly.
-FIDEL_CANDIDATES = ((False, 0.1, 1e-3), (False, 0.1, PRIOR), (True, 0.1, 1e-2), (True, 0.1, 1e-3), (True, 1.0, 1e-2), (True, 1.0, 1e-3))
+WITHOUT_SINK = ((0.1, 1e-3), (0.1, PRIOR))
+WITH_SINK = ((0.1, 1e-2), (0.1, 1e-3), (1.0, 1e-2), (1.0, 1e-3))
 
 
 @dataclass(frozen=True)
@@ -264,18 +265,12 @@ def _best_candidate(counts: Tensor, outputs: Tensor, choose: Tensor, answers: Te
     """The candidate whose changes against the whole text, the first row of ``counts``, are nearest on the rows to choose.
 
     Deletions alone hold the scores of an exact SLALOM so loosely that any prior moves them. Where there seems to be one, the
-    prior vanishes in steps, each starting from the last, and a sink is not tried.
+    prior vanishes in steps, each starting from the last. If that leaves nothing, it is one, and a sink is not tried; if it
+    leaves something, scores without a prior have run wild, and are dropped.
     """
-    fits: list[Fit] = []
-    for place, (sink, whole, prior) in enumerate(FIDEL_CANDIDATES):
-        if sink and _explains_all(fits[-1], outputs):
-            fits += _vanishing(counts, outputs, fits[-1])
-            break
-        weights = torch.ones_like(outputs[:, 0])
-        weights[0] += whole * len(weights)
-        # neighbours that differ in the prior alone start from each other
-        start = fits[-1].surrogate if place and FIDEL_CANDIDATES[place - 1][:2] == (sink, whole) else None
-        fits.append(fit_slalom(counts, outputs, row_weights=weights, sink=sink, prior=prior, start=start))
+    fits = _candidates(counts, outputs, False, WITHOUT_SINK)
+    free = _vanishing(counts, outputs, fits[-1]) if _left(fits[-1], outputs) < NEARLY else []
+    fits += free if free and _left(free[-1], outputs) < EXACT else _candidates(counts, outputs, True, WITH_SINK)
 
     def error(fit: Fit) -> float:
         predicted = fit.surrogate.predict(choose) - fit.surrogate.predict(counts[:1])
@@ -284,8 +279,20 @@ def _best_candidate(counts: Tensor, outputs: Tensor, choose: Tensor, answers: Te
     return min(fits, key=error)
 
 
-def _explains_all(fit: Fit, outputs: Tensor) -> bool:
-    return bool((fit.residuals**2).mean() < EXACT * outputs.var(dim=0, correction=0).mean())
+def _candidates(counts: Tensor, outputs: Tensor, sink: bool, settings: Sequence[tuple[float, float]]) -> list[Fit]:
+    """One fit for each setting; those that differ from the one before in the prior alone start from it."""
+    fits: list[Fit] = []
+    for place, (whole, prior) in enumerate(settings):
+        weights = torch.ones_like(outputs[:, 0])
+        weights[0] += whole * len(weights)
+        start = fits[-1].surrogate if place and settings[place - 1][0] == whole else None
+        fits.append(fit_slalom(counts, outputs, row_weights=weights, sink=sink, prior=prior, start=start))
+    return fits
+
+
+def _left(fit: Fit, outputs: Tensor) -> float:
+    """The part of the variance that a fit leaves."""
+    return float((fit.residuals**2).mean() / outputs.var(dim=0, correction=0).mean())
 
 
 def _vanishing(counts: Tensor, outputs: Tensor, fit: Fit) -> list[Fit]:
