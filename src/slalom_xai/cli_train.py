@@ -81,7 +81,7 @@ def _train(
     ] = None,
     batch: Annotated[int | None, typer.Option(help="Most texts in a batch. Default: by the number of texts.", show_default=False)] = None,
     patience: Annotated[
-        int | None, typer.Option(help="Stop after so many epochs without a better validation accuracy. Default: never.", show_default=False)
+        int | None, typer.Option(help="Stop after so many epochs without a better validation accuracy. Default: 3.", show_default=False)
     ] = None,
     max_length: Annotated[
         int | None, typer.Option(help="Tokens kept of a text. Default: what the model reads, at most 512.", show_default=False)

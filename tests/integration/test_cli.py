@@ -110,7 +110,7 @@ def test_help_has_examples_and_does_not_import_torch():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "explain" in done.stdout
-    for command in ("explain", "methods"):
+    for command in ("explain", "methods", "train"):
         page = slalom(command, "--help").stdout
         assert "Example" in page
         assert f"slalom {command}" in page
@@ -131,7 +131,7 @@ def test_control_c_ends_cleanly():
 
 def test_every_option_and_method_is_documented():
     page = (ROOT / "docs" / "cli.md").read_text()
-    for command in ("explain", "methods"):
+    for command in ("explain", "methods", "train"):
         options = set(re.findall(r"--[a-z]+", slalom(command, "--help").stdout)) - {"--help"}
         assert [option for option in sorted(options) if f"`{option}" not in page] == []
     everything = "".join(path.read_text() for path in (ROOT / "docs").glob("*.md"))

@@ -1,0 +1,230 @@
+"""The training loop."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy, smooth_l1_loss
+
+from slalom_xai.errors import ModelError
+from slalom_xai.progress import Bar
+from slalom_xai.training.encoding import Encoded, answers, batches, harmless_side
+from slalom_xai.training.report import Epoch, Score, score
+
+_NO_LABEL = -1
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """What is learnt.
+
+    Attributes:
+        encoded: the texts.
+        labels: (rows,), their classes; -1 where only the teacher knows.
+        taught: (rows, classes), what the teacher answers, centred over the classes; None without one.
+    """
+
+    encoded: Encoded
+    labels: Tensor
+    taught: Tensor | None = None
+
+
+@dataclass(frozen=True)
+class Course:
+    """How it is learnt.
+
+    Attributes:
+        epochs: passes over the lesson.
+        rate: largest learning rate.
+        rows: most rows in a batch; from the lesson's size if None.
+        tokens: most tokens in a batch.
+        decay: weight decay.
+        holes: mean share of a text's tokens left out at random, other ones each time.
+        patience: epochs without improvement before it ends; None: never.
+        seed: for the batches.
+    """
+
+    epochs: int
+    rate: float
+    rows: int | None
+    tokens: int
+    decay: float
+    holes: float
+    patience: int | None
+    seed: int
+
+
+@dataclass(frozen=True)
+class Best:
+    """The best epoch so far: its number, weights and logits on the validation part."""
+
+    epoch: int
+    state: dict[str, Tensor]
+    logits: Tensor
+    score: Score
+
+    def beaten_by(self, other: Score) -> bool:
+        """More right answers, or as many with a lower loss."""
+        return (other.accuracy, -other.loss) > (self.score.accuracy, -self.score.loss)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What the loop hands back: the best epoch, all epochs, and how it ended ("done", "early" or "interrupted")."""
+
+    best: Best
+    history: tuple[Epoch, ...]
+    ending: str
+
+
+class _Log:
+    """The epochs so far, and the best of them."""
+
+    def __init__(self, course: Course, tell: Callable[[str], None]) -> None:
+        self._course, self._tell = course, tell
+        self.history: list[Epoch] = []
+        self.best: Best | None = None
+
+    def add(self, model: Any, loss: float, logits: Tensor, labels: Tensor, seconds: float) -> None:
+        """An epoch is over."""
+        reached = score(logits, labels)
+        epoch = Epoch(len(self.history) + 1, loss, reached.loss, reached.accuracy, seconds)
+        if self.best is None or self.best.beaten_by(reached):
+            state = {name: value.detach().cpu().clone() for name, value in model.state_dict().items()}
+            self.best = Best(epoch.epoch, state, logits, reached)
+        self.history.append(epoch)
+        self._tell(
+            f"epoch {epoch.epoch}/{self._course.epochs}: training loss {loss:.4f}, validation loss {reached.loss:.4f}, "
+            f"accuracy {reached.accuracy:.4f}, {seconds:.1f} s"
+        )
+
+    def tired(self) -> bool:
+        """Whether patience is over, with epochs left."""
+        assert self.best is not None
+        waited, left = len(self.history) - self.best.epoch, self._course.epochs - len(self.history)
+        return self._course.patience is not None and waited >= self._course.patience and left > 0
+
+
+def fit(model: Any, lesson: Lesson, validation: Lesson, course: Course, *, tell: Callable[[str], None], bar: Bar | None = None) -> Outcome:
+    """Trains with AdamW, a linear warm-up and a linear decay; ``validation`` picks the best epoch.
+
+    Ctrl-C ends it with what the finished epochs have learnt; before the first is finished it is raised.
+
+    Raises:
+        ModelError: the loss is no number any more, or the device has too little memory.
+    """
+    log = _Log(course, tell)
+    try:
+        with _quick_attention(next(model.parameters()).device):
+            ending = _epochs(model, lesson, validation, course, log, bar)
+    except KeyboardInterrupt:
+        if log.best is None:
+            raise
+        ending = "interrupted"
+    except torch.cuda.OutOfMemoryError as error:
+        raise ModelError("the device has too little memory for a batch: give a smaller --batch or --max-length, or --device cpu") from error
+    assert log.best is not None
+    model.load_state_dict(log.best.state)
+    return Outcome(log.best, tuple(log.history), ending)
+
+
+def _epochs(model: Any, lesson: Lesson, validation: Lesson, course: Course, log: _Log, bar: Bar | None) -> str:
+    """Goes through the epochs; returns "done", or "early" if patience ended it."""
+    side = harmless_side(model, lesson.encoded)
+    rng = random.Random(course.seed)
+    groups = _epoch_batches(lesson, course, side, rng)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=course.rate, weight_decay=course.decay)
+    schedule = _schedule(optimizer, course.epochs * len(groups))
+    for epoch in range(1, course.epochs + 1):
+        if bar is not None:
+            bar.start(len(lesson.encoded), f"epoch {epoch} of {course.epochs}", afresh=True)
+        began = time.perf_counter()
+        loss = _one_epoch(model, lesson, groups, course, side, optimizer, schedule, bar, f"epoch {epoch}")
+        logits = answers(model, validation.encoded, side=side)
+        log.add(model, loss, logits, validation.labels, time.perf_counter() - began)
+        if log.tired():
+            return "early"
+        groups = _epoch_batches(lesson, course, side, rng)
+    return "done"
+
+
+def _one_epoch(
+    model: Any,
+    lesson: Lesson,
+    groups: list[list[int]],
+    course: Course,
+    side: str | None,
+    optimizer: Any,
+    schedule: Any,
+    bar: Bar | None,
+    where: str,
+) -> float:
+    """One pass; returns the mean loss."""
+    model.train()
+    device = next(model.parameters()).device
+    total = torch.zeros((), device=device)
+    for step, group in enumerate(groups, start=1):
+        inputs = lesson.encoded.batch(group, side or "right", course.holes)
+        with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
+            logits = model(**inputs).logits.float()
+        loss = _loss(logits, lesson, group)
+        optimizer.zero_grad()
+        torch.autograd.backward(loss)
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        schedule.step()
+        total += loss.detach()
+        if (step % 16 == 0 or step == len(groups)) and not bool(torch.isfinite(total)):
+            raise ModelError(f"the loss is no number any more in {where}: give a --rate below {course.rate:g}")
+        if bar is not None:
+            bar.advance(len(group))
+    return float(total) / len(groups)
+
+
+def _loss(logits: Tensor, lesson: Lesson, group: list[int]) -> Tensor:
+    """Cross-entropy to the labels, where there are any, and distance to the teacher's answers."""
+    labels = lesson.labels[group].to(logits.device)
+    to_label = cross_entropy(logits, labels, ignore_index=_NO_LABEL, reduction="sum") / len(group)
+    if lesson.taught is None:
+        return to_label
+    centred = logits - logits.mean(1, keepdim=True)
+    # Twice the centred log probability is the log odds of two classes.
+    return to_label + smooth_l1_loss(2 * centred, 2 * lesson.taught[group].to(logits.device))
+
+
+def _epoch_batches(lesson: Lesson, course: Course, side: str | None, rng: random.Random) -> list[list[int]]:
+    """Small tables take small batches, so that an epoch has steps enough to learn in."""
+    rows = course.rows or min(256, max(16, len(lesson.encoded) // 200))
+    return batches(lesson.encoded.lengths, tokens=course.tokens, rows=rows, rng=rng, exact=side is None)
+
+
+def _schedule(optimizer: torch.optim.Optimizer, steps: int) -> Any:
+    """Up in the first tenth of the steps, then down to nothing."""
+    warm = max(1, steps // 10)
+
+    def factor(step: int) -> float:
+        return min((step + 1) / warm, max(0.0, (steps - step) / max(1, steps - warm)))
+
+    return torch.optim.lr_scheduler.LambdaLR(optimizer, factor)
+
+
+@contextmanager
+def _quick_attention(device: torch.device) -> Iterator[None]:
+    """Keeps cuDNN's attention away on a GPU: it plans anew for every batch shape, which takes far longer than it saves."""
+    if device.type != "cuda":
+        yield
+        return
+    switches: Any = torch.backends.cuda
+    usual = switches.cudnn_sdp_enabled()
+    switches.enable_cudnn_sdp(False)
+    try:
+        yield
+    finally:
+        switches.enable_cudnn_sdp(usual)

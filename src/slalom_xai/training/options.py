@@ -1,0 +1,152 @@
+"""What can be set, its defaults, and which settings go together."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from slalom_xai.errors import InputError, one_of
+
+FAMILIES = ("bert", "gpt2")
+
+
+@dataclass(frozen=True)
+class Size:
+    """A preset for a model from scratch."""
+
+    layers: int
+    width: int
+    vocabulary: int
+    rate: float
+
+
+SIZES = {
+    "tiny": Size(2, 128, 8192, 1e-3),
+    "small": Size(4, 256, 16384, 5e-4),
+    "base": Size(6, 512, 32768, 3e-4),
+}
+
+
+@dataclass(frozen=True)
+class TrainingOptions:
+    """Everything ``slalom train`` can be told apart from the table and the folder.
+
+    Attributes:
+        text: column that holds the texts.
+        label: column that holds the classes.
+        pair: column that holds the second text of each pair, or None.
+        labels: names of the classes: their order where the table has names, their names in numerical order where it has numbers.
+        validation: table that picks the epoch, instead of a part of the training table.
+        holdout: share of each class kept for validation; 0.1 if None.
+        test: table that is scored once, at the end.
+        init: folder or hub id of the model to start from; None: from scratch.
+        revision: commit, tag or branch of ``init``.
+        trust_remote_code: let models bring code of their own.
+        size: preset from scratch: tiny, small or base; tiny if None.
+        family: architecture from scratch: bert (reads both ways) or gpt2 (reads forwards); bert if None.
+        layers: layers from scratch, or how many of the first layers of ``init`` to keep.
+        width: numbers per token from scratch.
+        vocabulary: tokens of the tokenizer that is made from the texts.
+        teacher: folder or hub id of the classifier to learn from.
+        parts: partial texts per text that the teacher judges, too; 4 if None.
+        epochs: passes over the training texts; 3 for fine-tuning, 6 with a teacher, 10 from scratch if None.
+        rate: largest learning rate; 5e-5 for fine-tuning, by size from scratch if None.
+        batch: most texts in a batch; from the number of texts if None.
+        patience: epochs without a better validation accuracy before training stops; 3 if None.
+        max_length: tokens kept of a text; what the model reads, at most 512, if None.
+        seed: the same seed gives the same model on the same machine.
+        device: where to train; a GPU if there is one and None.
+        half: store the weights as float16.
+        overwrite: replace what an earlier training wrote to the folder.
+    """
+
+    text: str = "text"
+    label: str = "label"
+    pair: str | None = None
+    labels: tuple[str, ...] | None = None
+    validation: str | Path | None = None
+    holdout: float | None = None
+    test: str | Path | None = None
+    init: str | Path | None = None
+    revision: str | None = None
+    trust_remote_code: bool = False
+    size: str | None = None
+    family: str | None = None
+    layers: int | None = None
+    width: int | None = None
+    vocabulary: int | None = None
+    teacher: str | Path | None = None
+    parts: int | None = None
+    epochs: int | None = None
+    rate: float | None = None
+    batch: int | None = None
+    patience: int | None = None
+    max_length: int | None = None
+    seed: int = 0
+    device: str | None = None
+    half: bool = False
+    overwrite: bool = False
+
+    def settled(self) -> TrainingOptions:
+        """The options with every default that depends on others filled in.
+
+        Raises:
+            InputError: a value out of range, or two options that exclude each other.
+        """
+        self._check_ranges()
+        self._check_company()
+        filled = replace(
+            self,
+            holdout=None if self.validation is not None else (0.1 if self.holdout is None else self.holdout),
+            parts=None if self.teacher is None else (4 if self.parts is None else self.parts),
+            patience=self.patience or 3,
+            epochs=self.epochs or (3 if self.init is not None else 6 if self.teacher is not None else 10),
+        )
+        if self.init is not None:
+            return replace(filled, rate=self.rate or 5e-5)
+        size = SIZES[self.size or "tiny"]
+        return replace(
+            filled,
+            size=self.size or "tiny",
+            family=self.family or "bert",
+            layers=self.layers or size.layers,
+            width=self.width or size.width,
+            vocabulary=self.vocabulary or size.vocabulary,
+            rate=self.rate or size.rate,
+            max_length=self.max_length or 512,
+        )
+
+    def _check_ranges(self) -> None:
+        if self.size is not None and self.size not in SIZES:
+            raise one_of("size", self.size, SIZES)
+        if self.family is not None and self.family not in FAMILIES:
+            raise one_of("family", self.family, FAMILIES)
+        least = {"layers": 1, "width": 8, "vocabulary": 64, "parts": 0, "epochs": 1, "batch": 1, "patience": 1, "max_length": 8, "seed": 0}
+        for name, lowest in least.items():
+            value = getattr(self, name)
+            if value is not None and value < lowest:
+                raise InputError(f"{_flag(name)} is {value}: give a whole number of at least {lowest}")
+        if self.rate is not None and not (math.isfinite(self.rate) and self.rate > 0):
+            raise InputError(f"--rate is {self.rate}: give a learning rate above 0, such as 5e-5")
+        if self.holdout is not None and not 0 < self.holdout < 1:
+            raise InputError(f"--holdout is {self.holdout}: give the share of the rows to validate on, between 0 and 1, such as 0.1")
+
+    def _check_company(self) -> None:
+        """Options that would have no effect beside others are mistakes, not wishes."""
+        if self.init is not None:
+            for name in ("size", "family", "width", "vocabulary"):
+                if getattr(self, name) is not None:
+                    raise InputError(f"{_flag(name)} is for a model from scratch and --init starts from {self.init}: leave one of them out")
+        elif self.revision is not None:
+            raise InputError("--revision belongs to the model of --init: give --init, or leave it out")
+        if self.teacher is None and self.parts is not None:
+            raise InputError("--parts is for learning from a teacher: give --teacher, or leave it out")
+        if self.validation is not None and self.holdout is not None:
+            raise InputError("--holdout splits the table and --validation names another one: leave one of them out")
+        if self.pair is not None and self.pair == self.text:
+            raise InputError(f"--pair and --text both name the column {self.text!r}: name two columns")
+
+
+def _flag(name: str) -> str:
+    return "--" + name.replace("_", "-")

@@ -1,0 +1,125 @@
+"""Loads what training starts from or learns from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer
+
+from slalom_xai.errors import ModelError
+from slalom_xai.models.load import quiet
+from slalom_xai.training.architecture import name_classes
+
+_UNLOADABLE = (OSError, ValueError, KeyError, ImportError, RuntimeError, AttributeError, TypeError, SafetensorError)
+
+
+def load_start(
+    name: str | Path, labels: Sequence[str], *, layers: int | None, revision: str | None, trust_remote_code: bool
+) -> tuple[Any, Any]:
+    """A pretrained model with a classification head for the labels, in float32, and its tokenizer.
+
+    Args:
+        name: folder or hub id.
+        labels: the classes.
+        layers: keep only this many of the first layers.
+        revision: commit, tag or branch.
+        trust_remote_code: let it bring code of its own.
+
+    Raises:
+        ModelError: it cannot be loaded, or has no such layers.
+    """
+    place = str(name)
+    options = {"revision": revision, "trust_remote_code": trust_remote_code}
+    try:
+        with quiet():
+            config = AutoConfig.from_pretrained(place, **options)
+            name_classes(config, labels)
+            if layers is not None:
+                _keep_layers(config, layers, place)
+            model, report = AutoModelForSequenceClassification.from_pretrained(
+                place, config=config, output_loading_info=True, ignore_mismatched_sizes=True, **options
+            )
+            tokenizer = AutoTokenizer.from_pretrained(place, **options)
+    except _UNLOADABLE as error:
+        raise _unloadable("the model to start from", place, error) from error
+    model = model.float()
+    sizes = {key: value.numel() for key, value in model.state_dict().items()}
+    if sum(sizes.get(key, 0) for key in report["missing_keys"]) > sum(sizes.values()) / 2:
+        raise ModelError(f"{place!r} holds few of the weights of a {type(model).__name__}: give a folder saved with save_pretrained")
+    _check_fast(tokenizer, place)
+    give_padding(model, tokenizer)
+    return model, tokenizer
+
+
+def load_teacher(name: str | Path, labels: Sequence[str], *, trust_remote_code: bool) -> tuple[Any, Any, list[int]]:
+    """A trained classifier in float32, its tokenizer, and where it has each of the labels.
+
+    Raises:
+        ModelError: it cannot be loaded, or knows other classes.
+    """
+    place = str(name)
+    try:
+        with quiet():
+            model, report = AutoModelForSequenceClassification.from_pretrained(
+                place, output_loading_info=True, trust_remote_code=trust_remote_code
+            )
+            tokenizer = AutoTokenizer.from_pretrained(place, trust_remote_code=trust_remote_code)
+    except _UNLOADABLE as error:
+        raise _unloadable("the teacher", place, error) from error
+    if report["missing_keys"]:
+        raise ModelError(f"the teacher {place!r} has no trained classification head: give a classifier, such as one that slalom train made")
+    known = [str(model.config.id2label[index]).casefold() for index in range(model.config.num_labels)]
+    if sorted(known) != sorted(label.casefold() for label in labels):
+        raise ModelError(
+            f"the teacher {place!r} knows the classes {', '.join(map(str, model.config.id2label.values()))} and the table has {', '.join(labels)}: "
+            "they must be the same; name numbered classes with --labels"
+        )
+    give_padding(model, tokenizer)
+    return model.float(), tokenizer, [known.index(label.casefold()) for label in labels]
+
+
+def give_padding(model: Any, tokenizer: Any) -> None:
+    """Makes model and tokenizer agree on a padding token.
+
+    Decoders find the end of a text by it, so one that the tokenizer adds to texts will not do; if there
+    is no other token for it, the vocabulary grows by one.
+    """
+    if tokenizer.pad_token_id is None and getattr(model.config, "pad_token_id", None) in range(len(tokenizer)):
+        tokenizer.pad_token = tokenizer.convert_ids_to_tokens(model.config.pad_token_id)
+    if tokenizer.pad_token_id is None:
+        added = tokenizer("a", verbose=False)["input_ids"]
+        if tokenizer.eos_token_id is not None and tokenizer.eos_token_id not in added:
+            tokenizer.pad_token = tokenizer.eos_token
+        else:
+            tokenizer.add_special_tokens({"pad_token": "<|pad|>"})
+    if tokenizer.pad_token_id >= model.get_input_embeddings().num_embeddings:
+        model.resize_token_embeddings(tokenizer.pad_token_id + 1)
+    model.config.pad_token_id = tokenizer.pad_token_id
+
+
+def _keep_layers(config: Any, layers: int, place: str) -> None:
+    """Shortens a configuration; the weights of the layers behind are then left unread."""
+    there = getattr(config, "num_hidden_layers", None)
+    if not isinstance(there, int) or getattr(config, "is_encoder_decoder", False):
+        raise ModelError(f"cannot keep the first {layers} layers of {place!r}, a {config.model_type} model: leave --layers out")
+    if layers > there:
+        raise ModelError(f"--layers is {layers} and {place!r} has {there} layers: give at most {there}")
+    for key, value in list(vars(config).items()):
+        if isinstance(value, list) and len(value) == there and "layer" in key:  # one entry per layer, such as its kind of attention
+            setattr(config, key, value[:layers])
+    config.num_hidden_layers = layers
+
+
+def _check_fast(tokenizer: Any, place: str) -> None:
+    if not getattr(tokenizer, "is_fast", False):
+        raise ModelError(
+            f"the tokenizer of {place!r} does not report where its tokens stand, so its model could not be explained: give another model"
+        )
+
+
+def _unloadable(what: str, place: str, error: Exception) -> ModelError:
+    reason = " ".join(str(error).split())
+    return ModelError(f"cannot load {what}, {place!r} ({reason[:300]}): give a folder saved with save_pretrained, or a hub id")
