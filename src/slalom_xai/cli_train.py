@@ -74,7 +74,7 @@ def _train(
     ] = None,
     epochs: Annotated[
         int | None,
-        typer.Option(help="Passes over the texts. Default: 3 to fine-tune, 6 with a teacher, 12 from scratch.", show_default=False),
+        typer.Option(help="Passes over the texts. Default: 3 to fine-tune, 6 with a teacher, 10 from scratch.", show_default=False),
     ] = None,
     rate: Annotated[
         float | None, typer.Option(help="Largest learning rate. Default: 5e-5 to fine-tune, by size from scratch.", show_default=False)

@@ -57,7 +57,7 @@ def test_a_saved_folder_explains_like_the_model_object(architecture, tmp_path):
     model.save_pretrained(tmp_path)
     tokenizer.save_pretrained(tmp_path)
     by_object = explain(TEXT, model, tokenizer, budget=200)
-    by_folder = explain(TEXT, str(tmp_path), budget=200)
+    by_folder = explain(TEXT, str(tmp_path), budget=200, device="cpu")
     assert by_folder.model == str(tmp_path)
     assert np.allclose(by_folder.values, by_object.values, atol=1e-4)
 

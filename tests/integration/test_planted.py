@@ -66,7 +66,7 @@ def test_the_planted_model_is_a_slalom(classes, tmp_path):
     """The construction itself, against the formula: otherwise the tests here prove nothing."""
     values, importances, folder = planted(6, tmp_path, 1, classes)
     explainer = Explainer(str(folder))
-    logits = explainer.model.answer([explainer.model.read("t0 t3 t3 t5").compose(np.arange(4))])[0].double().numpy()
+    logits = explainer.model.answer([explainer.model.read("t0 t3 t3 t5").compose(np.arange(4))])[0].double().cpu().numpy()
     kept = [0, 3, 3, 5]
     expected = np.average(values[kept], axis=0, weights=np.exp(importances[kept]))
     assert len(logits) == classes
