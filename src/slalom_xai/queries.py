@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, Protocol
 
 import numpy as np
@@ -71,6 +71,11 @@ class Queries:
     def calls(self) -> int:
         """Distinct rows asked so far."""
         return self.calls_fit + self.calls_check
+
+    @property
+    def asked(self) -> Iterable[Row]:
+        """Every row asked so far."""
+        return self._answers.keys()
 
     def ask(self, masks: NDArray[np.bool_], purpose: Purpose = "fit") -> Tensor:
         """The model's explained columns (m, C), float64, for rows of masks (m, n).

@@ -9,8 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from slalom_xai.designs import HeldOut, Masks, plan_rows
+from slalom_xai.designs import LEAST_HELD_OUT, HeldOut, Masks, Pool, held_out, held_out_rows, plan_rows
 from slalom_xai.errors import InputError, one_of
+from slalom_xai.models.inside import Inside
 from slalom_xai.queries import Purpose, Queries
 from slalom_xai.surrogates.additive import AdditiveFit, AdditiveSurrogate, fit_additive
 from slalom_xai.surrogates.fit import inverse_variance
@@ -182,6 +183,58 @@ def measure(evidence: Evidence, surrogate: Surrogate, linear: AdditiveSurrogate)
                 agreements.append(agreement(true + evidence.errors(fitted, rows)[:, column], true, level))
         found.append(Fidelity(*agreements))
     return tuple(found)
+
+
+def fitting_budget(queries: Queries) -> int:
+    """Calls that a method may still spend before the report takes its share."""
+    return queries.budget - queries.calls - held_out_rows(queries.budget)
+
+
+def attributed(queries: Queries, scores: Tensor, rng: np.random.Generator, notes: tuple[str, ...] = ()) -> Findings:
+    """An additive explanation of given scores, tested on deletions that were not asked before.
+
+    Args:
+        queries: with what the method has asked; the calls it left are used for the test.
+        scores: (n, C), what removing each unit takes away from each column.
+        rng: draws the deletions.
+        notes: what a reader should know.
+    """
+    full = queries.ask(np.ones((1, len(scores)), dtype=bool), "check")[0]
+    surrogate = AdditiveSurrogate(scores.to(full), full)
+    pool = Pool(queries.prompt.interchangeable, queries.prompt.row)
+    for row in queries.asked:
+        pool.claim(row)
+    spare = min(held_out_rows(queries.budget), queries.budget - queries.calls)
+    rows = held_out(pool, spare, rng) if spare >= LEAST_HELD_OUT and len(scores) > 1 else None
+    report = answered_held_out(queries, rows if rows is not None and rows.complete else None, "check")
+    everything = Answered(torch.ones(1, len(scores), dtype=full.dtype, device=full.device), full[None])
+    evidence = Evidence(everything, None, report, full, torch.zeros(len(scores), dtype=full.dtype, device=full.device))
+    return Findings(surrogate, ({},) * len(full), measure(evidence, surrogate, surrogate), notes)
+
+
+def inside(queries: Queries, method: str) -> Inside:
+    """The model of a white-box method, open on the whole text.
+
+    Raises:
+        InputError: the model answers, and shows nothing more.
+    """
+    look = getattr(queries.model, "inside", None)
+    if look is None:
+        raise InputError(
+            f"method {method!r} looks inside the model, and {queries.model.name} can only be asked: give a transformers model or a torch module, "
+            "or use a method that only asks, such as slalom, lime or kernel-shap"
+        )
+    opened: Inside = look(queries.prompt.row(np.ones(len(queries.prompt.units), dtype=bool)))
+    return opened
+
+
+def by_unit(queries: Queries, tokens: Tensor) -> Tensor:
+    """Scores of all tokens of the whole text, special ones included, (tokens, ...), summed over each unit's, (n, ...)."""
+    positions = queries.prompt.reading.positions
+    assert positions is not None
+    owner = torch.as_tensor(queries.prompt.owner, device=tokens.device)
+    summed = tokens.new_zeros(len(queries.prompt.units), *tokens.shape[1:])
+    return summed.index_add_(0, owner, tokens[torch.as_tensor(positions, device=tokens.device)])
 
 
 def one_kind(full: list[float], units: int, additive: bool) -> Findings:

@@ -33,6 +33,7 @@ class Reading:
         text_pair: the second text of a pair.
         in_place: whether a removed piece leaves a mark where it stood.
         words: (pieces,), the number of the tokenizer's own word that each piece is part of; None where there is no tokenizer.
+        positions: (pieces,), the place of each piece in the row of the whole text; None where rows are strings.
     """
 
     text: str
@@ -44,6 +45,7 @@ class Reading:
     text_pair: str | None = None
     in_place: bool = False
     words: NDArray[np.int64] | None = None
+    positions: NDArray[np.int64] | None = None
 
     @property
     def texts(self) -> tuple[str, ...]:

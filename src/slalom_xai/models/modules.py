@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
 
+from slalom_xai.errors import InputError
 from slalom_xai.models.answers import Answers, check_convention
-from slalom_xai.models.base import lock_of
+from slalom_xai.models.base import Row, lock_of
+from slalom_xai.models.inside import Inside, evaluating
 from slalom_xai.models.padded import PaddedModel, padded
 from slalom_xai.models.tokens import Encoded, Tokens
-from slalom_xai.models.transformers import HALF, check_vocabulary, config_outputs, evaluating, takes, token_limit
+from slalom_xai.models.transformers import HALF, check_vocabulary, config_outputs, takes, token_limit
 from slalom_xai.outputs import Outputs
 
 
@@ -61,6 +63,13 @@ class ModuleModel(PaddedModel):
 
     def _first_parameter(self) -> Tensor | None:
         return next(self._module.parameters(), None) if isinstance(self._module, torch.nn.Module) else None
+
+    def inside(self, row: Row) -> Inside:
+        """The module as it is on one row, for methods that look inside."""
+        if not isinstance(self._module, torch.nn.Module):
+            raise InputError(f"{self.name} is a function, which cannot be looked into: give the torch module itself, or use another method")
+        inputs = {name: tensor.to(self.device) for name, tensor in padded([cast(Encoded, row)], self._pad, "right").items()}
+        return Inside(self._module, inputs, self._lock, self.name)
 
     def _forward(self, rows: Sequence[Encoded], side: str) -> Tensor:
         inputs = {name: tensor.to(self.device) for name, tensor in padded(rows, self._pad, side).items()}

@@ -82,7 +82,16 @@ class Tokens:
         words = np.array([-1 if word is None else word for word in encoding.word_ids(0)], dtype=np.int64)
         codes = unit_codes(list(zip(part_of.tolist(), ids[content].tolist(), strict=True)))
         return Reading(
-            text, units, codes, left_out, compose, shorten, text_pair=text_pair, in_place=filler is not None, words=words[content]
+            text,
+            units,
+            codes,
+            left_out,
+            compose,
+            shorten,
+            text_pair=text_pair,
+            in_place=filler is not None,
+            words=words[content],
+            positions=np.searchsorted(kept, content),
         )
 
     def show(self, row: Row) -> str:

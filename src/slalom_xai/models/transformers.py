@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from slalom_xai.errors import InputError, ModelError, shortened
-from slalom_xai.models.base import lock_of
+from slalom_xai.models.base import Row, lock_of
+from slalom_xai.models.inside import Inside, evaluating
 from slalom_xai.models.padded import PaddedModel, padded
 from slalom_xai.models.tokens import Encoded, Tokens
 from slalom_xai.outputs import Kind, Outputs
@@ -51,6 +52,12 @@ class TransformersModel(PaddedModel):
     def _half(self) -> bool:
         return next(self._model.parameters()).dtype in HALF
 
+    def inside(self, row: Row) -> Inside:
+        """The model as it is on one row, for methods that look inside."""
+        rows = [cast(Encoded, row)]
+        inputs = {name: tensor.to(self.device) for name, tensor in padded(rows, 0, "right").items()}
+        return Inside(self._model, inputs, self._lock, self.name, lambda: _pad_token(self._model, rows))
+
     def _forward(self, rows: Sequence[Encoded], side: str) -> Tensor:
         with evaluating(self._model), torch.inference_mode(), _pad_token(self._model, rows) as pad:
             inputs = {name: tensor.to(self.device) for name, tensor in padded(rows, pad, side).items()}
@@ -66,18 +73,6 @@ class TransformersModel(PaddedModel):
                 "give a model with a sequence classification head"
             )
         return logits.float() if logits.dtype in HALF else logits
-
-
-@contextmanager
-def evaluating(model: Any) -> Iterator[None]:
-    """Switches dropout off, and every module back to its own mode afterwards."""
-    training = [module for module in model.modules() if module.training]
-    model.eval()
-    try:
-        yield
-    finally:
-        for module in training:
-            module.training = True
 
 
 @contextmanager

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from slalom_xai.errors import InputError
-from slalom_xai.models.transformers import evaluating, takes, token_limit
+from slalom_xai.models.inside import evaluating
+from slalom_xai.models.transformers import takes, token_limit
 from slalom_xai.progress import Bar
 from slalom_xai.training.data import Examples
 
