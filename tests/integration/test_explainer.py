@@ -220,11 +220,6 @@ def test_the_trust_sentence_quotes_wide_fidelity(explanation):
     assert f"same calls {round(100 * explanation.fidelity.linear_wide.r2)}%" in sentence
 
 
-def test_pairs_are_refused_for_now():
-    with pytest.raises(SlalomError, match="pairs"):
-        explain(TEXT, *MODEL, text_pair="another text")
-
-
 def test_settings_of_the_papers_estimators_are_checked():
     with pytest.raises(InputError, match="unknown solver 'adam': choose one of gauss-newton, sgd"):
         SlalomEff(solver="adam")
