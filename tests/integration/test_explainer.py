@@ -5,7 +5,7 @@ import pytest
 from tiny import TEXT, tiny
 
 from slalom_xai import Explainer, Explanation, explain, methods
-from slalom_xai.errors import BudgetError, InputError, ModelError, SlalomError
+from slalom_xai.errors import BudgetError, InputError, ModelError
 from slalom_xai.estimators import Slalom, SlalomEff, SlalomExact, SlalomFidel
 from slalom_xai.outputs import Outputs
 
