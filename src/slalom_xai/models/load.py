@@ -168,14 +168,17 @@ def _dtype(dtype: str | torch.dtype | None) -> torch.dtype | None:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Keeps transformers' progress bars and loading reports off the screen: what matters is raised."""
+    """Keeps progress bars, loading reports and retries off the screen: what matters is raised."""
     logging: Any = import_module("transformers.utils.logging")
-    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    hub: Any = import_module("huggingface_hub.utils.logging")
+    level, hub_level, bars = logging.get_verbosity(), hub.get_verbosity(), logging.is_progress_bar_enabled()
     logging.set_verbosity_error()
+    hub.set_verbosity_error()
     logging.disable_progress_bar()
     try:
         yield
     finally:
         logging.set_verbosity(level)
+        hub.set_verbosity(hub_level)
         if bars:
             logging.enable_progress_bar()
