@@ -12,6 +12,11 @@ import transformers
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from tokenizers.processors import TemplateProcessing
 
+from slalom_xai import methods
+
+BY_NAME = [name for name in methods() if name != "naive-bayes"]  # which needs a corpus
+INSIDE = ("attention-max", "attention-mean", "attention-rollout", "attn-lrp", "gradient", "integrated-gradients", "smoothgrad")
+ASKING = [name for name in BY_NAME if name not in INSIDE]  # those that black boxes can be explained with
 TEXT = "a quiet film that grows on you , though its last half hour is far too long and loud"
 CORPUS = [
     TEXT,

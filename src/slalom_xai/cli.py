@@ -1,4 +1,4 @@
-"""The command line: ``slalom explain``, ``slalom methods``, ``slalom train``."""
+"""The command line: ``slalom explain``, ``slalom methods``, ``slalom metrics``, ``slalom train``, ``slalom bench``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from slalom_xai.cli_train import register
+from slalom_xai import cli_bench, cli_train
 
 if TYPE_CHECKING:
     from slalom_xai.explanation import Explanation
@@ -109,15 +109,28 @@ def methods(as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.
     """Lists the methods that --method takes."""
     from slalom_xai.estimators import methods as known
 
+    _list(known(), as_json)
+
+
+@app.command(epilog="Example:\n\n    slalom metrics --json")
+def metrics(as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False) -> None:
+    """Lists the metrics that slalom bench computes."""
+    from slalom_xai.metrics import metrics as known
+
+    _list(known(), as_json)
+
+
+def _list(known: dict[str, str], as_json: bool) -> None:
     if as_json:
-        typer.echo(json.dumps(known()))
+        typer.echo(json.dumps(known))
         return
-    width = max(map(len, known()))
-    for name, summary in known().items():
+    width = max(map(len, known))
+    for name, summary in known.items():
         typer.echo(f"{name:{width}}  {summary}")
 
 
-register(app)
+cli_train.register(app)
+cli_bench.register(app)
 
 
 def _text(text: str | None, file: Path | None) -> str:

@@ -5,13 +5,19 @@ import functools
 import numpy as np
 import pytest
 import torch
-from tiny import ARCHITECTURES, TEXT, deletions, log_odds, shortened, tiny
+from tiny import ARCHITECTURES, BY_NAME, TEXT, deletions, log_odds, shortened, tiny
 
-from slalom_xai import Explainer, methods
+from slalom_xai import Explainer
 from slalom_xai.surrogates.scores import SCORES
 
 BUDGET = 600
-pairs = pytest.mark.parametrize(("architecture", "method"), [(a, m) for a in ARCHITECTURES for m in methods()])
+OWN = ("slalom", "linear", "slalom-eff", "slalom-fidel", "slalom-exact")  # the package's own, on every architecture
+FEW = ("bert", "gpt2", "xlnet", "t5")  # the architectures on which all other methods run, to keep the suite short
+# Whose scores another seed need not change; those that look inside draw nothing, but for smoothgrad.
+CHANCELESS = ("slalom-exact", "occlusion", "zero", "partition-shap", "anchors", "gradient", "integrated-gradients", "attn-lrp")
+CHANCELESS += ("attention-mean", "attention-max", "attention-rollout")
+THOROUGH = ("kernel-shap", "permutation-shap", "anchors")  # which may ask every row of a short text, and leave none to test
+pairs = pytest.mark.parametrize(("architecture", "method"), [(a, m) for a in ARCHITECTURES for m in BY_NAME if m in OWN or a in FEW])
 architectures = pytest.mark.parametrize("architecture", ARCHITECTURES)
 
 
@@ -75,7 +81,7 @@ def test_the_budget_is_kept_and_every_call_counted(architecture, method):
 def test_the_same_seed_gives_the_same_explanation(architecture, method):
     assert fresh(architecture, method) == explain(architecture, method)
     other = explain(architecture, method, random_state=1)
-    if method != "slalom-exact":  # whose rows to fit are given
+    if method not in CHANCELESS:
         assert not np.array_equal(other.values, explain(architecture, method).values)
 
 
@@ -138,7 +144,7 @@ def test_a_model_is_left_as_it_was(architecture):
 
 
 @pytest.mark.parametrize("granularity", ["type", "word", "phrase", "sentence"])
-@pytest.mark.parametrize("method", list(methods()))
+@pytest.mark.parametrize("method", BY_NAME)
 @pytest.mark.parametrize("architecture", ["bert", "gpt2"])
 def test_units_of_every_granularity_are_fitted_and_checked(architecture, method, granularity):
     text = "A slow film, a long film; yet I liked the end! It moved me. A good end, a good film. Would I go again? I would. Yes."
@@ -152,7 +158,7 @@ def test_units_of_every_granularity_are_fitted_and_checked(architecture, method,
         assert list(explanation.token_ids) == tokens
         assert all(text[unit.start : unit.end] == unit.text for unit in explanation.units)
     assert np.isfinite(explanation.values).all()
-    assert explanation.fidelity is not None
+    assert explanation.fidelity is not None or method in THOROUGH
     whole = np.ones((1, len(explanation)))
     removed = explanation.predict(whole)[0] - explanation.predict(whole - np.eye(len(explanation)))
     assert np.allclose(removed, explanation.scores("removal"))

@@ -11,9 +11,9 @@ import zipfile
 import pytest
 
 from slalom_xai.errors import InputError
+from slalom_xai.tables import read_table
 from slalom_xai.training.data import checked, ordered_classes, prepare, split
 from slalom_xai.training.options import TrainingOptions
-from slalom_xai.training.tables import read_table
 
 ROWS = [{"text": 'a "fine", film', "label": "good"}, {"text": "dull\nand long", "label": "bad"}, {"text": "null", "label": "good"}]
 TEXTS = tuple(row["text"] for row in ROWS)
@@ -80,7 +80,7 @@ def test_parquet_without_pyarrow_names_the_package(tmp_path):
     (tmp_path / "a.parquet").write_bytes(b"PAR1")
     code = (
         "import sys; sys.modules['pyarrow'] = None\n"
-        "from pathlib import Path\nfrom slalom_xai.training.tables import read_table\n"
+        "from pathlib import Path\nfrom slalom_xai.tables import read_table\n"
         "from slalom_xai.errors import InputError\n"
         "try:\n    read_table(Path(sys.argv[1]))\nexcept InputError as error:\n    sys.exit('pip install pyarrow' not in str(error))\n"
     )

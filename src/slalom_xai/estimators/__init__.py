@@ -1,8 +1,42 @@
 """The methods: small classes registered by name, each turning answers of a model into an explanation."""
 
+from slalom_xai.estimators.anchors import Anchors
+from slalom_xai.estimators.attention import AttentionMax, AttentionMean, AttentionRollout
 from slalom_xai.estimators.base import Estimator, Findings, estimator, methods
+from slalom_xai.estimators.floors import Random, Zero
+from slalom_xai.estimators.gradients import Gradient, IntegratedGradients, SmoothGrad
 from slalom_xai.estimators.linear import Linear
+from slalom_xai.estimators.lrp import AttnLRP
+from slalom_xai.estimators.naive_bayes import NaiveBayes
 from slalom_xai.estimators.paper import SlalomEff, SlalomExact, SlalomFidel
+from slalom_xai.estimators.perturbation import Gam, KernelShap, Lime, Occlusion, PartitionShap, PermutationShap
 from slalom_xai.estimators.slalom import Slalom
 
-__all__ = ["Estimator", "Findings", "Linear", "Slalom", "SlalomEff", "SlalomExact", "SlalomFidel", "estimator", "methods"]
+__all__ = [
+    "Anchors",
+    "AttentionMax",
+    "AttentionMean",
+    "AttentionRollout",
+    "AttnLRP",
+    "Estimator",
+    "Findings",
+    "Gam",
+    "Gradient",
+    "IntegratedGradients",
+    "KernelShap",
+    "Lime",
+    "Linear",
+    "NaiveBayes",
+    "Occlusion",
+    "PartitionShap",
+    "PermutationShap",
+    "Random",
+    "Slalom",
+    "SlalomEff",
+    "SlalomExact",
+    "SlalomFidel",
+    "SmoothGrad",
+    "Zero",
+    "estimator",
+    "methods",
+]

@@ -62,15 +62,27 @@ class Inside:
         first = found[0].detach()
         return first[0] if first.shape[0] == 1 else first[:, 0]  # XLNet has tokens before rows
 
-    def logits(self, embeddings: Tensor) -> Tensor:
-        """Logits (m, outputs) for embeddings (m, tokens, width) in place of the looked-up ones; gradients flow."""
+    def lookup(self, token: int) -> Tensor:
+        """What the model looks up for a token, (width,)."""
+        table = self._tables[0]
+        with self._lock, torch.no_grad():
+            found: Tensor = table(torch.tensor([token], device=table.weight.device))[0]
+        return found
+
+    def logits(self, embeddings: Tensor, around: Callable[[Any], AbstractContextManager[Any]] = lambda _: nullcontext()) -> Tensor:
+        """Logits (m, outputs) for embeddings (m, tokens, width) in place of the looked-up ones; gradients flow.
+
+        Args:
+            embeddings: of the row, or of points beside it.
+            around: what is to hold while the module runs, given the module; it is undone before another call gets its turn.
+        """
         ids = self._inputs["input_ids"]
         inputs = {name: tensor.expand(len(embeddings), *tensor.shape[1:]) for name, tensor in self._inputs.items()}
 
         def swap(asked: Tensor, looked_up: Tensor) -> Tensor:
             return _replaced(asked, looked_up, ids[0], embeddings)
 
-        with self._running(), torch.enable_grad(), self._hooked(swap):
+        with self._running(), torch.enable_grad(), self._hooked(swap), around(self.module):
             answer = self.module(**inputs)
         logits: Tensor = getattr(answer, "logits", answer)
         return logits
@@ -80,12 +92,18 @@ class Inside:
         parameters = inspect.signature(self.module.forward).parameters.values()
         if not any(parameter.name == "output_attentions" or parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
             raise InputError(f"{self._name} does not give its attention weights: use a transformers model, or another method")
-        with self._running(), torch.no_grad(), _eager(self.module):
+        with self._running(), torch.no_grad(), eager(self.module):
             answer = self.module(**self._inputs, output_attentions=True)
         found = getattr(answer, "encoder_attentions", None) or getattr(answer, "attentions", None)
         if not found or any(layer is None for layer in found):
             raise InputError(
                 f"{self._name} does not give its attention weights: use a transformers model with attention, or another method"
+            )
+        if len({layer.shape for layer in found}) > 1 or found[0].ndim != 4 or found[0].shape[-2:] != (self.tokens, self.tokens):
+            shapes = ", ".join(str(tuple(layer.shape)) for layer in found[:3])
+            raise InputError(
+                f"{self._name} gives attention weights of shapes {shapes} for {self.tokens} tokens, which do not say how each token "
+                "looks at each: use another method"
             )
         return torch.stack([layer[0].float() for layer in found])
 
@@ -137,9 +155,9 @@ def _token_table(module: Any) -> Any:
 
 
 @contextmanager
-def _eager(model: Any) -> Iterator[None]:
-    """Attention that keeps its weights, and the usual kind again afterwards."""
-    usual = getattr(model.config, "_attn_implementation", None)
+def eager(model: Any) -> Iterator[None]:
+    """Attention in plain steps, which keeps its weights, and the usual kind again afterwards."""
+    usual = getattr(getattr(model, "config", None), "_attn_implementation", None)
     if usual in (None, "eager") or not hasattr(model, "set_attn_implementation"):
         yield
         return

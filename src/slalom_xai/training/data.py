@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from slalom_xai.errors import InputError, shortened
+from slalom_xai.tables import Table, read_table
 from slalom_xai.training.options import TrainingOptions
-from slalom_xai.training.tables import Table, read_table
 
 _NUMBER = re.compile(r"[+-]?\d+(\.\d*)?([eE][+-]?\d+)?")
 

@@ -1,0 +1,87 @@
+"""What a benchmark can be told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from slalom_xai.errors import InputError, one_of
+from slalom_xai.estimators import methods
+from slalom_xai.metrics import metrics
+
+
+@dataclass(frozen=True)
+class BenchOptions:
+    """Everything ``slalom bench`` can be told apart from the model, the table and the folder.
+
+    Attributes:
+        methods: names in ``methods()``.
+        metrics: names in ``metrics()``; "fidelity" stands for all that begin with it.
+        texts: how many texts, drawn from the table; None: all of them.
+        budget: model calls for each explanation; None: chosen from the text.
+        text: column of the texts.
+        label: column of the classes, for a corpus.
+        rationale: column of a mark, or a number of annotators, for each word.
+        words: column of the words the marks belong to; None: the text split at white space.
+        at_least: annotators that make a word marked.
+        corpus: table of texts and classes, for Naive Bayes.
+        score: the score that ranks units; None: each method's own.
+        granularity: what gets a score.
+        removal: what leaving out a unit means.
+        truncation: explain the beginning of texts that are too long.
+        seed: draws the texts and seeds the methods and metrics.
+        retry: try again what failed in an earlier run.
+    """
+
+    methods: tuple[str, ...] = ("slalom", "linear")
+    metrics: tuple[str, ...] = ("fidelity",)
+    texts: int | None = 100
+    budget: int | None = 1000
+    text: str = "text"
+    label: str = "label"
+    rationale: str | None = None
+    words: str | None = None
+    at_least: float | None = None
+    corpus: str | Path | None = None
+    score: str | None = None
+    granularity: str = "token"
+    removal: str = "delete"
+    truncation: bool = False
+    seed: int = 0
+    retry: bool = False
+
+    def settled(self) -> BenchOptions:
+        """The options checked, with groups of metrics spelled out.
+
+        Raises:
+            InputError: a name that is not known, or options that lack each other.
+        """
+        from dataclasses import replace
+
+        chosen = replace(self, methods=_chosen("method", self.methods, methods()), metrics=_chosen("metric", self.metrics, metrics()))
+        if chosen.texts is not None and chosen.texts < 1:
+            raise InputError(f"--texts is {chosen.texts}: give a whole number of at least 1")
+        if "human" in chosen.metrics and chosen.rationale is None:
+            raise InputError("the metric human compares with people's marks: name their column with --rationale")
+        if "naive-bayes" in (*chosen.methods, *chosen.metrics) and chosen.corpus is None:
+            raise InputError("naive-bayes learns from a corpus: give a table of texts and classes with --corpus")
+        return chosen
+
+    def fixed(self) -> dict[str, object]:
+        """What must not change between runs into one folder."""
+        names = ("texts", "budget", "text", "rationale", "words", "at_least", "score", "granularity", "removal", "truncation", "seed")
+        return {name: getattr(self, name) for name in names}
+
+
+def _chosen(what: str, wanted: Iterable[str], known: Mapping[str, str]) -> tuple[str, ...]:
+    """Names in the order given, each once; a group's name stands for its members."""
+    found: dict[str, None] = {}
+    for name in wanted:
+        members = [name] if name in known else [other for other in known if other.startswith(f"{name}-")]
+        if not members:
+            raise one_of(what, name, known)
+        found |= dict.fromkeys(members)
+    if not found:
+        raise InputError(f"no {what} was named: choose from {', '.join(known)}")
+    return tuple(found)

@@ -1,0 +1,89 @@
+"""The command ``slalom bench``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+_EPILOG = """\
+Examples:
+
+    slalom bench --data reviews.csv --out results
+
+    slalom bench --model my-classifier --data reviews.csv --methods slalom,lime,attn-lrp --metrics fidelity,deletion --texts 50 --out results
+
+    slalom bench --data marked.jsonl --rationale marks --metrics human --methods slalom,kernel-shap --truncation --out human
+"""
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command to the command line."""
+    app.command("bench", epilog=_EPILOG)(_bench)
+
+
+def _bench(
+    data: Annotated[Path, typer.Option(help="CSV, TSV, JSON lines or Parquet with a text in each row.", show_default=False)],
+    out: Annotated[Path, typer.Option(help="Folder for the results; a second run goes on where the first stopped.", show_default=False)],
+    model: Annotated[
+        str | None, typer.Option(help="Folder or hub id of a classifier. Default: the embedded movie-review model.", show_default=False)
+    ] = None,
+    methods: Annotated[str, typer.Option(help="Methods, separated by commas; see `slalom methods`.")] = "slalom,linear",
+    metrics: Annotated[str, typer.Option(help="Metrics, separated by commas; see `slalom metrics`.")] = "fidelity,deletion,insertion,cost",
+    texts: Annotated[int, typer.Option(help="How many texts to draw; 0: all.")] = 100,
+    budget: Annotated[int, typer.Option(help="Model calls for each explanation; 0: by the text's length.")] = 1000,
+    text: Annotated[str, typer.Option(help="Column of the texts.")] = "text",
+    label: Annotated[str, typer.Option(help="Column of the classes in --corpus.")] = "label",
+    rationale: Annotated[str | None, typer.Option(help="Column of people's marks, one for each word.", show_default=False)] = None,
+    words: Annotated[
+        str | None, typer.Option(help="Column of the words that were marked. Default: the text at white space.", show_default=False)
+    ] = None,
+    at_least: Annotated[float | None, typer.Option(help="Annotators that make a word marked.", show_default=False)] = None,
+    corpus: Annotated[Path | None, typer.Option(help="Table of texts and classes, for naive-bayes.", show_default=False)] = None,
+    score: Annotated[str | None, typer.Option(help="Score that ranks units. Default: each method's own.", show_default=False)] = None,
+    granularity: Annotated[str, typer.Option(help="What gets a score: token, type, word, phrase or sentence.")] = "token",
+    removal: Annotated[str, typer.Option(help="What leaving out a unit means: delete, mask or unk.")] = "delete",
+    truncation: Annotated[bool, typer.Option("--truncation", help="Explain the beginning of texts that are too long.")] = False,
+    seed: Annotated[int, typer.Option(help="Draws the texts and seeds the methods.")] = 0,
+    device: Annotated[
+        str | None, typer.Option(help="Where to run, such as cpu or cuda. Default: a GPU if there is one.", show_default=False)
+    ] = None,
+    retry: Annotated[bool, typer.Option("--retry", help="Try again what failed in an earlier run.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
+) -> None:
+    """Compares explanation methods on many texts: a table with intervals, a tidy file, figures."""
+    from slalom_xai.bench import BenchOptions, bench
+
+    options = BenchOptions(
+        methods=_names(methods),
+        metrics=_names(metrics),
+        texts=texts or None,
+        budget=budget or None,
+        text=text,
+        label=label,
+        rationale=rationale,
+        words=words,
+        at_least=at_least,
+        corpus=corpus,
+        score=score,
+        granularity=granularity,
+        removal=removal,
+        truncation=truncation,
+        seed=seed,
+        retry=retry,
+    )
+    try:
+        frame = bench(model, data, out, options, device=device, tell=lambda line: typer.echo(line, err=True))
+    except KeyboardInterrupt:
+        typer.echo(f"what is done is in {out}: run the same command again to go on", err=True)
+        raise
+    if as_json:
+        typer.echo(frame.to_json(orient="records"))
+        return
+    typer.echo((out / "table.md").read_text(encoding="utf-8"))
+    typer.echo(f"Saved: {out / 'results.csv'}, {out / 'table.md'}, {out / 'figures'}")
+
+
+def _names(given: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in given.split(",") if name.strip())

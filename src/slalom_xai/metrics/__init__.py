@@ -1,0 +1,45 @@
+"""Metrics: how good an explanation is, each metric a small class registered by name."""
+
+from slalom_xai.metrics.agreement import Agreement, Stability, aligned
+from slalom_xai.metrics.base import Direction, Measured, Metric, Number, catalogue, measure, metric, metrics, register
+from slalom_xai.metrics.case import Asker, Case, asker
+from slalom_xai.metrics.cost import Cost
+from slalom_xai.metrics.fidelity import FidelityLocal, FidelityWide
+from slalom_xai.metrics.intervals import Comparison, Interval, against_best, bootstrap
+from slalom_xai.metrics.perturbation import Deletion, Insertion, RemovalRank
+from slalom_xai.metrics.plausibility import Human, NaiveBayes
+from slalom_xai.metrics.rationale import Rationale, to_units
+from slalom_xai.metrics.simulatability import Simulatability
+
+__all__ = [
+    "Agreement",
+    "Asker",
+    "Case",
+    "Comparison",
+    "Cost",
+    "Deletion",
+    "Direction",
+    "FidelityLocal",
+    "FidelityWide",
+    "Human",
+    "Insertion",
+    "Interval",
+    "Measured",
+    "Metric",
+    "NaiveBayes",
+    "Number",
+    "Rationale",
+    "RemovalRank",
+    "Simulatability",
+    "Stability",
+    "against_best",
+    "aligned",
+    "asker",
+    "bootstrap",
+    "catalogue",
+    "measure",
+    "metric",
+    "metrics",
+    "register",
+    "to_units",
+]

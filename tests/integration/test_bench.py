@@ -1,0 +1,237 @@
+"""Benchmarks: the grid, going on after an interruption, failures, tables and figures."""
+
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from fakes import Averaging
+from tiny import CORPUS, tiny
+
+from slalom_xai.bench import BenchOptions, bench, summary_table
+from slalom_xai.errors import InputError
+
+QUICK = BenchOptions(methods=("slalom", "linear", "random"), metrics=("fidelity", "deletion", "cost"), texts=None, budget=120)
+
+
+def table(path, rows):
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def texts(tmp_path):
+    return table(tmp_path / "texts.jsonl", [{"text": text} for text in CORPUS])
+
+
+def test_every_method_and_metric_is_in_the_tidy_frame(texts, tmp_path):
+    frame = bench(Averaging(), texts, tmp_path / "out", QUICK)
+    assert set(frame["method"]) == set(QUICK.methods)
+    assert set(frame["metric"]) == {"fidelity-local", "fidelity-wide", "deletion", "cost"}
+    assert len(frame) == len(frame.drop_duplicates(["text", "method", "metric", "number"]))
+    assert frame["value"].notna().all()
+    wide = frame[(frame["metric"] == "fidelity-wide") & (frame["number"] == "r2")].groupby("method")["value"].mean()
+    assert wide["slalom"] > 0.99 > wide["random"]
+    saved = pd.read_csv(tmp_path / "out" / "results.csv", keep_default_na=True)
+    assert np.allclose(saved["value"], frame["value"])
+    assert sorted(path.name for path in (tmp_path / "out" / "figures").iterdir()) == [
+        "cost.svg",
+        "deletion.svg",
+        "fidelity-local.svg",
+        "fidelity-wide.svg",
+    ]
+    assert "| slalom | **" in (tmp_path / "out" / "table.md").read_text()
+
+
+def test_a_second_run_asks_nothing_again_and_may_add_methods_and_metrics(texts, tmp_path):
+    first = bench(Averaging(), texts, tmp_path / "out", QUICK)
+    model = Averaging()
+    assert bench(model, texts, tmp_path / "out", QUICK).equals(first)
+    assert model.asked == []
+    more = BenchOptions(methods=("slalom", "linear", "random", "zero"), metrics=("cost",), texts=None, budget=120)
+    second = bench(model, texts, tmp_path / "out", more)
+    assert set(second["method"]) == {"slalom", "linear", "random", "zero"}
+    kept = second[second["method"] == "slalom"]["value"].tolist()
+    assert kept == first[(first["method"] == "slalom") & (first["metric"] == "cost")]["value"].tolist()
+    with pytest.raises(InputError, match=r"other settings \(budget 120, now 200\): give another folder"):
+        bench(model, texts, tmp_path / "out", BenchOptions(texts=None, budget=200))
+
+
+def test_a_line_cut_short_is_done_again(texts, tmp_path):
+    first = bench(Averaging(), texts, tmp_path / "out", QUICK)
+    log = tmp_path / "out" / "log.jsonl"
+    log.write_text(log.read_text()[:-20])
+    second = bench(Averaging(), texts, tmp_path / "out", QUICK)
+    same = first["number"] != "seconds"
+    assert second[same].equals(first[same])
+
+
+def test_failures_are_recorded_and_the_rest_goes_on(tmp_path):
+    rows = [{"text": CORPUS[0]}, {"text": ""}, {"text": "   "}, {"text": None}, {"text": CORPUS[1]}]
+    path = table(tmp_path / "texts.jsonl", rows)
+    frame = bench(Averaging(), path, tmp_path / "out", QUICK)
+    failed = frame[frame["value"].isna()]
+    assert set(failed["text"]) == {"2", "3", "4"}
+    assert failed["why"].str.contains("the text is").all()
+    page = (tmp_path / "out" / "table.md").read_text()
+    assert "9 explanations could not be made" in page
+    assert " (2) |" in page
+
+
+def test_rationales_are_mapped_and_a_wrong_length_is_said(tmp_path):
+    text = "the film is warm and the end is dull"
+    rows = [{"text": text, "marks": [int(word in ("warm", "dull")) for word in text.split()]}, {"text": text + " now", "marks": [1, 0]}]
+    options = BenchOptions(methods=("occlusion", "random"), metrics=("human",), texts=None, budget=100, rationale="marks")
+    frame = bench(Averaging(), table(tmp_path / "t.jsonl", rows), tmp_path / "out", options)
+    good, bad = frame[frame["text"] == "1"], frame[frame["text"] == "2"]
+    assert good["value"].notna().all()
+    assert bad["value"].isna().all()
+    assert bad["why"].str.contains("2").all()
+    with pytest.raises(InputError, match="human compares with people's marks: name their column with --rationale"):
+        bench(Averaging(), tmp_path / "t.jsonl", tmp_path / "other", BenchOptions(metrics=("human",)))
+
+
+def test_naive_bayes_learns_from_a_corpus(texts, tmp_path):
+    rows = [{"text": "warm funny quiet film", "label": "yes"}, {"text": "dull loud mess", "label": "no"}] * 3
+    options = BenchOptions(
+        methods=("naive-bayes", "slalom"), metrics=("naive-bayes",), texts=2, budget=120, corpus=table(tmp_path / "corpus.jsonl", rows)
+    )
+    frame = bench(Averaging(), texts, tmp_path / "out", options)
+    own = frame[(frame["method"] == "naive-bayes")]["value"].dropna()
+    assert np.allclose(own, 1)
+    with pytest.raises(InputError, match="naive-bayes learns from a corpus"):
+        bench(Averaging(), texts, tmp_path / "other", BenchOptions(methods=("naive-bayes",)))
+
+
+def test_agreement_and_stability(texts, tmp_path):
+    options = BenchOptions(methods=("slalom", "linear", "occlusion"), metrics=("agreement", "stability"), texts=2, budget=120)
+    frame = bench(Averaging(), texts, tmp_path / "out", options)
+    means = frame[frame["number"] == "spearman"].groupby(["metric", "method"])["value"].mean()
+    assert set(means.index.get_level_values("metric")) == {"agreement", "stability"}
+    assert (means > 0.5).all()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"methods": ("slalom", "magic")}, "unknown method 'magic'"),
+        ({"metrics": ("beauty",)}, "unknown metric 'beauty'"),
+        ({"text": "review"}, r"has no column 'review', only 'text': say which to use with --text COLUMN"),
+        ({"texts": 0}, "--texts is 0"),
+        ({"methods": ()}, "no method was named"),
+    ],
+)
+def test_bad_options_are_one_line(texts, tmp_path, options, message):
+    with pytest.raises(InputError, match=message):
+        bench(Averaging(), texts, tmp_path / "out", BenchOptions(**options))
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "letter.txt").write_text("dear")
+    with pytest.raises(InputError, match="is not empty and holds no benchmark"):
+        bench(Averaging(), texts, tmp_path / "full", QUICK)
+
+
+def test_the_best_is_bold_and_the_worse_are_told_apart():
+    rng = np.random.default_rng(0)
+    rows = [
+        (str(text), method, "m", "n", value, "lower", "")
+        for text in range(40)
+        for method, value in (
+            ("good", rng.normal(1, 0.1)),
+            ("same", rng.normal(1.01, 0.1)),
+            ("bad", rng.normal(2, 0.1)),
+            ("none", math.nan),
+        )
+    ]
+    frame = pd.DataFrame(rows, columns=["text", "method", "metric", "number", "value", "direction", "why"])
+    found = summary_table(frame, "m", "n").set_index("method")
+    assert found["best"].sum() == 1
+    assert found.loc["bad", "p"] < 0.01
+    assert found.loc[["good", "same"], "p"].min() > 0.05
+    assert found.loc["none", "texts"] == 0
+    assert found.loc["bad", "low"] < found.loc["bad", "mean"] < found.loc["bad", "high"]
+
+
+def saved_model(folder):
+    for part in tiny("distilbert"):
+        part.save_pretrained(folder)
+    return str(folder)
+
+
+def command(*arguments):
+    return [sys.executable, "-m", "slalom_xai.cli", "bench", *map(str, arguments)]
+
+
+ENVIRONMENT = {**os.environ, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
+
+
+def test_the_command_prints_the_table_and_says_where_the_files_are(texts, tmp_path):
+    model = saved_model(tmp_path / "model")
+    arguments = (
+        "--model",
+        model,
+        "--data",
+        texts,
+        "--methods",
+        "slalom,gradient",
+        "--budget",
+        120,
+        "--out",
+        tmp_path / "out",
+        "--device",
+        "cpu",
+    )
+    done = subprocess.run(command(*arguments, "--metrics", "fidelity,cost"), capture_output=True, text=True, env=ENVIRONMENT)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("# Benchmark: 2 methods, 3 metrics, 4 texts")
+    assert f"Saved: {tmp_path / 'out' / 'results.csv'}" in done.stdout
+    as_json = subprocess.run(command(*arguments, "--metrics", "cost", "--json"), capture_output=True, text=True, env=ENVIRONMENT)
+    assert {row["method"] for row in json.loads(as_json.stdout)} == {"slalom", "gradient"}
+    refused = subprocess.run(
+        command("--data", tmp_path / "none.csv", "--out", tmp_path / "x"), capture_output=True, text=True, env=ENVIRONMENT
+    )
+    assert refused.returncode == 1
+    assert refused.stderr.startswith("error: cannot read ")
+    assert refused.stderr.count("\n") == 1
+
+
+def test_an_interrupted_run_goes_on(tmp_path):
+    model = saved_model(tmp_path / "model")
+    path = table(tmp_path / "texts.jsonl", [{"text": f"{text} {number}"} for number in range(8) for text in CORPUS])
+    arguments = (
+        "--model",
+        model,
+        "--data",
+        path,
+        "--methods",
+        "slalom",
+        "--metrics",
+        "cost",
+        "--texts",
+        0,
+        "--budget",
+        150,
+        "--device",
+        "cpu",
+    )
+    heard = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.default_int_handler)}
+    with subprocess.Popen(
+        command(*arguments, "--out", tmp_path / "out"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT, **heard
+    ) as process:
+        log = tmp_path / "out" / "log.jsonl"
+        while process.poll() is None and not (log.is_file() and log.read_text().count("\n") > 6):
+            pass
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130, errors
+    assert "run the same command again to go on" in errors
+    done_before = log.read_text().count('"made"')
+    assert 0 < done_before < 32
+    again = subprocess.run(command(*arguments, "--out", tmp_path / "out", "--json"), capture_output=True, text=True, env=ENVIRONMENT)
+    assert again.returncode == 0, again.stderr
+    assert len({row["text"] for row in json.loads(again.stdout)}) == 32
+    assert log.read_text().count('"made"') == 32
