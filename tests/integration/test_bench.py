@@ -62,6 +62,16 @@ def test_a_second_run_asks_nothing_again_and_may_add_methods_and_metrics(texts, 
         bench(model, texts, tmp_path / "out", BenchOptions(texts=None, budget=200))
 
 
+def test_one_explanation_may_be_ranked_by_several_scores(texts, tmp_path):
+    options = BenchOptions(methods=("slalom", "slalom:shapley", "slalom:value"), metrics=("removal-rank",), texts=None, budget=120)
+    frame = bench(Averaging(), texts, tmp_path / "out", options)
+    assert len(list((tmp_path / "out" / "explanations").iterdir())) == len(CORPUS)
+    means = frame.groupby("method")["value"].mean()
+    assert means["slalom"] > means["slalom:value"]  # what is lost without a unit is more than where it pulls
+    with pytest.raises(InputError, match="unknown score 'beauty'"):
+        bench(Averaging(), texts, tmp_path / "other", BenchOptions(methods=("slalom:beauty",)))
+
+
 def test_a_line_cut_short_is_done_again(texts, tmp_path):
     first = bench(Averaging(), texts, tmp_path / "out", QUICK)
     log = tmp_path / "out" / "log.jsonl"

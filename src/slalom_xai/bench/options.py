@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from slalom_xai.errors import InputError, one_of
 from slalom_xai.estimators import methods
 from slalom_xai.metrics import metrics
+from slalom_xai.surrogates.scores import SCORES
 
 
 @dataclass(frozen=True)
@@ -16,7 +17,7 @@ class BenchOptions:
     """Everything ``slalom bench`` can be told apart from the model, the table and the folder.
 
     Attributes:
-        methods: names in ``methods()``.
+        methods: names in ``methods()``; "slalom:shapley" is the explanation of slalom, ranked by that score.
         metrics: names in ``metrics()``; "fidelity" stands for all that begin with it.
         texts: how many texts, drawn from the table; None: all of them.
         budget: model calls for each explanation; None: chosen from the text.
@@ -57,9 +58,7 @@ class BenchOptions:
         Raises:
             InputError: a name that is not known, or options that lack each other.
         """
-        from dataclasses import replace
-
-        chosen = replace(self, methods=_chosen("method", self.methods, methods()), metrics=_chosen("metric", self.metrics, metrics()))
+        chosen = replace(self, methods=_methods(self.methods), metrics=_chosen("metric", self.metrics, metrics()))
         if chosen.texts is not None and chosen.texts < 1:
             raise InputError(f"--texts is {chosen.texts}: give a whole number of at least 1")
         if "human" in chosen.metrics and chosen.rationale is None:
@@ -72,6 +71,32 @@ class BenchOptions:
         """What must not change between runs into one folder."""
         names = ("texts", "budget", "text", "rationale", "words", "at_least", "score", "granularity", "removal", "truncation", "seed")
         return {name: getattr(self, name) for name in names}
+
+
+def base_method(label: str) -> str:
+    """The method behind a label such as "slalom:shapley"."""
+    return label.partition(":")[0]
+
+
+def ranking_score(label: str) -> str | None:
+    """The score in a label such as "slalom:shapley"; None where it names none."""
+    return label.partition(":")[2] or None
+
+
+def _methods(wanted: Iterable[str]) -> tuple[str, ...]:
+    found: dict[str, None] = {}
+    for label in wanted:
+        if ":" not in label:
+            found |= dict.fromkeys(_chosen("method", [label], methods()))
+            continue
+        if base_method(label) not in methods():
+            raise one_of("method", base_method(label), methods())
+        if ranking_score(label) not in SCORES:
+            raise one_of("score", ranking_score(label), SCORES)
+        found[label] = None
+    if not found:
+        raise InputError(f"no method was named: choose from {', '.join(methods())}")
+    return tuple(found)
 
 
 def _chosen(what: str, wanted: Iterable[str], known: Mapping[str, str]) -> tuple[str, ...]:

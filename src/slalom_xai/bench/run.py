@@ -12,7 +12,7 @@ import pandas as pd
 from slalom_xai.bench.figures import draw
 from slalom_xai.bench.items import Item, read_items
 from slalom_xai.bench.log import Log
-from slalom_xai.bench.options import BenchOptions
+from slalom_xai.bench.options import BenchOptions, base_method, ranking_score
 from slalom_xai.bench.tables import markdown, tidy
 from slalom_xai.errors import SlalomError
 from slalom_xai.estimators import Estimator, NaiveBayes
@@ -76,7 +76,7 @@ class _Grid:
 
     def __init__(self, model: TextModel, options: BenchOptions, log: Log, corpus: NaiveBayes | None) -> None:
         self._options, self._log, self._corpus, self._model = options, log, corpus, model
-        self._explainers = {name: self._explainer(name) for name in options.methods}
+        self._explainers = {label: self._explainer(base_method(label)) for label in options.methods}
 
     def _explainer(self, method: str | Estimator, seed: int = 0) -> Explainer:
         options = self._options
@@ -107,7 +107,7 @@ class _Grid:
                 bar.advance(1)
 
     def _explained(self, item: Item, method: str) -> Explanation | None:
-        cell = (item.name, method)
+        cell = (item.name, base_method(method))
         if cell in self._log.made:
             return self._log.explanation(cell)
         if cell in self._log.failed and not self._options.retry:
@@ -140,16 +140,24 @@ class _Grid:
 
     def _case(self, item: Item, method: str, found: Mapping[str, Explanation], asked: Asker, name: str) -> Case:
         explanation, options = found[method], self._options
-        extras: dict[str, Any] = dict(self._log.made[(item.name, method)])
-        others = tuple(other for key, other in found.items() if key != method)
+        extras: dict[str, Any] = dict(self._log.made[(item.name, base_method(method))])
+        others = tuple(other for key, other in found.items() if base_method(key) != base_method(method) and ":" not in key)
         if name == "stability":
-            others = tuple(self._explainer(method, seed)(item.text) for seed in range(1, _SEEDS + 1))
+            others = tuple(self._explainer(base_method(method), seed)(item.text) for seed in range(1, _SEEDS + 1))
         if name == "naive-bayes" and self._corpus is not None:
             extras["naive_bayes"] = self._explainer(self._corpus)(item.text).values
         marks = None
         if name == "human" and item.marks is not None:
             marks = to_units(explanation, item.marks, item.words, at_least=options.at_least).marks
-        return Case(explanation, asked, rationale=marks, score=options.score, others=others, extras=extras, seed=options.seed)
+        return Case(
+            explanation,
+            asked,
+            rationale=marks,
+            score=ranking_score(method) or options.score,
+            others=others,
+            extras=extras,
+            seed=options.seed,
+        )
 
 
 def _corpus(options: BenchOptions) -> NaiveBayes | None:

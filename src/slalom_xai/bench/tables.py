@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 from slalom_xai.bench.log import Log
-from slalom_xai.bench.options import BenchOptions
+from slalom_xai.bench.options import BenchOptions, base_method
 from slalom_xai.errors import InputError
 from slalom_xai.metrics import Interval, against_best, bootstrap, catalogue
 
@@ -27,7 +27,7 @@ def tidy(log: Log, texts: Sequence[str], options: BenchOptions) -> pd.DataFrame:
             for name in options.metrics:
                 gives = catalogue()[name].gives
                 found = log.measured.get((text, method), {}).get(name)
-                failed = log.failed.get((text, method), "")
+                failed = log.failed.get((text, base_method(method)), "")
                 for number, about in gives.items():
                     value = math.nan if found is None or failed else found.values.get(number, math.nan)
                     why = failed or ("" if found is None else found.reason if math.isnan(value) else "")
