@@ -11,7 +11,8 @@ from slalom_xai import Explainer
 from slalom_xai.designs import distinct_rows
 from slalom_xai.errors import BudgetError, InputError
 from slalom_xai.estimators.base import Answered
-from slalom_xai.estimators.perturbation import UnitMasker, fit_gam, neighbours
+from slalom_xai.estimators.perturbation import fit_gam
+from slalom_xai.estimators.shapley import UnitMasker, neighbours
 
 WORDS = [f"w{place}" for place in range(30)]
 WEIGHTS = {word: float(weight) for word, weight in zip(WORDS, np.random.default_rng(1).normal(size=30), strict=True)}

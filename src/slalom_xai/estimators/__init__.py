@@ -9,7 +9,8 @@ from slalom_xai.estimators.linear import Linear
 from slalom_xai.estimators.lrp import AttnLRP
 from slalom_xai.estimators.naive_bayes import NaiveBayes
 from slalom_xai.estimators.paper import SlalomEff, SlalomExact, SlalomFidel
-from slalom_xai.estimators.perturbation import Gam, KernelShap, Lime, Occlusion, PartitionShap, PermutationShap
+from slalom_xai.estimators.perturbation import Gam, Lime, Occlusion
+from slalom_xai.estimators.shapley import KernelShap, PartitionShap, PermutationShap
 from slalom_xai.estimators.slalom import Slalom
 
 __all__ = [
