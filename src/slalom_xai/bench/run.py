@@ -138,10 +138,15 @@ class _Grid:
             self._log.add_measured(cell, name, measured)
         return asked
 
+    @staticmethod
+    def _comparable(label: str, method: str) -> bool:
+        """Another method's explanation, once, and no floor: agreeing with chance says nothing."""
+        return ":" not in label and base_method(label) != base_method(method) and label not in ("random", "zero")
+
     def _case(self, item: Item, method: str, found: Mapping[str, Explanation], asked: Asker, name: str) -> Case:
         explanation, options = found[method], self._options
         extras: dict[str, Any] = dict(self._log.made[(item.name, base_method(method))])
-        others = tuple(other for key, other in found.items() if base_method(key) != base_method(method) and ":" not in key)
+        others = tuple(other for label, other in found.items() if self._comparable(label, method))
         if name == "stability":
             others = tuple(self._explainer(base_method(method), seed)(item.text) for seed in range(1, _SEEDS + 1))
         if name == "naive-bayes" and self._corpus is not None:

@@ -116,7 +116,7 @@ def _cell(row: pd.Series, texts: int) -> str:
 
 
 def _short(number: float) -> str:
-    return f"{number:.3g}"
+    return f"{number:.0f}" if abs(number) >= 100 else f"{number:.3g}"
 
 
 def _failures(frame: pd.DataFrame, log: Log) -> list[str]:
