@@ -49,6 +49,9 @@ def _bench(
     device: Annotated[
         str | None, typer.Option(help="Where to run, such as cpu or cuda. Default: a GPU if there is one.", show_default=False)
     ] = None,
+    dtype: Annotated[
+        str | None, typer.Option(help="Precision, such as bfloat16. Default: as saved, float32 on a CPU.", show_default=False)
+    ] = None,
     retry: Annotated[bool, typer.Option("--retry", help="Try again what failed in an earlier run.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
 ) -> None:
@@ -74,7 +77,7 @@ def _bench(
         retry=retry,
     )
     try:
-        frame = bench(model, data, out, options, device=device, tell=lambda line: typer.echo(line, err=True))
+        frame = bench(model, data, out, options, device=device, dtype=dtype, tell=lambda line: typer.echo(line, err=True))
     except KeyboardInterrupt:
         typer.echo(f"what is done is in {out}: run the same command again to go on", err=True)
         raise

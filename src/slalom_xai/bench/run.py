@@ -35,6 +35,7 @@ def bench(
     *,
     tokenizer: Any = None,
     device: str | None = None,
+    dtype: str | None = None,
     tell: Callable[[str], None] | None = None,
     show_progress: bool | None = None,
 ) -> pd.DataFrame:
@@ -50,6 +51,7 @@ def bench(
         options: everything else.
         tokenizer: as for ``Explainer``.
         device: as for ``Explainer``.
+        dtype: as for ``Explainer``.
         tell: called with one line for whatever a person should know.
         show_progress: a progress bar; None: when a person is watching.
 
@@ -58,7 +60,7 @@ def bench(
     """
     settled = (options or BenchOptions()).settled()
     items = read_items(data, settled)
-    first = Explainer(model, tokenizer, device=device, show_progress=False)
+    first = Explainer(model, tokenizer, device=device, dtype=dtype, show_progress=False)
     log = Log.open(Path(out), {"model": first.model.name, "data": items.sha256, **settled.fixed()})
     grid = _Grid(first.model, settled, log, _corpus(settled))
     with progress_bar(show_progress) as bar:
