@@ -10,8 +10,10 @@ Each message says what was given, what was expected and what to do.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+import warnings
+from collections.abc import Iterable, Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from slalom_xai.explanation import Explanation
@@ -51,3 +53,24 @@ def one_of(what: str, given: object, valid: Iterable[str]) -> InputError:
 def shortened(text: str, limit: int = 120) -> str:
     """A text quoted for a one-line message."""
     return repr(text if len(text) <= limit else text[: limit - 1] + "…")
+
+
+def few_numbers(numbers: Sequence[float]) -> str:
+    """A row of numbers for a one-line message."""
+    return f"[{', '.join(f'{number:.4g}' for number in numbers[:6])}{', …' if len(numbers) > 6 else ''}]"
+
+
+def optional_package(name: str, what: str) -> Any:
+    """A module of a package that may be missing, imported without its warnings.
+
+    Args:
+        name: of the module.
+        what: needs it, for the message.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return import_module(name)
+    except ImportError as error:
+        package = name.partition(".")[0]
+        raise InputError(f"{what} needs the package {package}, which cannot be imported ({error}): pip install {package}") from error

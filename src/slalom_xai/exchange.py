@@ -6,7 +6,6 @@ other libraries are known by their attributes, so only the exports import the pa
 
 from __future__ import annotations
 
-import importlib
 import math
 from collections.abc import Sequence
 from itertools import accumulate
@@ -17,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from slalom_xai.errors import InputError, one_of
+from slalom_xai.errors import InputError, one_of, optional_package
 from slalom_xai.outputs import Outputs
 from slalom_xai.spans import has_place, placed, read_tokens, tiles, units_in_tiles
 from slalom_xai.surrogates.additive import AdditiveSurrogate
@@ -33,7 +32,7 @@ _PLACELESS = "The scores of {count} input pieces without a place in the text, su
 
 def to_shap(explanation: Explanation) -> Any:
     """The exact Shapley values as a ``shap.Explanation`` that adds up to the surrogate's prediction for the whole text."""
-    shap = _package("shap")
+    shap = optional_package("shap", "this export")
     values, base = np.array(explanation.scores("shapley")), explanation.base_value
     # Quadrature leaves 1e-9 between the values' sum and what they share out; a plot should add up.
     values += (_whole(explanation) - base - values.sum()) / len(values)
@@ -45,7 +44,7 @@ def to_shap(explanation: Explanation) -> Any:
 
 def to_captum(explanation: Explanation, score: str = "shapley") -> Any:
     """One score as a ``captum.attr.visualization.VisualizationDataRecord``."""
-    captum = _package("captum.attr")
+    captum = optional_package("captum.attr", "this export")
     scores = np.array(explanation.scores(score))
     label, probability = _predicted(explanation)
     return captum.visualization.VisualizationDataRecord(
@@ -215,14 +214,6 @@ def from_lime(explanation: Any, text: str | None = None, label: str | int | None
         occurrences=[len(entry) for entry in places] if indexed.bow else (),
         notes=tuple(notes),
     )
-
-
-def _package(name: str) -> Any:
-    try:
-        return importlib.import_module(name)
-    except ImportError as error:
-        package = name.partition(".")[0]
-        raise InputError(f"this export needs the package {package}, which cannot be imported ({error}): pip install {package}") from error
 
 
 def _whole(explanation: Explanation) -> float:

@@ -8,16 +8,19 @@ import torch
 from tiny import ARCHITECTURES, BY_NAME, TEXT, deletions, log_odds, shortened, tiny
 
 from slalom_xai import Explainer
+from slalom_xai.errors import InputError
 from slalom_xai.surrogates.scores import SCORES
 
 BUDGET = 600
 OWN = ("slalom", "linear", "slalom-eff", "slalom-fidel", "slalom-exact")  # the package's own, on every architecture
-FEW = ("bert", "gpt2", "xlnet", "t5")  # the architectures on which all other methods run, to keep the suite short
-# Whose scores another seed need not change; those that look inside draw nothing, but for smoothgrad.
+FEW = ("bert", "gpt2", "xlnet", "t5")  # where all other methods are explained anew, which takes long
 CHANCELESS = ("slalom-exact", "occlusion", "zero", "partition-shap", "anchors", "gradient", "integrated-gradients", "attn-lrp")
 CHANCELESS += ("attention-mean", "attention-max", "attention-rollout")
 THOROUGH = ("kernel-shap", "permutation-shap", "anchors")  # which may ask every row of a short text, and leave none to test
-pairs = pytest.mark.parametrize(("architecture", "method"), [(a, m) for a in ARCHITECTURES for m in BY_NAME if m in OWN or a in FEW])
+REFUSED = [("mamba", method) for method in ("attention-max", "attention-mean", "attention-rollout", "attn-lrp")]  # no attention
+EVERY = [(a, m) for a in ARCHITECTURES for m in BY_NAME if (a, m) not in REFUSED]
+pairs = pytest.mark.parametrize(("architecture", "method"), EVERY)
+dear_pairs = pytest.mark.parametrize(("architecture", "method"), [(a, m) for a, m in EVERY if m in OWN or a in FEW])
 architectures = pytest.mark.parametrize("architecture", ARCHITECTURES)
 
 
@@ -51,6 +54,12 @@ def test_deletions_move_the_tiny_models(architecture):
     assert max(answers) - min(answers) >= 1
 
 
+@pytest.mark.parametrize(("architecture", "method"), REFUSED)
+def test_a_method_that_a_model_has_no_parts_for_says_so(architecture, method):
+    with pytest.raises(InputError, match=r"MambaClassifier|attn-lrp"):
+        fresh(architecture, method)
+
+
 @pairs
 def test_scores_are_finite_and_one_per_token(architecture, method):
     _, tokenizer = tiny(architecture)
@@ -77,7 +86,7 @@ def test_the_budget_is_kept_and_every_call_counted(architecture, method):
     assert explanation.calls_check - reported in (0, 1)  # the whole text, where it was only looked at
 
 
-@pairs
+@dear_pairs
 def test_the_same_seed_gives_the_same_explanation(architecture, method):
     assert fresh(architecture, method) == explain(architecture, method)
     other = explain(architecture, method, random_state=1)
@@ -85,7 +94,7 @@ def test_the_same_seed_gives_the_same_explanation(architecture, method):
         assert not np.array_equal(other.values, explain(architecture, method).values)
 
 
-@pairs
+@dear_pairs
 def test_the_batch_size_does_not_matter(architecture, method):
     small, large = fresh(architecture, method, batch_tokens=64), explain(architecture, method)
     assert small.calls == large.calls

@@ -1,18 +1,15 @@
-"""What methods share that ask a black box: rows within the budget, packages that may be missing, and their noise kept out."""
+"""What methods share that ask a black box: rows within the budget, and the noise of other people's code kept out."""
 
 from __future__ import annotations
 
-import importlib
 import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import numpy as np
 
 from slalom_xai.designs import ENUMERABLE, LEAST_HELD_OUT, Pool, distinct_rows, held_out, held_out_rows
-from slalom_xai.errors import InputError
 from slalom_xai.estimators.base import fitting_budget
 from slalom_xai.models import Row
 from slalom_xai.queries import Queries
@@ -49,19 +46,6 @@ def kept_back_rows(queries: Queries, parameters: int, rng: np.random.Generator) 
         return set()
     kept = held_out(Pool(queries.prompt.interchangeable, queries.prompt.row), min(held_out_rows(queries.budget), spare // 2), rng)
     return {queries.prompt.row(mask) for masks in (kept.local, kept.wide) for mask in masks}
-
-
-def package(name: str, method: str) -> Any:
-    """A package that a method needs and that may be missing."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return importlib.import_module(name)
-    except ImportError as error:
-        package = name.partition(".")[0]
-        raise InputError(
-            f"method {method!r} needs the package {package}, which cannot be imported ({error}): pip install {package}"
-        ) from error
 
 
 @contextmanager

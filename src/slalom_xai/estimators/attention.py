@@ -21,10 +21,9 @@ UNSIGNED = (
 )
 
 
-@register
 @dataclass(frozen=True)
-class AttentionMean:
-    """Attention weights from the position that the classifier reads, averaged over heads.
+class _OverHeads:
+    """Attention weights from the position that the classifier reads, reduced over heads.
 
     Args:
         layers: of the "last" layer, or the "mean" over all.
@@ -32,57 +31,48 @@ class AttentionMean:
 
     layers: str = "last"
 
+    name: ClassVar[str]
+    reduction: ClassVar[str]
+    additive: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        """Checks the options."""
+        _check_layers(self.layers)
+
+    def parameters(self, units: int, kinds: int) -> int:
+        """Nothing is fitted."""
+        return 1
+
+    def explain(self, queries: Queries, rng: np.random.Generator) -> Findings:
+        """Looks at the weights."""
+        attentions, read, where = _look(queries, self.name)
+        weights = seen(attentions, read, self.layers)
+        reduced = weights.mean(dim=0) if self.reduction == "mean" else weights.amax(dim=0)
+        return _findings(queries, reduced, rng, f"{_of(self.layers)}, {self.reduction} over heads, from {where}.")
+
+
+@register
+@dataclass(frozen=True)
+class AttentionMean(_OverHeads):
+    """Attention weights from the position that the classifier reads, averaged over heads."""
+
     name: ClassVar[str] = "attention-mean"
+    reduction: ClassVar[str] = "mean"
     summary: ClassVar[str] = (
         "attention from the position the classifier reads, mean over heads, last layer: needs attention weights, one pass"
     )
-    additive: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        """Checks the options."""
-        _check_layers(self.layers)
-
-    def parameters(self, units: int, kinds: int) -> int:
-        """Nothing is fitted."""
-        return 1
-
-    def explain(self, queries: Queries, rng: np.random.Generator) -> Findings:
-        """Looks at the weights."""
-        attentions, read, where = _look(queries, self.name)
-        said = f"{_of(self.layers)}, mean over heads, from {where}."
-        return _findings(queries, seen(attentions, read, self.layers).mean(dim=0), rng, said)
 
 
 @register
 @dataclass(frozen=True)
-class AttentionMax:
-    """Attention weights from the position that the classifier reads, the largest over heads.
-
-    Args:
-        layers: of the "last" layer, or the "mean" over all.
-    """
-
-    layers: str = "last"
+class AttentionMax(_OverHeads):
+    """Attention weights from the position that the classifier reads, the largest over heads."""
 
     name: ClassVar[str] = "attention-max"
+    reduction: ClassVar[str] = "largest"
     summary: ClassVar[str] = (
         "attention from the position the classifier reads, largest over heads, last layer: needs attention weights, one pass"
     )
-    additive: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        """Checks the options."""
-        _check_layers(self.layers)
-
-    def parameters(self, units: int, kinds: int) -> int:
-        """Nothing is fitted."""
-        return 1
-
-    def explain(self, queries: Queries, rng: np.random.Generator) -> Findings:
-        """Looks at the weights."""
-        attentions, read, where = _look(queries, self.name)
-        said = f"{_of(self.layers)}, largest over heads, from {where}."
-        return _findings(queries, seen(attentions, read, self.layers).amax(dim=0), rng, said)
 
 
 @register

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from dataclasses import dataclass
 from typing import Any, ClassVar, cast
 
@@ -10,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from slalom_xai.errors import InputError, one_of
+from slalom_xai.errors import InputError, one_of, optional_package
 from slalom_xai.estimators.base import Findings, register
 from slalom_xai.estimators.white_box import Opened, finished
 from slalom_xai.queries import Queries
@@ -47,7 +46,7 @@ class Gradient:
     def explain(self, queries: Queries, rng: np.random.Generator) -> Findings:
         """Differentiates."""
         opened = Opened(queries, self.name)
-        captum = _captum(self.name)
+        captum = optional_package("captum.attr", f"method {self.name!r}")
         scores = [self._reduced(_gradient(captum, opened, opened.embeddings[None], c), opened.embeddings) for c in range(len(opened.full))]
         notes: tuple[str, ...] = ()
         if self.reduction != "times-input":
@@ -96,7 +95,7 @@ class IntegratedGradients:
     def explain(self, queries: Queries, rng: np.random.Generator) -> Findings:
         """Integrates."""
         opened = Opened(queries, self.name)
-        captum = _captum(self.name)
+        captum = optional_package("captum.attr", f"method {self.name!r}")
         inputs, baseline = opened.embeddings[None], self._start(queries, opened)[None]
         method = captum.IntegratedGradients(opened.columns)
         scores = [
@@ -152,7 +151,7 @@ class SmoothGrad:
     def explain(self, queries: Queries, rng: np.random.Generator) -> Findings:
         """Differentiates at noisy copies; the noise is our own, as captum's comes from the one generator that all threads share."""
         opened = Opened(queries, self.name)
-        captum = _captum(self.name)
+        captum = optional_package("captum.attr", f"method {self.name!r}")
         clean = opened.embeddings
         drawn = torch.as_tensor(rng.standard_normal((self.samples, *clean.shape))).to(clean)
         noisy = clean + self.noise * (clean.max() - clean.min()) * drawn
@@ -183,10 +182,3 @@ def _token(queries: Queries, kind: str) -> int:
 def _check_whole(what: str, given: object) -> None:
     if not isinstance(given, int) or isinstance(given, bool) or given < 1:
         raise InputError(f"{what} is {given!r}: give a whole number of at least 1")
-
-
-def _captum(method: str) -> Any:
-    try:
-        return importlib.import_module("captum.attr")
-    except ImportError as error:
-        raise InputError(f"method {method!r} needs the package captum, which cannot be imported ({error}): pip install captum") from error

@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 
-from slalom_xai.errors import ModelError
+from slalom_xai.errors import ModelError, few_numbers
 from slalom_xai.estimators.base import Findings, register
-from slalom_xai.estimators.white_box import Opened, finished, numbers
+from slalom_xai.estimators.white_box import Opened, finished
 from slalom_xai.models.inside import eager
 from slalom_xai.models.relevance import relevance_rules
 from slalom_xai.queries import Queries
@@ -40,7 +40,7 @@ class AttnLRP:
         columns = opened.columns(embeddings, _under_rules)[0]
         if not torch.allclose(columns.detach(), opened.full, rtol=1e-2, atol=1e-2):
             raise ModelError(
-                f"{queries.model.name} answers {numbers(opened.full)} and {numbers(columns)} under the rules of attn-lrp, which should change "
+                f"{queries.model.name} answers {few_numbers(opened.full.tolist())} and {few_numbers(columns.tolist())} under the rules of attn-lrp, which should change "
                 "nothing but gradients: use integrated-gradients, and please report this model"
             )
         scores = []

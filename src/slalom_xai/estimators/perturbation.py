@@ -15,7 +15,8 @@ import torch
 from numpy.typing import NDArray
 
 from slalom_xai.designs import Pool, deletions, uniform_counts
-from slalom_xai.estimators.asking import accepts_empty, apart, kept_back_rows, package, rows_to_fit
+from slalom_xai.errors import optional_package
+from slalom_xai.estimators.asking import accepts_empty, apart, kept_back_rows, rows_to_fit
 from slalom_xai.estimators.base import Answered, Findings, answered, attributed, register
 from slalom_xai.queries import Queries
 from slalom_xai.surrogates.additive import AdditiveFit, fit_additive
@@ -45,7 +46,7 @@ class Lime:
 
     def explain(self, queries: Queries, rng: np.random.Generator) -> Findings:
         """Asks random removals and regresses."""
-        base = package("lime.lime_base", self.name)
+        base = optional_package("lime.lime_base", f"method {self.name!r}")
         units = len(queries.prompt.units)
         takes_empty = accepts_empty(queries)
         removed = rng.integers(1, units + (1 if takes_empty else 0), rows_to_fit(queries, units))

@@ -10,7 +10,8 @@ import torch
 from numpy.typing import NDArray
 
 from slalom_xai.designs import ENUMERABLE
-from slalom_xai.estimators.asking import accepts_empty, apart, every_row, package, rows_to_fit
+from slalom_xai.errors import optional_package
+from slalom_xai.estimators.asking import accepts_empty, apart, every_row, rows_to_fit
 from slalom_xai.estimators.base import Findings, attributed, register
 from slalom_xai.queries import Queries
 
@@ -37,7 +38,7 @@ class KernelShap:
 
     def explain(self, queries: Queries, rng: np.random.Generator) -> Findings:
         """Asks subsets, small and large ones first, and regresses."""
-        shap = package("shap", self.name)
+        shap = optional_package("shap", f"method {self.name!r}")
         game = Game(queries)
         units = game.units
         samples = 2**ENUMERABLE if game.all_affordable else max(1, rows_to_fit(queries, 2 * units))
@@ -73,7 +74,7 @@ class PermutationShap:
 
     def explain(self, queries: Queries, rng: np.random.Generator) -> Findings:
         """Asks growing and shrinking texts."""
-        shap = package("shap", self.name)
+        shap = optional_package("shap", f"method {self.name!r}")
         game = Game(queries)
         cost = 2 * game.units - 2  # rows of one order there and back, beside the whole and the empty text
         orders = FREE_PERMUTATIONS // game.units if game.all_affordable else rows_to_fit(queries, cost) // cost
@@ -103,7 +104,7 @@ class PartitionShap:
 
     def explain(self, queries: Queries, rng: np.random.Generator) -> Findings:
         """Asks spans with and without the rest of the text."""
-        shap = package("shap", self.name)
+        shap = optional_package("shap", f"method {self.name!r}")
         game = Game(queries)
         # shap asks rows by twos and so up to one more than allowed; the whole and the empty text are two of its own.
         allowed = 16 * game.units**2 if game.all_affordable else rows_to_fit(queries, 2 * game.units) - 1

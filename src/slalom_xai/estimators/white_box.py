@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from slalom_xai.errors import InputError
+from slalom_xai.errors import InputError, few_numbers
 from slalom_xai.estimators.base import Findings, attributed, by_unit, inside
 from slalom_xai.queries import Queries
 
@@ -40,7 +40,7 @@ class Opened:
         tolerance = (5e-2 if self._dtype in HALF else 1e-3) * (1 + asked.abs())
         if self.full.shape != asked.shape or bool(((self.full.to(asked) - asked).abs() > tolerance).any()):
             raise InputError(
-                f"method {method!r} looks inside the model, and {self._model.name} answers {numbers(asked)} and from within {numbers(self.full)}: "
+                f"method {method!r} looks inside the model, and {self._model.name} answers {few_numbers(asked.tolist())} and from within {few_numbers(self.full.tolist())}: "
                 'give a module that returns logits, without output="probabilities", or use a method that only asks'
             )
 
@@ -86,8 +86,3 @@ def special_share(queries: Queries, tokens: Tensor) -> tuple[str, ...]:
 
 def _at_least_single(tensor: Tensor) -> Tensor:
     return tensor.float() if tensor.dtype in HALF else tensor
-
-
-def numbers(row: Tensor) -> str:
-    """A row of numbers for a message."""
-    return "[" + ", ".join(f"{number:.4g}" for number in row[:6].tolist()) + "]"

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from slalom_xai.errors import ModelError, one_of, shortened
+from slalom_xai.errors import ModelError, few_numbers, one_of, shortened
 from slalom_xai.outputs import Outputs
 
 CONVENTIONS = ("auto", "probabilities", "logits")
@@ -80,14 +80,14 @@ class Answers:
         if bool(wrong.any()):
             place = int(wrong.nonzero()[0])
             raise ModelError(
-                f"{self._name} answers {_numbers(answers[place])} for {shortened(show(place))}, which are not probabilities that sum to 1: "
+                f"{self._name} answers {few_numbers(answers[place].tolist())} for {shortened(show(place))}, which are not probabilities that sum to 1: "
                 'pass output="logits" if they are logits'
             )
         certain = ((answers == 0) | (answers == 1)).any(dim=1)
         if bool(certain.any()):
             place = int(certain.nonzero()[0])
             raise ModelError(
-                f"{self._name} answers a probability of exactly 0 or 1, {_numbers(answers[place])}, for {shortened(show(place))}, whose log odds are infinite: "
+                f"{self._name} answers a probability of exactly 0 or 1, {few_numbers(answers[place].tolist())}, for {shortened(show(place))}, whose log odds are infinite: "
                 'return logits and pass output="logits", or keep probabilities inside (0, 1)'
             )
         return answers.log()
@@ -97,8 +97,3 @@ def check_convention(output: str) -> None:
     """Refuses an ``output`` that is none."""
     if output not in CONVENTIONS:
         raise one_of("output", output, CONVENTIONS)
-
-
-def _numbers(row: Tensor) -> str:
-    shown = ", ".join(f"{value:.4g}" for value in row[:6].tolist())
-    return f"[{shown}{', …' if len(row) > 6 else ''}]"

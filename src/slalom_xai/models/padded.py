@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from slalom_xai.errors import ModelError, shortened
+from slalom_xai.errors import ModelError, few_numbers, shortened
 from slalom_xai.models.base import Reading, Row
 from slalom_xai.models.tokens import Encoded, Tokens
 from slalom_xai.outputs import Outputs
@@ -112,7 +112,7 @@ class PaddedModel(ABC):
                 return str(side)
         if self._must_take_padding:
             raise ModelError(
-                f"{self.name} ignores attention_mask: {shortened(self.show(short))} answers {_numbers(alone[0])} alone and {_numbers(padded[0])} "
+                f"{self.name} ignores attention_mask: {shortened(self.show(short))} answers {few_numbers(alone[0].tolist())} alone and {few_numbers(padded[0].tolist())} "
                 f"padded to {self.size(long)} tokens; mask the padding in its forward, or pass batch_tokens=1 to ask one row at a time"
             )
         return "none"
@@ -133,7 +133,3 @@ def padded(rows: Sequence[Encoded], pad: int, side: str) -> dict[str, Tensor]:
     if len(rows[0]) > 1:
         inputs["token_type_ids"] = torch.tensor([filled(row[1], 0) for row in rows])
     return inputs
-
-
-def _numbers(row: Tensor) -> str:
-    return "[" + ", ".join(f"{number:.4g}" for number in row[:6].tolist()) + "]"
