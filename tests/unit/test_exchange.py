@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from slalom_xai.errors import InputError
-from slalom_xai.exchange import _package
+from slalom_xai.errors import InputError, optional_package
 from slalom_xai.explanation import Explanation
 from slalom_xai.outputs import Outputs
 from slalom_xai.reports.terminal import render
@@ -292,4 +291,4 @@ def test_tiles_of_special_cases():
 
 def test_a_missing_package_is_named():
     with pytest.raises(InputError, match=r"pip install no_such_library$"):
-        _package("no_such_library.attr")
+        optional_package("no_such_library.attr", "this export")
