@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from slalom_xai.errors import InputError
+
 _EPILOG = """\
 Examples:
 
@@ -53,6 +55,9 @@ def _bench(
         str | None, typer.Option(help="Precision, such as bfloat16. Default: as saved, float32 on a CPU.", show_default=False)
     ] = None,
     retry: Annotated[bool, typer.Option("--retry", help="Try again what failed in an earlier run.")] = False,
+    part: Annotated[
+        str | None, typer.Option(help="Work on one share of the texts, such as 2/4: several processes fill one folder.", show_default=False)
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
 ) -> None:
     """Compares explanation methods on many texts: a table with intervals, a tidy file, figures."""
@@ -75,6 +80,7 @@ def _bench(
         truncation=truncation,
         seed=seed,
         retry=retry,
+        part=_part(part),
     )
     try:
         frame = bench(model, data, out, options, device=device, dtype=dtype, tell=lambda line: typer.echo(line, err=True))
@@ -84,9 +90,21 @@ def _bench(
     if as_json:
         typer.echo(frame.to_json(orient="records"))
         return
+    if part is not None:
+        typer.echo(f"Part {part} is in {out}: run the command without --part for the tables, when all parts are done")
+        return
     typer.echo((out / "table.md").read_text(encoding="utf-8"))
     typer.echo(f"Saved: {out / 'results.csv'}, {out / 'table.md'}, {out / 'figures'}")
 
 
 def _names(given: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in given.split(",") if name.strip())
+
+
+def _part(given: str | None) -> tuple[int, int] | None:
+    if given is None:
+        return None
+    part, _, parts = given.partition("/")
+    if not (part.isdecimal() and parts.isdecimal()):
+        raise InputError(f"--part is {given!r}: give a number from 1 and how many parts there are, such as 2/4")
+    return int(part), int(parts)

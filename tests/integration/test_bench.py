@@ -209,6 +209,27 @@ def test_the_command_prints_the_table_and_says_where_the_files_are(texts, tmp_pa
     assert refused.stderr.count("\n") == 1
 
 
+def test_processes_share_a_folder_and_the_last_run_makes_the_tables(tmp_path):
+    model = saved_model(tmp_path / "model")
+    path = table(tmp_path / "texts.jsonl", [{"text": text} for text in CORPUS])
+    arguments = ("--model", model, "--data", path, "--methods", "occlusion", "--metrics", "cost", "--budget", 150, "--device", "cpu")
+    parts = [
+        subprocess.Popen(command(*arguments, "--part", f"{part}/2", "--out", tmp_path / "out"), stdout=subprocess.DEVNULL, env=ENVIRONMENT)
+        for part in (1, 2)
+    ]
+    assert [process.wait(timeout=120) for process in parts] == [0, 0]
+    log = (tmp_path / "out" / "log.jsonl").read_text()
+    assert log.count('"made"') == len(CORPUS)
+    assert not (tmp_path / "out" / "results.csv").exists()
+    last = subprocess.run(command(*arguments, "--out", tmp_path / "out", "--json"), capture_output=True, text=True, env=ENVIRONMENT)
+    assert last.returncode == 0, last.stderr
+    assert {row["text"] for row in json.loads(last.stdout)} == {str(number + 1) for number in range(len(CORPUS))}
+    assert (tmp_path / "out" / "log.jsonl").read_text() == log
+    refused = subprocess.run(command(*arguments, "--part", "3/2", "--out", tmp_path / "x"), capture_output=True, text=True, env=ENVIRONMENT)
+    assert (refused.returncode, refused.stderr.count("\n")) == (1, 1)
+    assert "--part is 3/2" in refused.stderr
+
+
 def test_an_interrupted_run_goes_on(tmp_path):
     model = saved_model(tmp_path / "model")
     path = table(tmp_path / "texts.jsonl", [{"text": f"{text} {number}"} for number in range(8) for text in CORPUS])

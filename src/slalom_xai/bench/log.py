@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 from slalom_xai.errors import InputError
 from slalom_xai.explanation import Explanation
 from slalom_xai.metrics import Measured
+from slalom_xai.saved import write_file
 
 Cell = tuple[str, str]  # a text and a method
 
@@ -43,7 +45,7 @@ class Log:
         stated = folder / "settings.json"
         if folder.exists() and not folder.is_dir():
             raise InputError(f"{folder} is a file: give a folder for the results")
-        if folder.is_dir() and any(folder.iterdir()) and not stated.is_file():
+        if folder.is_dir() and not stated.is_file() and any(not file.name.startswith(stated.name) for file in folder.iterdir()):
             raise InputError(f"{folder} is not empty and holds no benchmark: give another folder")
         if stated.is_file():
             before = json.loads(stated.read_text(encoding="utf-8"))
@@ -52,8 +54,11 @@ class Log:
                 raise InputError(f"{folder} holds a benchmark with other settings ({'; '.join(other)}): give another folder")
             log._replay()
         else:
-            (folder / "explanations").mkdir(parents=True, exist_ok=True)
-            stated.write_text(json.dumps(settings, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+            folder.mkdir(parents=True, exist_ok=True)
+            # Whole at once and before anything else: other processes may be opening the same folder.
+            draft = write_file(folder / f"{stated.name}.{os.getpid()}", json.dumps(settings, ensure_ascii=False, indent=1) + "\n")
+            draft.replace(stated)
+            (folder / "explanations").mkdir(exist_ok=True)
         return log
 
     def add_explanation(self, cell: Cell, explanation: Explanation, seconds: float) -> None:

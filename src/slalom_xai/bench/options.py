@@ -33,6 +33,7 @@ class BenchOptions:
         truncation: explain the beginning of texts that are too long.
         seed: draws the texts and seeds the methods and metrics.
         retry: try again what failed in an earlier run.
+        part: (2, 4) works on the second of four shares of the texts, for processes that fill one folder together; None: on all.
     """
 
     methods: tuple[str, ...] = ("slalom", "linear")
@@ -51,6 +52,7 @@ class BenchOptions:
     truncation: bool = False
     seed: int = 0
     retry: bool = False
+    part: tuple[int, int] | None = None
 
     def settled(self) -> BenchOptions:
         """The options checked, with groups of metrics spelled out.
@@ -61,6 +63,8 @@ class BenchOptions:
         chosen = replace(self, methods=_methods(self.methods), metrics=_chosen("metric", self.metrics, metrics()))
         if chosen.texts is not None and chosen.texts < 1:
             raise InputError(f"--texts is {chosen.texts}: give a whole number of at least 1")
+        if chosen.part is not None and not 1 <= chosen.part[0] <= chosen.part[1]:
+            raise InputError(f"--part is {chosen.part[0]}/{chosen.part[1]}: give a number from 1 and how many parts there are, such as 2/4")
         if "human" in chosen.metrics and chosen.rationale is None:
             raise InputError("the metric human compares with people's marks: name their column with --rationale")
         if "naive-bayes" in (*chosen.methods, *chosen.metrics) and chosen.corpus is None:

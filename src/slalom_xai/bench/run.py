@@ -56,20 +56,22 @@ def bench(
         show_progress: a progress bar; None: when a person is watching.
 
     Returns:
-        One row per text, method and number of a metric; see ``tidy``.
+        One row per text, method and number of a metric; see ``tidy``. With a part, of its texts alone, and no table is written.
     """
     settled = (options or BenchOptions()).settled()
     items = read_items(data, settled)
+    chosen = items.items if settled.part is None else items.items[settled.part[0] - 1 :: settled.part[1]]
     first = Explainer(model, tokenizer, device=device, dtype=dtype, show_progress=False)
     log = Log.open(Path(out), {"model": first.model.name, "data": items.sha256, **settled.fixed()})
     grid = _Grid(first.model, settled, log, _corpus(settled))
     with progress_bar(show_progress) as bar:
         if bar is not None:
-            bar.start(len(items.items) * len(settled.methods), "explaining and measuring", afresh=True)
-        for item in items.items:
+            bar.start(len(chosen) * len(settled.methods), "explaining and measuring", afresh=True)
+        for item in chosen:
             grid.run(item, bar)
-    frame = tidy(log, [item.name for item in items.items], settled)
-    _write(frame, log, settled, tell or (lambda line: None))
+    frame = tidy(log, [item.name for item in chosen], settled)
+    if settled.part is None:
+        _write(frame, log, settled, tell or (lambda line: None))
     return frame
 
 
