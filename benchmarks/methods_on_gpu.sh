@@ -1,27 +1,31 @@
 #!/usr/bin/env bash
-# Methods by metrics on several models at once, one process each, on a GPU.
+# Methods by metrics on several models at once on a GPU, the texts of each model shared by several processes.
 #
-#     benchmarks/methods_on_gpu.sh TABLE OUT SECONDS MODEL...
+#     benchmarks/methods_on_gpu.sh OUT SECONDS PARTS "OPTIONS OF slalom bench" MODEL...
 #
-# TABLE has a column text. Each model's results go to OUT/NAME.tar, finished or not: slalom bench goes on from there.
+# Each model's results go to OUT/NAME.tar.gz, finished or not: the same call goes on from there.
 set -uo pipefail
-table=$1 out=$2 seconds=$3
-shift 3
-export PYTHONPATH=src:${PYTHONPATH:-} PYTHONUNBUFFERED=1 HF_HUB_OFFLINE=1 TOKENIZERS_PARALLELISM=false OMP_NUM_THREADS=4
-methods=slalom,slalom-eff,slalom-fidel,linear,occlusion,gam,gradient,integrated-gradients,smoothgrad,attention-mean,attention-rollout,attn-lrp,random,zero
+out=$1 seconds=$2 parts=$3 options=$4
+shift 4
+export PYTHONPATH=src:${PYTHONPATH:-} PYTHONUNBUFFERED=1 HF_HUB_OFFLINE=1 TOKENIZERS_PARALLELISM=false OMP_NUM_THREADS=1
+mkdir -p "$out"
+methods=slalom,slalom:value,slalom:importance,slalom:alone,slalom:linearized,slalom:slope,slalom:shapley,slalom-eff,slalom-fidel,linear,occlusion,gam,gradient,integrated-gradients,smoothgrad,attention-mean,attention-rollout,attn-lrp,random,zero
 python3 -c 'import lime.lime_base' 2> /dev/null && methods=$methods,lime
 python3 -c 'import shap' 2> /dev/null && methods=$methods,kernel-shap,permutation-shap,partition-shap
-work=$(mktemp -d)
+[[ $options == *--corpus* ]] && methods=$methods,naive-bayes
+bench() {
+    # shellcheck disable=SC2086  # the options are words
+    timeout "$seconds" python3 -m slalom_xai.cli bench --model "$1" --methods "$methods" --texts 0 --dtype float32 $options --out "$2" "${@:3}"
+}
 for model in "$@"; do
-    name=$(basename "$model")
-    timeout "$seconds" python3 -m slalom_xai.cli bench --model "$model" --data "$table" --methods "$methods" --texts 0 --budget 1000 --dtype float32 \
-        --metrics fidelity,deletion,insertion,removal-rank,simulatability,cost --out "$work/$name" > "$work/$name.log" 2>&1 &
+    for part in $(seq "$parts"); do
+        bench "$model" "$out/$(basename "$model")" --part "$part/$parts" > "$out/$(basename "$model").$part.log" 2>&1 &
+    done
 done
 wait
 for model in "$@"; do
     name=$(basename "$model")
-    wc -l "$work/$name/log.jsonl"
-    tail -n 3 "$work/$name.log"
-    cp "$work/$name.log" "$out/"
-    tar czf "$out/$name.tar.gz" -C "$work" "$name"
+    echo "$name: $(grep -c '"made"' "$out/$name/log.jsonl") explanations, $(grep -c '"failed"' "$out/$name/log.jsonl") failures"
+    tail -qn 1 "$out/$name".*.log
+    tar czf "$out/$name.tar.gz" -C "$out/$name" log.jsonl settings.json
 done
