@@ -1,0 +1,269 @@
+/** The picture beside the text: values against importances, or one score as bars. */
+import { freshId, h, s } from "./dom";
+import type { Model } from "./model";
+import { clipped, ems, extent, ranks, scale, signed, strengths, tickLabel, ticks } from "./numbers";
+
+const MOST_BARS = 40;
+const ROW = 20;
+
+interface Point {
+  readonly unit: number;
+  readonly x: number;
+  readonly y: number;
+  readonly mark: SVGElement;
+}
+
+export class Chart {
+  readonly element: HTMLElement;
+  private readonly picture = h("div", { class: "picture" });
+  private readonly caption = h("p", { class: "caption" });
+  private readonly id = freshId();
+  private points: Point[] = [];
+  private byUnit = new Map<number, Point>();
+  private marks: SVGElement = s("g");
+  private halo: SVGElement = s("g");
+  private width = 0;
+  private lit: Point | null = null;
+
+  constructor(private readonly model: Model, private readonly picked: () => void) {
+    this.element = h("figure", { class: "chart" }, this.picture, this.caption);
+    model.listen((change) => {
+      if (change === "active") this.light();
+      else if (change === "counts") this.count();
+      else this.draw();
+    });
+    new ResizeObserver(() => {
+      const width = Math.round(this.picture.clientWidth);
+      if (width > 0 && Math.abs(width - this.width) > 1) {
+        this.width = width;
+        this.draw();
+      }
+    }).observe(this.picture);
+  }
+
+  private draw(): void {
+    if (this.width === 0) return;
+    const { model } = this;
+    this.points = [];
+    this.lit = null;
+    const svg = model.chart === "bars" || model.additive ? this.bars() : this.scatter();
+    this.byUnit = new Map(this.points.map((point) => [point.unit, point]));
+    svg.addEventListener("pointermove", (event) => this.hover(svg, event, 28));
+    svg.addEventListener("click", (event) => {
+      this.hover(svg, event, 40);
+      this.picked();
+    });
+    this.picture.replaceChildren(svg);
+    this.count();
+    this.light();
+  }
+
+  /** Marks can be walked through with the arrow keys, like the options of a list. */
+  private list(label: string): SVGElement {
+    this.marks = s("g", { class: "marks", role: "listbox", tabindex: 0, "aria-label": label });
+    this.marks.addEventListener("keydown", (event) => {
+      const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
+      if (step === undefined || this.points.length === 0) return;
+      event.preventDefault();
+      const ordered = this.model.chart === "scatter" && !this.model.additive ? this.ordered(event.key) : this.points;
+      const here = ordered.findIndex((point) => point.unit === this.model.active);
+      const next = here < 0 ? 0 : Math.max(0, Math.min(ordered.length - 1, here + step));
+      this.model.activate(ordered[next]!.unit);
+      this.picked();
+    });
+    this.marks.addEventListener("focus", () => {
+      if (this.model.active === null && this.points[0]) this.model.activate(this.points[0].unit);
+    });
+    return this.marks;
+  }
+  private ordered(key: string): Point[] {
+    const sideways = key === "ArrowLeft" || key === "ArrowRight";
+    return [...this.points].sort((a, b) => (sideways ? a.x - b.x : a.y - b.y));
+  }
+
+  private option(unit: number, mark: SVGElement): SVGElement {
+    mark.setAttribute("role", "option");
+    mark.setAttribute("id", `${this.id}-${unit}`);
+    mark.setAttribute("aria-selected", "false");
+    mark.setAttribute("aria-label", clipped(this.model.explanation.units[unit]!, 60));
+    return mark;
+  }
+
+  private hover(svg: SVGSVGElement, event: MouseEvent, reach: number): void {
+    const box = svg.getBoundingClientRect();
+    const x = event.clientX - box.left;
+    const y = event.clientY - box.top;
+    const bars = this.model.chart === "bars" || this.model.additive;
+    let best: Point | null = null;
+    let least = bars ? ROW / 2 : reach;
+    for (const point of this.points) {
+      const distance = bars ? Math.abs(point.y - y) : Math.hypot(point.x - x, point.y - y);
+      if (distance < least) [best, least] = [point, distance];
+    }
+    if (best) this.model.activate(best.unit);
+  }
+
+  private tone(unit: number, strength: readonly number[]): { class: string; "fill-opacity": string } {
+    const amount = strength[unit]!;
+    const tone = this.model.score === "importance" ? "neutral" : amount > 0 ? "up" : amount < 0 ? "down" : "none";
+    return { class: tone, "fill-opacity": (0.25 + 0.75 * Math.abs(amount) ** 0.7).toFixed(2) };
+  }
+  private strength(): number[] {
+    return this.model.score === "importance" ? ranks(this.model.scores()) : strengths(this.model.scores());
+  }
+
+  private scatter(): SVGSVGElement {
+    const { model, width } = this;
+    const height = Math.max(280, Math.min(440, Math.round(width * 0.72)));
+    const values = model.scores("value");
+    const importances = model.scores("importance");
+    const sink = model.sink();
+    const whole = model.predicted(model.counts.map(() => 1))?.output ?? 0;
+    const reach = (name: "value" | "importance", scores: readonly (number | null)[]) =>
+      scores.flatMap((score, unit) => {
+        const error = model.errors ? Math.min(model.error(name, unit) ?? 0, spread(scores)) : 0;
+        return [(score ?? 0) - error, (score ?? 0) + error];
+      });
+    const across = extent([...reach("value", values), whole, 0, ...(sink ? [sink[0]] : [])]);
+    const up = extent([...reach("importance", importances), ...(sink ? [sink[1]] : [])]);
+    const x = scale(across, [46, width - 12]);
+    const y = scale(up, [height - 40, 12]);
+    const axes = s("g", { class: "axes", "aria-hidden": "true" });
+    for (const tick of ticks(across, width / 90)) {
+      axes.append(s("line", { x1: x(tick), x2: x(tick), y1: 12, y2: height - 40, class: tick === 0 ? "zero" : "grid" }));
+      axes.append(s("text", { x: x(tick), y: height - 24, "text-anchor": "middle" }, tickLabel(tick)));
+    }
+    for (const tick of ticks(up, height / 70)) {
+      axes.append(s("line", { x1: 46, x2: width - 12, y1: y(tick), y2: y(tick), class: "grid" }));
+      axes.append(s("text", { x: 40, y: y(tick) + 4, "text-anchor": "end" }, tickLabel(tick)));
+    }
+    axes.append(
+      s("line", { x1: x(whole), x2: x(whole), y1: 12, y2: height - 40, class: "whole" }),
+      s("text", { x: (46 + width - 12) / 2, y: height - 6, "text-anchor": "middle", class: "name" }, "value"),
+      s("text", { transform: `translate(12 ${(height - 28) / 2}) rotate(-90)`, "text-anchor": "middle", class: "name" }, "importance"),
+    );
+    const marks = this.list("Units by value and importance");
+    const bars = s("g", { class: "errors", "aria-hidden": "true" });
+    const strength = this.strength();
+    values.forEach((value, unit) => {
+      const [px, py] = [x(value ?? 0), y(importances[unit] ?? 0)];
+      const mark = this.option(unit, s("circle", { cx: px.toFixed(1), cy: py.toFixed(1), r: 5, ...this.tone(unit, strength) }));
+      marks.append(mark);
+      this.points.push({ unit, x: px, y: py, mark });
+      if (model.errors) {
+        const [ex, ey] = [model.error("value", unit), model.error("importance", unit)];
+        if (ex !== null) bars.append(s("line", { x1: x((value ?? 0) - ex), x2: x((value ?? 0) + ex), y1: py, y2: py }));
+        if (ey !== null) bars.append(s("line", { x1: px, x2: px, y1: y((importances[unit] ?? 0) - ey), y2: y((importances[unit] ?? 0) + ey) }));
+      }
+    });
+    if (sink) {
+      const [px, py] = [x(sink[0]), y(sink[1])];
+      axes.append(s("path", { d: `M${px - 6} ${py}L${px} ${py - 6}L${px + 6} ${py}L${px} ${py + 6}Z`, class: "sink" }), s("text", { x: px + 9, y: py + 4, class: "label" }, "sink"));
+    }
+    this.caption.textContent =
+      `Each point is one ${model.piece}. The dashed line is the prediction for the whole text: points right of it push the output up, left of it down; higher points weigh more.` +
+      (sink ? " The sink stands for what is always there." : "") + (model.errors ? " Bars: one standard error." : "");
+    const clip = freshId();
+    const svg = s("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": "Scatter of values and importances" },
+      s("clipPath", { id: clip }, s("rect", { x: 46, y: 12, width: width - 58, height: height - 52 })), axes);
+    bars.setAttribute("clip-path", `url(#${clip})`);
+    this.halo = s("g", { class: "halo", "aria-hidden": "true" });
+    svg.append(bars, marks, this.labels(width, height, strength), this.halo);
+    return svg;
+  }
+
+  /** Names of the strongest points, where there is room for them. */
+  private labels(width: number, height: number, strength: readonly number[]): SVGElement {
+    const group = s("g", { class: "labels", "aria-hidden": "true" });
+    const taken: [number, number, number, number][] = [];
+    const order = [...this.points].sort((a, b) => Math.abs(strength[b.unit]!) - Math.abs(strength[a.unit]!));
+    const near = order.slice(0, 400);
+    let left = Math.round(width / 22);
+    for (const point of order.slice(0, 80)) {
+      if (left === 0) break;
+      const text = clipped(this.model.explanation.units[point.unit]!, 16);
+      const wide = ems(text) * 11.5;
+      const spots: [number, number][] = [[point.x + 8, point.y - 6], [point.x - 8 - wide, point.y - 6], [point.x - wide / 2, point.y - 20], [point.x - wide / 2, point.y + 8]];
+      const free = spots.find(([a, b]) =>
+        a > 48 && a + wide < width - 4 && b > 10 && b + 13 < height - 40 &&
+        taken.every(([ta, tb, tc, td]) => a > tc || a + wide < ta || b > td || b + 13 < tb) &&
+        near.every((other) => other === point || other.x < a - 4 || other.x > a + wide + 4 || other.y < b - 3 || other.y > b + 16));
+      if (!free) continue;
+      taken.push([free[0], free[1], free[0] + wide, free[1] + 13]);
+      group.append(s("text", { x: free[0].toFixed(1), y: (free[1] + 10).toFixed(1), class: "label" }, text));
+      left--;
+    }
+    return group;
+  }
+
+  private bars(): SVGSVGElement {
+    const { model, width } = this;
+    const scores = model.scores();
+    const sorted = scores.map((score, unit) => ({ unit, score: score ?? 0 })).sort((a, b) => Math.abs(b.score) - Math.abs(a.score));
+    const shown = sorted.slice(0, MOST_BARS).sort((a, b) => b.score - a.score);
+    const height = shown.length * ROW + 30;
+    const names = Math.min(width * 0.34, 150);
+    const error = (unit: number) => (model.errors ? Math.min(model.error(model.score, unit) ?? 0, spread(scores)) : 0);
+    const across = extent([0, ...shown.flatMap(({ unit, score }) => [score - error(unit), score + error(unit)])], 0.04);
+    const x = scale(across, [names + 8, width - 52]);
+    const axes = s("g", { class: "axes", "aria-hidden": "true" });
+    for (const tick of ticks(across, (width - names) / 80)) {
+      axes.append(s("line", { x1: x(tick), x2: x(tick), y1: 0, y2: height - 26, class: tick === 0 ? "zero" : "grid" }));
+      axes.append(s("text", { x: x(tick), y: height - 10, "text-anchor": "middle" }, tickLabel(tick)));
+    }
+    const marks = this.list(`Units by ${model.title(model.score)}`);
+    const rest = s("g", { class: "labels", "aria-hidden": "true" });
+    const strength = this.strength();
+    shown.forEach(({ unit, score }, row) => {
+      const y = row * ROW + ROW / 2;
+      const [left, right] = [Math.min(x(0), x(score)), Math.max(x(0), x(score))];
+      marks.append(this.option(unit, s("rect", { x: left, y: y - 6, width: Math.max(right - left, 1), height: 12, ...this.tone(unit, strength) })));
+      const limit = Math.max(4, Math.floor(names / 7));
+      rest.append(
+        s("text", { x: names, y: y + 4, "text-anchor": "end", class: "label" }, clipped(model.explanation.units[unit]!, limit)),
+        s("text", { x: width - 2, y: y + 4, "text-anchor": "end", class: "label" }, signed(score)),
+      );
+      if (error(unit) > 0) rest.append(s("line", { x1: x(score - error(unit)), x2: x(score + error(unit)), y1: y, y2: y, class: "error" }));
+      this.points.push({ unit, x: x(score), y, mark: marks.lastElementChild as SVGElement });
+    });
+    this.halo = s("g", { class: "halo", "aria-hidden": "true" });
+    this.caption.textContent =
+      (model.additive ? "This method gives one score per unit and no importance, so a bar chart stands in for the scatter. " : "") +
+      (shown.length < scores.length ? `The ${shown.length} strongest of ${scores.length}. ` : "") +
+      `${model.title(model.score)}: ${model.meaning(model.score)}.` + (model.errors ? " Lines: one standard error." : "");
+    return s("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": "Bars" }, axes, marks, rest, this.halo);
+  }
+
+  private light(): void {
+    this.lit?.mark.classList.remove("lit");
+    this.lit?.mark.setAttribute("aria-selected", "false");
+    const { active } = this.model;
+    const point = active === null ? undefined : this.byUnit.get(active);
+    this.lit = point ?? null;
+    this.halo.replaceChildren();
+    if (!point) return;
+    point.mark.classList.add("lit");
+    point.mark.setAttribute("aria-selected", "true");
+    this.marks.setAttribute("aria-activedescendant", point.mark.id);
+    if (this.model.chart === "bars" || this.model.additive) {
+      this.halo.append(s("rect", { x: 1, y: point.y - ROW / 2 + 1, width: this.width - 2, height: ROW - 2, rx: 4 }));
+      return;
+    }
+    const text = clipped(this.model.explanation.units[point.unit]!, 24);
+    const wide = ems(text) * 12 + 10;
+    const left = Math.max(2, Math.min(this.width - wide - 2, point.x - wide / 2));
+    const top = point.y > 40 ? point.y - 32 : point.y + 12;
+    this.halo.append(s("circle", { cx: point.x, cy: point.y, r: 9 }), s("rect", { x: left, y: top, width: wide, height: 20, rx: 4, class: "tag" }),
+      s("text", { x: left + wide / 2, y: top + 14, "text-anchor": "middle" }, text));
+  }
+
+  private count(): void {
+    for (const point of this.points) point.mark.classList.toggle("removed", this.model.counts[point.unit] === 0);
+  }
+}
+
+/** How far scores reach: an error bar beyond it would squeeze everything else. */
+function spread(scores: readonly (number | null)[]): number {
+  const [low, high] = extent(scores, 0);
+  return high - low || 1;
+}
