@@ -14,7 +14,7 @@ export class Card {
   readonly model: Model;
   readonly element: HTMLElement;
 
-  constructor(explanation: Explanation) {
+  constructor(explanation: Explanation, alone: boolean) {
     this.model = new Model(explanation);
     const { model } = this;
     const detailId = freshId();
@@ -24,7 +24,7 @@ export class Card {
       h("div", { class: "columns" },
         h("div", { class: "left" }, h("div", { class: "reading" }, words.element, legend(model)), new WhatIf(model, words).element),
         h("div", { class: "right" }, chart.element, new Detail(model, detailId).element)),
-      trust(model), new UnitTable(model).element);
+      trust(model), new UnitTable(model, alone).element);
   }
 
   private heading(): HTMLElement {

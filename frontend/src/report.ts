@@ -52,9 +52,10 @@ export class Report {
     this.buttons.forEach((button, other) => (other === place ? button.setAttribute("aria-current", "true") : button.removeAttribute("aria-current")));
     this.cards = [];
     const parts: HTMLElement[] = [];
-    for (const item of this.index.texts[place]!.items) {
+    const { items } = this.index.texts[place]!;
+    for (const item of items) {
       try {
-        const card = new Card(this.load(item));
+        const card = new Card(this.load(item), items.length === 1);
         this.cards.push(card);
         parts.push(card.element);
       } catch (error) {

@@ -5,7 +5,7 @@ import type { Model } from "./model";
 import { signed } from "./numbers";
 
 type Key = "place" | "text" | "count" | Score;
-const FIRST = 25;
+const FIRST = 12;
 const MORE = 200;
 
 export class UnitTable {
@@ -22,12 +22,12 @@ export class UnitTable {
   private limit = FIRST;
   private lit: HTMLTableRowElement | null = null;
 
-  constructor(private readonly model: Model) {
+  constructor(private readonly model: Model, open: boolean) {
     this.key = model.score;
     const filter = freshId();
     const side = freshId();
     this.more = h("button", { type: "button", on: { click: () => this.draw(this.limit + MORE) } }, "Show more");
-    this.element = h("details", { class: "table", open: true }, h("summary", {}, "All numbers"),
+    this.element = h("details", { class: "table", open }, h("summary", {}, "All numbers"),
       h("div", { class: "bar" },
         h("label", { for: filter }, "Contains"),
         h("input", { type: "search", id: filter, on: { input: (event: InputEvent) => this.filter((event.target as HTMLInputElement).value) } }),
@@ -63,7 +63,7 @@ export class UnitTable {
   private sort(key: Key, descending?: boolean): void {
     this.descending = descending ?? (this.key === key ? !this.descending : key !== "place" && key !== "text");
     this.key = key;
-    this.draw(FIRST);
+    this.draw();
   }
 
   private order(): number[] {

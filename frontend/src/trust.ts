@@ -27,7 +27,8 @@ export function trust(model: Model): HTMLElement {
 }
 
 function pair(title: string, method: string, own: Agreement, linear: Agreement): HTMLElement {
-  return h("div", { class: "pair" }, h("p", {}, `Held-out R², ${title}`), bar(method, own, "own"), bar("linear", linear, "linear"));
+  return h("div", { class: "pair" }, h("p", {}, `Held-out R², ${title}`), bar(method, own, "own"),
+    method === "linear" ? null : bar("linear", linear, "linear"));
 }
 
 function bar(name: string, { r2, r2_low: low, r2_high: high }: Agreement, kind: string): HTMLElement {

@@ -33,12 +33,11 @@ export class WhatIf {
   }
 
   private edited(now: Prediction, whole: Prediction): HTMLElement {
-    const { counts, sign } = this.model;
+    const { counts } = this.model;
     const removed = counts.filter((count) => count === 0).length;
     const repeated = counts.filter((count) => count > 1).length;
     const edits = [removed ? `${removed} removed` : "", repeated ? `${repeated} repeated` : ""].filter(Boolean).join(" and ");
     const empty = removed === counts.length ? this.model.additive ? " Nothing is left: this is the method's base value." : " Nothing is left: this is the sink's value." : "";
-    void sign;
     return h("strong", {}, `With ${edits}: `, number(now, "edited"), `, a change of ${signed(now.output - whole.output)}.`, empty);
   }
 

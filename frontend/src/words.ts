@@ -57,6 +57,9 @@ export class Words {
       this.rove(place);
       model.activate(this.unit(place));
     });
+    element.addEventListener("mousedown", (event) => {
+      if (event.shiftKey) event.preventDefault(); // it would select the text up to here
+    });
     element.addEventListener("click", (event) => {
       const place = at(event);
       if (place === null) return;
@@ -165,7 +168,7 @@ export class Words {
       word.classList.toggle("down", !neutral && amount < 0);
       word.classList.toggle("neutral", neutral);
       word.style.setProperty("--strength", (0.62 * Math.abs(amount) ** 0.7).toFixed(3));
-      if (weight) word.style.setProperty("--weight", `${(4 * weight[unit]!).toFixed(1)}px`);
+      if (weight) word.style.setProperty("--weight", `${(4 * weight[unit]! ** 1.5).toFixed(1)}px`);
     });
   }
 

@@ -20,6 +20,8 @@ from slalom_xai.explanation import Array, Explanation
 from slalom_xai.reports.colour import HIGHLIGHT, printable
 from slalom_xai.saved import function_to_dict, without_nan
 from slalom_xai.surrogates.scores import SCORES
+from slalom_xai.surrogates.shapley import shapley_values
+from slalom_xai.surrogates.slalom import SlalomSurrogate
 
 FORMAT = "slalom-view"
 VERSION = 1
@@ -57,6 +59,8 @@ def explanation_data(explanation: Explanation) -> dict[str, Any]:
     """
     _check_finite(explanation)
     kept = _columns(explanation)
+    function = explanation.function
+    shapley = shapley_values(function).numpy() if isinstance(function, SlalomSurrogate) else None  # all columns at once: the one slow score
     return {
         "model": printable(explanation.model),
         "method": printable(explanation.method),
@@ -72,7 +76,7 @@ def explanation_data(explanation: Explanation) -> dict[str, Any]:
         "occurrences": list(explanation.occurrences),
         "parts": [[[printable_lines(text), units] for text, units in part] for part in text_pieces(explanation)],
         "left_out": len(explanation.left_out),
-        "columns": [_column(explanation, column) if column in kept else None for column in range(len(explanation.full))],
+        "columns": [_column(explanation, column, shapley) if column in kept else None for column in range(len(explanation.full))],
         "calls": explanation.calls,
         "calls_check": explanation.calls_check,
         "notes": list(explanation.notes),
@@ -167,13 +171,19 @@ def _columns(explanation: Explanation) -> set[int]:
     return {own, *(int(column) for column in largest)}
 
 
-def _column(explanation: Explanation, column: int) -> dict[str, Any]:
-    """Scores, errors and trust of one column, with the sign of its label; of two classes, the second."""
+def _column(explanation: Explanation, column: int, shapley: Array | None) -> dict[str, Any]:
+    """Scores, errors and trust of one column, with the sign of its label; of two classes, the second.
+
+    Args:
+        explanation: for any target.
+        column: of the outputs.
+        shapley: (n, C) Shapley values; None for additive methods.
+    """
     shown = explanation.for_target(1 if explanation.outputs.kind == "binary" else column)
     names = SCORES if shown.surrogate == "slalom" else ("value", "alone")
     errors = {name: found for name, found in shown.standard_errors.items() if name in names}
     return {
-        "scores": {name: _rounded(shown.scores(name)) for name in names},
+        "scores": {name: _rounded(shown.scores(name) if name != "shapley" or shapley is None else shapley[:, column]) for name in names},
         "errors": {name: _rounded(found) for name, found in errors.items() if np.isfinite(found).any()},
         "sink": shown.sink,
         "fidelity": None if shown.fidelity is None else without_nan(asdict(shown.fidelity)),
