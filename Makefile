@@ -63,5 +63,5 @@ bench: $(STAMP) ## run the benchmarks that the tests leave out
 	$(BIN)/python benchmarks/view_speed.py
 
 clean: ## remove .venv, built files and caches
-	rm -rf $(VENV) .venv-lowest build dist docs/_build frontend/node_modules frontend/build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache slalom-explanation*.json
+	rm -rf $(VENV) .venv-lowest build dist docs/_build docs/_generated frontend/node_modules frontend/build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache slalom-explanation*.json
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

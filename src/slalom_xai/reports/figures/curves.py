@@ -16,6 +16,7 @@ from slalom_xai.metrics.case import Asker, asker
 from slalom_xai.reports.figures.canvas import WIDTH, look, sheet
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 # Colours of Okabe and Ito, each with its own marker and dashes: a line is known by any of the three.
@@ -123,8 +124,9 @@ def fidelity_curve(curves: Sequence[Curve], *, width: float = WIDTH, height: flo
         axes = figure.add_subplot()
         for place, curve in enumerate(curves):
             colour, marker, dashes = _LINES[place % len(_LINES)]
+            apart = 0.07 * (place - (len(curves) - 1) / 2)  # so that error bars do not hide each other
             axes.errorbar(
-                curve.deleted,
+                curve.deleted + apart,
                 curve.mse,
                 yerr=np.nan_to_num(curve.standard_errors),
                 label=curve.name,
@@ -137,7 +139,7 @@ def fidelity_curve(curves: Sequence[Curve], *, width: float = WIDTH, height: flo
                 capsize=1.8,
             )
         if all((curve.mse > 0).all() for curve in curves):
-            axes.set_yscale("log")
+            _log_scale(axes, curves)
         axes.locator_params(axis="x", integer=True)
         axes.set_xlabel("units deleted")
         axes.set_ylabel("mean squared error\nof the predicted change")
@@ -147,3 +149,14 @@ def fidelity_curve(curves: Sequence[Curve], *, width: float = WIDTH, height: flo
         for text in box.get_texts():
             text.set_parse_math(False)
     return figure
+
+
+def _log_scale(axes: Axes, curves: Sequence[Curve]) -> None:
+    """A log axis with plain numbers; 2 and 5 are marked as well where there are few decades."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+    errors = np.concatenate([curve.mse for curve in curves])
+    axes.set_yscale("log")
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if errors.max() < 100 * errors.min() else (1,)))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda number, _: f"{number:g}"))
+    axes.yaxis.set_minor_locator(NullLocator())
