@@ -20,10 +20,13 @@ export class Card {
     const detailId = freshId();
     const words = new Words(model, detailId);
     const chart = new Chart(model, () => words.reveal());
+    const detail = new Detail(model, detailId).element;
+    // Beside a long text there is room below the picture, beside the picture there is room below a short text.
+    const long = explanation.parts.flat().reduce((sum, [text]) => sum + text.length, 0) > 450;
     this.element = h("article", { class: "card" }, this.heading(), this.controls(),
       h("div", { class: "columns" },
-        h("div", { class: "left" }, h("div", { class: "reading" }, words.element, legend(model)), new WhatIf(model, words).element),
-        h("div", { class: "right" }, chart.element, new Detail(model, detailId).element)),
+        h("div", { class: "left" }, h("div", { class: "reading" }, words.element, legend(model)), long ? null : detail, new WhatIf(model, words).element),
+        h("div", { class: "right" }, chart.element, long ? detail : null)),
       trust(model), new UnitTable(model, alone).element);
   }
 
@@ -33,7 +36,7 @@ export class Card {
     const answer = h("p", { class: "answer" });
     const draw = () => {
       const own = model.own();
-      answer.replaceChildren("The model says ", h("strong", {}, model.label), `: ${model.unit} ${signed(own.output)}`,
+      answer.replaceChildren("The model on ", h("strong", {}, model.label), `: ${model.unit} ${signed(own.output)}`,
         own.probability === null ? "" : `, probability ${percent(own.probability)}`, ".");
     };
     draw();
@@ -81,9 +84,9 @@ export class Card {
 function legend(model: Model): HTMLElement {
   const element = h("p", { class: "legend" });
   const draw = () => {
-    if (model.score === "importance") element.replaceChildren(h("span", { class: "swatch neutral" }), " weighs more ");
-    else element.replaceChildren(h("span", { class: "swatch down" }), ` away from ${model.label} `, h("span", { class: "swatch up" }), ` towards ${model.label} `);
-    if (!model.additive) element.append(h("span", { class: "swatch weight" }), " a thicker line: more important");
+    const entry = (kind: string, text: string) => h("span", {}, h("span", { class: `swatch ${kind}` }), ` ${text}`);
+    element.replaceChildren(...(model.score === "importance" ? [entry("neutral", "weighs more")]
+      : [entry("down", `away from ${model.label}`), entry("up", `towards ${model.label}`)]), model.additive ? "" : entry("weight", "a thicker line: more important"));
   };
   draw();
   model.listen((change) => {

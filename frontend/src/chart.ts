@@ -4,6 +4,7 @@ import type { Model } from "./model";
 import { clipped, ems, extent, ranks, scale, signed, strengths, tickLabel, ticks } from "./numbers";
 
 const MOST_BARS = 40;
+const MOST_ERRORS = 60; // more error bars than that hide the points
 const ROW = 20;
 
 interface Point {
@@ -22,6 +23,8 @@ export class Chart {
   private byUnit = new Map<number, Point>();
   private marks: SVGElement = s("g");
   private halo: SVGElement = s("g");
+  private place = { x: (value: number) => value, y: (importance: number) => importance };
+  private clip = "";
   private width = 0;
   private lit: Point | null = null;
 
@@ -119,9 +122,11 @@ export class Chart {
     const importances = model.scores("importance");
     const sink = model.sink();
     const whole = model.predicted(model.counts.map(() => 1))?.output ?? 0;
+    const strength = this.strength();
+    const barred = this.barred(strength);
     const reach = (name: "value" | "importance", scores: readonly (number | null)[]) =>
       scores.flatMap((score, unit) => {
-        const error = model.errors ? Math.min(model.error(name, unit) ?? 0, spread(scores)) : 0;
+        const error = barred.has(unit) ? Math.min(model.error(name, unit) ?? 0, spread(scores)) : 0;
         return [(score ?? 0) - error, (score ?? 0) + error];
       });
     const across = extent([...reach("value", values), whole, 0, ...(sink ? [sink[0]] : [])]);
@@ -144,17 +149,13 @@ export class Chart {
     );
     const marks = this.list("Units by value and importance");
     const bars = s("g", { class: "errors", "aria-hidden": "true" });
-    const strength = this.strength();
+    this.place = { x, y };
     values.forEach((value, unit) => {
       const [px, py] = [x(value ?? 0), y(importances[unit] ?? 0)];
       const mark = this.option(unit, s("circle", { cx: px.toFixed(1), cy: py.toFixed(1), r: 5, ...this.tone(unit, strength) }));
       marks.append(mark);
       this.points.push({ unit, x: px, y: py, mark });
-      if (model.errors) {
-        const [ex, ey] = [model.error("value", unit), model.error("importance", unit)];
-        if (ex !== null) bars.append(s("line", { x1: x((value ?? 0) - ex), x2: x((value ?? 0) + ex), y1: py, y2: py }));
-        if (ey !== null) bars.append(s("line", { x1: px, x2: px, y1: y((importances[unit] ?? 0) - ey), y2: y((importances[unit] ?? 0) + ey) }));
-      }
+      if (barred.has(unit)) bars.append(...this.cross(unit));
     });
     if (sink) {
       const [px, py] = [x(sink[0]), y(sink[1])];
@@ -162,14 +163,33 @@ export class Chart {
     }
     this.caption.textContent =
       `Each point is one ${model.piece}. The dashed line is the prediction for the whole text: points right of it push the output up, left of it down; higher points weigh more.` +
-      (sink ? " The sink stands for what is always there." : "") + (model.errors ? " Bars: one standard error." : "");
+      (sink ? " The sink stands for what is always there." : "") + (!model.errors ? "" : barred.size < values.length ? ` Bars: one standard error, for the ${barred.size} strongest and the one you point at.` : " Bars: one standard error.");
     const clip = freshId();
+    this.clip = `url(#${clip})`;
     const svg = s("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": "Scatter of values and importances" },
       s("clipPath", { id: clip }, s("rect", { x: 46, y: 12, width: width - 58, height: height - 52 })), axes);
-    bars.setAttribute("clip-path", `url(#${clip})`);
+    bars.setAttribute("clip-path", this.clip);
     this.halo = s("g", { class: "halo", "aria-hidden": "true" });
     svg.append(bars, marks, this.labels(width, height, strength), this.halo);
     return svg;
+  }
+
+  /** The units whose error bars are drawn. */
+  private barred(strength: readonly number[]): Set<number> {
+    if (!this.model.errors) return new Set();
+    const order = strength.map((_, unit) => unit).sort((a, b) => Math.abs(strength[b]!) - Math.abs(strength[a]!));
+    return new Set(order.length <= MOST_ERRORS ? order : order.slice(0, MOST_ERRORS / 3));
+  }
+  /** One unit's error bars in the scatter. */
+  private cross(unit: number): SVGElement[] {
+    const { model } = this;
+    const { x, y } = this.place;
+    const [value, importance] = [model.scores("value")[unit] ?? 0, model.scores("importance")[unit] ?? 0];
+    const [across, up] = [model.error("value", unit), model.error("importance", unit)];
+    const lines: SVGElement[] = [];
+    if (across !== null) lines.push(s("line", { x1: x(value - across), x2: x(value + across), y1: y(importance), y2: y(importance) }));
+    if (up !== null) lines.push(s("line", { x1: x(value), x2: x(value), y1: y(importance - up), y2: y(importance + up) }));
+    return lines;
   }
 
   /** Names of the strongest points, where there is room for them. */
@@ -253,6 +273,7 @@ export class Chart {
     const wide = ems(text) * 12 + 10;
     const left = Math.max(2, Math.min(this.width - wide - 2, point.x - wide / 2));
     const top = point.y > 40 ? point.y - 32 : point.y + 12;
+    if (this.model.errors) this.halo.append(s("g", { "clip-path": this.clip }, ...this.cross(point.unit)));
     this.halo.append(s("circle", { cx: point.x, cy: point.y, r: 9 }), s("rect", { x: left, y: top, width: wide, height: 20, rx: 4, class: "tag" }),
       s("text", { x: left + wide / 2, y: top + 14, "text-anchor": "middle" }, text));
   }

@@ -1,7 +1,7 @@
 /** One line with everything known about the unit under the pointer or the focus. */
 import { h } from "./dom";
 import type { Model } from "./model";
-import { clipped, signed } from "./numbers";
+import { clipped, signed, size } from "./numbers";
 
 export class Detail {
   readonly element: HTMLElement;
@@ -38,7 +38,7 @@ export class Detail {
     this.scores.replaceChildren(...model.scoreNames.map((name) => {
       const error = model.error(name, unit);
       return h("div", { class: name === model.score ? "chosen" : "", title: model.meaning(name) },
-        h("dt", {}, model.title(name)), h("dd", {}, signed(model.scores(name)[unit]), error === null ? null : h("small", {}, ` ± ${error.toFixed(2)}`)));
+        h("dt", {}, model.title(name)), h("dd", {}, signed(model.scores(name)[unit]), error === null ? null : h("small", {}, ` ± ${size(error)}`)));
     }));
   }
 }

@@ -3,9 +3,14 @@
 /** A number with its sign; the minus is as wide as the plus. */
 export function signed(number: number | null | undefined, digits = 2): string {
   if (number === null || number === undefined) return "–";
+  return (number < 0 ? "−" : "+") + size(number, digits);
+}
+
+/** A number without its sign: so many digits behind the point, and more where it would look like nothing. */
+export function size(number: number, digits = 2): string {
   const size = Math.abs(number);
-  const shown = size !== 0 && (size >= 1e5 || size < 10 ** -digits / 2) ? size.toExponential(1) : size.toFixed(digits);
-  return (number < 0 && Number(shown) !== 0 ? "−" : "+") + shown;
+  if (size === 0 || (size < 1e5 && size >= 10 ** -digits / 2)) return size.toFixed(digits);
+  return size < 1e5 && size >= 1e-4 ? size.toFixed(digits + 2) : size.toExponential(1);
 }
 
 /** A share in per cent, never rounded to certainty. */

@@ -2,7 +2,7 @@
 import type { Score } from "./data";
 import { freshId, h } from "./dom";
 import type { Model } from "./model";
-import { signed } from "./numbers";
+import { signed, size } from "./numbers";
 
 type Key = "place" | "text" | "count" | Score;
 const FIRST = 12;
@@ -108,7 +108,7 @@ export class UnitTable {
       h("td", { class: "count" }, step(-1, "−", "one less of"), h("span", {}, String(model.counts[unit])), step(1, "+", "one more of")),
       ...model.scoreNames.map((name) => {
         const error = model.error(name, unit);
-        return h("td", {}, signed(model.scores(name)[unit]), error === null ? null : h("small", {}, ` ± ${error.toFixed(2)}`));
+        return h("td", {}, signed(model.scores(name)[unit]), error === null ? null : h("small", {}, ` ± ${size(error)}`));
       }));
     row.classList.toggle("removed", model.counts[unit] === 0);
     this.rows.set(unit, row);

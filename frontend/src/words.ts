@@ -168,7 +168,9 @@ export class Words {
       word.classList.toggle("down", !neutral && amount < 0);
       word.classList.toggle("neutral", neutral);
       word.style.setProperty("--strength", (0.62 * Math.abs(amount) ** 0.7).toFixed(3));
-      if (weight) word.style.setProperty("--weight", `${(4 * weight[unit]! ** 1.5).toFixed(1)}px`);
+      // The line is dashed below what pulls down, so that hue is never the only sign.
+      const line = weight ? 4 * weight[unit]! ** 1.5 : amount < -0.1 ? 1.5 : 0;
+      word.style.setProperty("--weight", `${line.toFixed(1)}px`);
     });
   }
 

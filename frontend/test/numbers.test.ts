@@ -1,12 +1,14 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { clipped, extent, percent, ranks, scale, signed, strengths, tickLabel, ticks } from "../src/numbers";
+import { clipped, extent, percent, ranks, scale, signed, size, strengths, tickLabel, ticks } from "../src/numbers";
 
 test("numbers for people", () => {
   assert.equal(signed(1.005), "+1.00");
   assert.equal(signed(-2.5), "−2.50");
   assert.equal(signed(0), "+0.00");
   assert.equal(signed(-0.00001), "−1.0e-5");
+  assert.equal(signed(0.0018), "+0.0018");
+  assert.equal(size(-0.25), "0.25");
   assert.equal(signed(1234567), "+1.2e+6");
   assert.equal(signed(null), "–");
   assert.equal(percent(0.1234), "12.3%");
