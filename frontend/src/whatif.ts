@@ -4,6 +4,8 @@ import type { Model, Prediction } from "./model";
 import { percent, signed } from "./numbers";
 import type { ClickMode, Words } from "./words";
 
+const STANDS_IN: Readonly<Record<string, string>> = { mask: "the mask token", unk: "the unknown token" };
+
 export class WhatIf {
   readonly element: HTMLElement;
   private readonly result = h("output", { class: "result", "aria-live": "polite" });
@@ -15,7 +17,8 @@ export class WhatIf {
     this.element = h("section", { class: "whatif", "aria-label": "What if" }, this.result, this.gauge,
       h("div", { class: "bar" },
         choice<ClickMode>("A click on a word", [["remove", "removes it"], ["repeat", "repeats it"], ["select", "only selects"]], "remove", (mode) => (words.mode = mode)),
-        this.undo));
+        this.undo),
+      model.explanation.removal in STANDS_IN ? h("p", { class: "caption" }, `To remove is to put ${STANDS_IN[model.explanation.removal]} in its place, as the explanation did.`) : null);
     model.listen((change) => {
       if (change === "counts" || change === "target") this.draw();
     });
@@ -26,7 +29,7 @@ export class WhatIf {
     const { model } = this;
     const whole = model.predicted(model.counts.map(() => 1))!;
     const now = model.edited ? model.predicted() : whole;
-    this.undo.disabled = !model.edited;
+    this.undo.setAttribute("aria-disabled", String(!model.edited)); // not disabled: that would take the focus away
     this.result.replaceChildren(h("span", {}, `The explanation predicts ${model.unit} `, number(whole, "whole"), " for the whole text."));
     if (model.edited) this.result.append(" ", now === null ? this.nothing() : this.edited(now, whole));
     this.bar(whole, now);

@@ -118,6 +118,25 @@ def test_several_views_in_a_notebook(show, tmp_path):
     assert page.frame_locator("iframe").nth(0).locator(".word.removed").count() == 1
 
 
+def test_where_scripts_are_forbidden_a_notebook_still_shows_the_text(show, tmp_path):
+    notebook = tmp_path / "notebook.html"
+    policy = "<meta http-equiv='Content-Security-Policy' content=\"script-src 'none'\">"
+    notebook.write_text("<!doctype html><meta charset=utf-8>" + policy + made()._repr_html_(), encoding="utf-8")
+    page = show(notebook, quiet=False)
+    assert TEXT in page.frame_locator("iframe").locator(".plain").inner_text()
+
+
+def test_intervals_of_the_fidelity_are_drawn_where_there_are_some(show, tmp_path):
+    def widen(data):
+        data["columns"][0]["fidelity"]["wide"] |= {"r2_low": 0.9, "r2_high": 0.95}
+
+    path = tmp_path / "intervals.html"
+    path.write_text(tampered(page_of(made()), widen), encoding="utf-8")
+    page = show(path)
+    assert page.locator(".whisker").count() == 1
+    assert "0.93 (0.90 to 0.95)" in page.locator(".trust").inner_text()
+
+
 def tampered(html: str, change) -> str:
     """The page with its first explanation's data changed."""
     head, rest = html.split('class="slalom-data">', 1)
