@@ -31,7 +31,7 @@ test: $(STAMP) ## run the tests, offline
 LOWEST := .venv-lowest
 lowest: ## run the tests with the lowest transformers that pyproject.toml allows, in .venv-lowest
 	@test -x $(LOWEST)/bin/python || $(PYTHON) -m venv $(LOWEST)
-	@PIP_DISABLE_PIP_VERSION_CHECK=1 $(LOWEST)/bin/python -m pip install -qq -c constraints-lowest.txt torch transformers safetensors numpy pandas rich typer pytest pytest-xdist hypothesis captum ipython lime matplotlib onnx onnxruntime onnxscript pyarrow scikit-learn shap
+	@PIP_DISABLE_PIP_VERSION_CHECK=1 $(LOWEST)/bin/python -m pip install -qq -c constraints-lowest.txt torch transformers safetensors numpy pandas rich typer pytest pytest-xdist hypothesis captum ipykernel ipython lime matplotlib nbclient onnx onnxruntime onnxscript pyarrow scikit-learn shap
 	@PIP_DISABLE_PIP_VERSION_CHECK=1 $(LOWEST)/bin/python -m pip install -qq --no-deps -e .
 	HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(LOWEST)/bin/python -m pytest -n 2 --dist worksteal
 
