@@ -1,7 +1,8 @@
 /** The picture beside the text: values against importances, or one score as bars. */
+import { diamond, plane, ruler, type Plane } from "./axes";
 import { freshId, h, s } from "./dom";
 import type { Model } from "./model";
-import { clipped, ems, extent, ranks, scale, signed, strengths, tickLabel, ticks } from "./numbers";
+import { clipped, ems, extent, ranks, signed, strengths } from "./numbers";
 
 const MOST_BARS = 40;
 const MOST_ERRORS = 60; // more error bars than that hide the points
@@ -23,7 +24,7 @@ export class Chart {
   private byUnit = new Map<number, Point>();
   private marks: SVGElement = s("g");
   private halo: SVGElement = s("g");
-  private place = { x: (value: number) => value, y: (importance: number) => importance };
+  private plane: Plane | null = null;
   private clip = "";
   private width = 0;
   private lit: Point | null = null;
@@ -118,60 +119,43 @@ export class Chart {
   private scatter(): SVGSVGElement {
     const { model, width } = this;
     const height = Math.max(280, Math.min(440, Math.round(width * 0.72)));
-    const values = model.scores("value");
-    const importances = model.scores("importance");
-    const sink = model.sink();
-    const whole = model.predicted(model.counts.map(() => 1))?.output ?? 0;
     const strength = this.strength();
     const barred = this.barred(strength);
-    const reach = (name: "value" | "importance", scores: readonly (number | null)[]) =>
-      scores.flatMap((score, unit) => {
-        const error = barred.has(unit) ? Math.min(model.error(name, unit) ?? 0, spread(scores)) : 0;
-        return [(score ?? 0) - error, (score ?? 0) + error];
-      });
-    const across = extent([...reach("value", values), whole, 0, ...(sink ? [sink[0]] : [])]);
-    const up = extent([...reach("importance", importances), ...(sink ? [sink[1]] : [])]);
-    const x = scale(across, [46, width - 12]);
-    const y = scale(up, [height - 40, 12]);
-    const axes = s("g", { class: "axes", "aria-hidden": "true" });
-    for (const tick of ticks(across, width / 90)) {
-      axes.append(s("line", { x1: x(tick), x2: x(tick), y1: 12, y2: height - 40, class: tick === 0 ? "zero" : "grid" }));
-      axes.append(s("text", { x: x(tick), y: height - 24, "text-anchor": "middle" }, tickLabel(tick)));
-    }
-    for (const tick of ticks(up, height / 70)) {
-      axes.append(s("line", { x1: 46, x2: width - 12, y1: y(tick), y2: y(tick), class: "grid" }));
-      axes.append(s("text", { x: 40, y: y(tick) + 4, "text-anchor": "end" }, tickLabel(tick)));
-    }
-    axes.append(
-      s("line", { x1: x(whole), x2: x(whole), y1: 12, y2: height - 40, class: "whole" }),
-      s("text", { x: (46 + width - 12) / 2, y: height - 6, "text-anchor": "middle", class: "name" }, "value"),
-      s("text", { transform: `translate(12 ${(height - 28) / 2}) rotate(-90)`, "text-anchor": "middle", class: "name" }, "importance"),
-    );
+    const sink = model.sink();
+    const whole = model.predicted(model.counts.map(() => 1))?.output ?? 0;
+    const across = extent([...this.reach("value", barred), whole, 0, sink?.[0]]);
+    const up = extent([...this.reach("importance", barred), sink?.[1]]);
+    const { x, y, axes, frame } = (this.plane = plane(across, up, width, height, whole));
+    if (sink) axes.append(...diamond(x(sink[0]), y(sink[1])));
     const marks = this.list("Units by value and importance");
-    const bars = s("g", { class: "errors", "aria-hidden": "true" });
-    this.place = { x, y };
-    values.forEach((value, unit) => {
+    const importances = model.scores("importance");
+    model.scores("value").forEach((value, unit) => {
       const [px, py] = [x(value ?? 0), y(importances[unit] ?? 0)];
       const mark = this.option(unit, s("circle", { cx: px.toFixed(1), cy: py.toFixed(1), r: 5, ...this.tone(unit, strength) }));
       marks.append(mark);
       this.points.push({ unit, x: px, y: py, mark });
-      if (barred.has(unit)) bars.append(...this.cross(unit));
     });
-    if (sink) {
-      const [px, py] = [x(sink[0]), y(sink[1])];
-      axes.append(s("path", { d: `M${px - 6} ${py}L${px} ${py - 6}L${px + 6} ${py}L${px} ${py + 6}Z`, class: "sink" }), s("text", { x: px + 9, y: py + 4, class: "label" }, "sink"));
-    }
     this.caption.textContent =
       `Each point is one ${model.piece}. The dashed line is the prediction for the whole text: points right of it push the output up, left of it down; higher points weigh more.` +
-      (sink ? " The sink stands for what is always there." : "") + (!model.errors ? "" : barred.size < values.length ? ` Bars: one standard error, for the ${barred.size} strongest and the one you point at.` : " Bars: one standard error.");
+      (sink ? " The sink stands for what is always there." : "") +
+      (!model.errors ? "" : barred.size < importances.length ? ` Bars: one standard error, for the ${barred.size} strongest and the one you point at.` : " Bars: one standard error.");
     const clip = freshId();
     this.clip = `url(#${clip})`;
-    const svg = s("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": "Scatter of values and importances" },
-      s("clipPath", { id: clip }, s("rect", { x: 46, y: 12, width: width - 58, height: height - 52 })), axes);
-    bars.setAttribute("clip-path", this.clip);
     this.halo = s("g", { class: "halo", "aria-hidden": "true" });
-    svg.append(bars, marks, this.labels(width, height, strength), this.halo);
-    return svg;
+    return s("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": "Scatter of values and importances" },
+      s("clipPath", { id: clip }, s("rect", { ...frame })), axes,
+      s("g", { class: "errors", "aria-hidden": "true", "clip-path": this.clip }, ...[...barred].flatMap((unit) => this.cross(unit))),
+      marks, this.labels(width, height, strength), this.halo);
+  }
+
+  /** How far the points reach, with the error bars that are drawn. */
+  private reach(name: "value" | "importance", barred: ReadonlySet<number>): number[] {
+    const scores = this.model.scores(name);
+    const most = spread(scores);
+    return scores.flatMap((score, unit) => {
+      const error = barred.has(unit) ? Math.min(this.model.error(name, unit) ?? 0, most) : 0;
+      return [(score ?? 0) - error, (score ?? 0) + error];
+    });
   }
 
   /** The units whose error bars are drawn. */
@@ -183,7 +167,7 @@ export class Chart {
   /** One unit's error bars in the scatter. */
   private cross(unit: number): SVGElement[] {
     const { model } = this;
-    const { x, y } = this.place;
+    const { x, y } = this.plane!;
     const [value, importance] = [model.scores("value")[unit] ?? 0, model.scores("importance")[unit] ?? 0];
     const [across, up] = [model.error("value", unit), model.error("importance", unit)];
     const lines: SVGElement[] = [];
@@ -223,14 +207,10 @@ export class Chart {
     const shown = sorted.slice(0, MOST_BARS).sort((a, b) => b.score - a.score);
     const height = shown.length * ROW + 30;
     const names = Math.min(width * 0.34, 150);
-    const error = (unit: number) => (model.errors ? Math.min(model.error(model.score, unit) ?? 0, spread(scores)) : 0);
+    const most = spread(scores);
+    const error = (unit: number) => (model.errors ? Math.min(model.error(model.score, unit) ?? 0, most) : 0);
     const across = extent([0, ...shown.flatMap(({ unit, score }) => [score - error(unit), score + error(unit)])], 0.04);
-    const x = scale(across, [names + 8, width - 52]);
-    const axes = s("g", { class: "axes", "aria-hidden": "true" });
-    for (const tick of ticks(across, (width - names) / 80)) {
-      axes.append(s("line", { x1: x(tick), x2: x(tick), y1: 0, y2: height - 26, class: tick === 0 ? "zero" : "grid" }));
-      axes.append(s("text", { x: x(tick), y: height - 10, "text-anchor": "middle" }, tickLabel(tick)));
-    }
+    const { x, axes } = ruler(across, names + 8, width - 52, height);
     const marks = this.list(`Units by ${model.title(model.score)}`);
     const rest = s("g", { class: "labels", "aria-hidden": "true" });
     const strength = this.strength();

@@ -20,8 +20,9 @@ export class Words {
     this.element.append(h("p", { class: "hidden", id: hint },
       "Arrow keys move from word to word. Enter removes a word or brings it back, plus repeats it, minus takes one away."));
     for (const part of model.explanation.parts) {
-      const line = h("p", { dir: "auto" });
+      const line = h("p");
       for (const [text, units] of part) line.append(units.length === 0 ? text : this.word(text, units, detailId));
+      line.dir = "auto"; // last: browsers look through the whole line again for every piece that is added
       this.element.append(line);
     }
     if (this.places[0]) this.places[0].tabIndex = 0;

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import functools
 import hashlib
+import unicodedata
 from collections.abc import Sequence
 from html import escape
 from importlib.resources import files
@@ -104,7 +105,13 @@ def _static(explanation: Explanation, rows: int = 10) -> str:
     left_out = f"<p>Left out: the last {len(explanation.left_out)} characters.</p>" if explanation.left_out else ""
     text = "".join(_span(characters, intensity) for characters, intensity in pieces(explanation))
     trust = f"<p><strong>{escape(explanation.trust)}</strong></p>" + "".join(f"<p>{escape(note)}</p>" for note in explanation.notes)
-    return f'<section>{heading}<p dir="auto" class="words">{text}</p>{left_out}{_table(explanation, rows)}{trust}</section>'
+    return f'<section>{heading}<p dir="{_direction(explanation.text)}" class="words">{text}</p>{left_out}{_table(explanation, rows)}{trust}</section>'
+
+
+def _direction(text: str) -> str:
+    """Where a text begins, by its first letter; ``dir="auto"`` does the same, but slowly while a long text is being read."""
+    letters = (unicodedata.bidirectional(character) for character in text)
+    return next(("rtl" if kind in ("R", "AL") else "ltr" for kind in letters if kind in ("L", "R", "AL")), "ltr")
 
 
 def _span(characters: str, intensity: float | None) -> str:
