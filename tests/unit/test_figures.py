@@ -401,3 +401,13 @@ class TestFiles:
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=ROOT)
         assert "needs the package matplotlib" in done.stdout, done.stderr
         assert done.stdout.count("\n") == 1
+
+
+def test_every_figure_is_in_the_gallery_with_words_for_those_who_cannot_see_it():
+    page = (ROOT / "docs" / "gallery.md").read_text(encoding="utf-8")
+    assert [name for name in figures.__all__ if name.islower() and f"{name}" not in page] == []
+    blocks = re.findall(r"```\{drawn\} (\S+)\n(.*?)```", page, re.S)
+    assert len(blocks) >= 7
+    for file, block in blocks:
+        assert block.startswith(":alt: "), file
+        compile(block.split("\n", 1)[1], file, "exec")
