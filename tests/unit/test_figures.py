@@ -263,8 +263,8 @@ class TestSideBySide:
 class TestFidelityCurve:
     def test_errors_are_those_of_the_predictions(self):
         """The fake model is a SLALOM with a sink, so that our method has next to no error and a linear one some."""
-        explainer = Explainer(Averaging())
-        both = [explainer(REVIEW), Explainer(Averaging(), method="linear")(REVIEW)]
+        explainer = Explainer(Averaging(), budget=150)
+        both = [explainer(REVIEW), Explainer(Averaging(), method="linear", budget=150)(REVIEW)]
         slalom, linear = figures.deletion_errors(explainer, both, most=6, rows=15)
         assert slalom.deleted.tolist() == [1, 2, 3, 4, 5, 6]
         assert (slalom.rows == 15).all()
