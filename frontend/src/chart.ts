@@ -57,7 +57,9 @@ export class Chart {
       this.hover(svg, event, 40);
       this.picked();
     });
-    this.picture.replaceChildren(svg);
+    // What lights up lies in a picture of its own above the other, which then need not be painted again.
+    const [width, height] = [svg.getAttribute("width"), svg.getAttribute("height")];
+    this.picture.replaceChildren(h("div", { class: "layers" }, svg, s("svg", { class: "overlay", width, height, "aria-hidden": "true" }, this.halo)));
     this.count();
     this.light();
   }
@@ -141,11 +143,11 @@ export class Chart {
       (!model.errors ? "" : barred.size < importances.length ? ` Bars: one standard error, for the ${barred.size} strongest and the one you point at.` : " Bars: one standard error.");
     const clip = freshId();
     this.clip = `url(#${clip})`;
-    this.halo = s("g", { class: "halo", "aria-hidden": "true" });
+    this.halo = s("g", { class: "halo" });
     return s("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": "Scatter of values and importances" },
       s("clipPath", { id: clip }, s("rect", { ...frame })), axes,
       s("g", { class: "errors", "aria-hidden": "true", "clip-path": this.clip }, ...[...barred].flatMap((unit) => this.cross(unit))),
-      marks, this.labels(width, height, strength), this.halo);
+      marks, this.labels(width, height, strength));
   }
 
   /** How far the points reach, with the error bars that are drawn. */
@@ -226,23 +228,21 @@ export class Chart {
       if (error(unit) > 0) rest.append(s("line", { x1: x(score - error(unit)), x2: x(score + error(unit)), y1: y, y2: y, class: "error" }));
       this.points.push({ unit, x: x(score), y, mark: marks.lastElementChild as SVGElement });
     });
-    this.halo = s("g", { class: "halo", "aria-hidden": "true" });
+    this.halo = s("g", { class: "halo" });
     this.caption.textContent =
       (model.additive ? "This method gives one score per unit and no importance, so a bar chart stands in for the scatter. " : "") +
       (shown.length < scores.length ? `The ${shown.length} strongest of ${scores.length}. ` : "") +
       `${model.title(model.score)}: ${model.meaning(model.score)}.` + (model.errors ? " Lines: one standard error." : "");
-    return s("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": "Bars" }, axes, marks, rest, this.halo);
+    return s("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": "Bars" }, axes, marks, rest);
   }
 
   private light(): void {
-    this.lit?.mark.classList.remove("lit");
     this.lit?.mark.setAttribute("aria-selected", "false");
     const { active } = this.model;
     const point = active === null ? undefined : this.byUnit.get(active);
     this.lit = point ?? null;
     this.halo.replaceChildren();
     if (!point) return;
-    point.mark.classList.add("lit");
     point.mark.setAttribute("aria-selected", "true");
     this.marks.setAttribute("aria-activedescendant", point.mark.id);
     if (this.model.chart === "bars" || this.model.additive) {
