@@ -26,7 +26,8 @@ from slalom_xai.surrogates.slalom import SlalomSurrogate
 FORMAT = "slalom-view"
 VERSION = 1
 _MOST_COLUMNS = 12  # scores of more classes than a reader can compare would make the file large for nothing
-_DIGITS = 8
+_DIGITS = 7  # of scores; more are never shown
+_ERROR_DIGITS = 4
 
 Piece = tuple[str, list[int]]
 
@@ -184,15 +185,15 @@ def _column(explanation: Explanation, column: int, shapley: Array | None) -> dic
     errors = {name: found for name, found in shown.standard_errors.items() if name in names}
     return {
         "scores": {name: _rounded(shown.scores(name) if name != "shapley" or shapley is None else shapley[:, column]) for name in names},
-        "errors": {name: _rounded(found) for name, found in errors.items() if np.isfinite(found).any()},
+        "errors": {name: _rounded(found, _ERROR_DIGITS) for name, found in errors.items() if np.isfinite(found).any()},
         "sink": shown.sink,
         "fidelity": None if shown.fidelity is None else without_nan(asdict(shown.fidelity)),
         "trust": shown.trust,
     }
 
 
-def _rounded(numbers: ArrayLike) -> list[float | None]:
-    return [float(f"{number:.{_DIGITS}g}") if math.isfinite(number) else None for number in np.asarray(numbers, dtype=float).tolist()]
+def _rounded(numbers: ArrayLike, digits: int = _DIGITS) -> list[float | None]:
+    return [float(f"{number:.{digits}g}") if math.isfinite(number) else None for number in np.asarray(numbers, dtype=float).tolist()]
 
 
 def _check_finite(explanation: Explanation) -> None:
