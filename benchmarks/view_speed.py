@@ -1,4 +1,6 @@
-"""How fast the interactive view answers, in headless Chromium: python benchmarks/view_speed.py
+"""How fast the interactive view answers, in headless Chromium.
+
+python benchmarks/view_speed.py
 
 Two reports with made-up scores: 500 explanations of 60 words each, and one explanation of 4,000 words. Printed, in milliseconds:
 from opening the file to the view, from there to what the first click changes, and the median and the slowest of 40 hovers over words

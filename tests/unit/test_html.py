@@ -4,6 +4,7 @@ import json
 import re
 from html.parser import HTMLParser
 from importlib.resources import files
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -231,3 +232,10 @@ def test_the_command_says_what_it_cannot_do(tmp_path):
     assert "holds no .json files" in error(tmp_path, "--html", tmp_path / "out.html")
     made().save(tmp_path / "a.json")
     assert "folder that exists" in error(tmp_path / "a.json", "--html", tmp_path / "no" / "out.html")
+
+
+def test_every_option_of_the_command_is_documented():
+    page = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
+    options = set(re.findall(r"--[a-z]+", CliRunner().invoke(app, ["report", "--help"]).stdout)) - {"--help"}
+    assert options == {"--html", "--title"}
+    assert all(f"`{option} " in page for option in options)
