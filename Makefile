@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup explain test lowest check docs bench clean
+.PHONY: help setup explain test lowest check view viewcheck docs bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -31,7 +31,7 @@ test: $(STAMP) ## run the tests, offline
 LOWEST := .venv-lowest
 lowest: ## run the tests with the lowest transformers that pyproject.toml allows, in .venv-lowest
 	@test -x $(LOWEST)/bin/python || $(PYTHON) -m venv $(LOWEST)
-	@PIP_DISABLE_PIP_VERSION_CHECK=1 $(LOWEST)/bin/python -m pip install -qq -c constraints-lowest.txt torch transformers safetensors numpy pandas rich typer pytest pytest-xdist hypothesis captum ipython lime matplotlib onnx onnxruntime onnxscript pyarrow scikit-learn shap
+	@PIP_DISABLE_PIP_VERSION_CHECK=1 $(LOWEST)/bin/python -m pip install -qq -c constraints-lowest.txt torch transformers safetensors numpy pandas rich typer pytest pytest-xdist hypothesis captum ipykernel ipython lime matplotlib nbclient onnx onnxruntime onnxscript pyarrow scikit-learn shap
 	@PIP_DISABLE_PIP_VERSION_CHECK=1 $(LOWEST)/bin/python -m pip install -qq --no-deps -e .
 	HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(LOWEST)/bin/python -m pytest -n 2 --dist worksteal
 
@@ -40,6 +40,19 @@ check: $(STAMP) ## lint, formatting, types and the direction of imports
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	@if command -v npm > /dev/null; then $(MAKE) --no-print-directory viewcheck; else echo "npm not found: the interactive view's types, tests and build are not checked"; fi
+
+NODE := frontend/node_modules/.package-lock.json
+$(NODE): frontend/package.json frontend/package-lock.json
+	@cd frontend && npm ci --silent --no-audit --no-fund --ignore-scripts
+	@touch $@
+
+view: $(NODE) ## build the interactive view from frontend/ (needs node 20 or later)
+	@cd frontend && npm run --silent build
+
+viewcheck: $(NODE) ## types and tests of the interactive view, and that its build gives what is committed
+	@cd frontend && npm run --silent types && npm run --silent test && npm run --silent reproduces
+	@echo "the interactive view: types, tests and build are as committed"
 
 docs: $(STAMP) ## build the documentation into docs/_build/html; warnings are errors
 	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
@@ -47,7 +60,8 @@ docs: $(STAMP) ## build the documentation into docs/_build/html; warnings are er
 
 bench: $(STAMP) ## run the benchmarks that the tests leave out
 	HF_HUB_OFFLINE=1 $(BIN)/python -m pytest -m bench -s
+	$(BIN)/python benchmarks/view_speed.py
 
 clean: ## remove .venv, built files and caches
-	rm -rf $(VENV) .venv-lowest build dist docs/_build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache slalom-explanation*.json
+	rm -rf $(VENV) .venv-lowest build dist docs/_build docs/_generated frontend/node_modules frontend/build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache slalom-explanation*.json
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

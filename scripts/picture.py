@@ -1,4 +1,4 @@
-"""Draws the README's picture: what ``make explain`` prints, as SVG.
+"""Draws the README's pictures: what ``make explain`` prints, and the scatter of its scores, as SVG.
 
 python scripts/picture.py
 """
@@ -10,6 +10,7 @@ from pathlib import Path
 from rich.console import Console
 
 from slalom_xai import Explainer
+from slalom_xai.reports.figures import save, scatter
 from slalom_xai.reports.terminal import render
 
 ROOT = Path(__file__).parents[1]
@@ -23,6 +24,7 @@ def main() -> None:
     target.parent.mkdir(exist_ok=True)
     console.save_svg(str(target), title="make explain")
     print(target)
+    print(save(scatter(explanation, labels=30), target.with_name("scatter.svg")))
 
 
 if __name__ == "__main__":

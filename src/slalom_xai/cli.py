@@ -1,4 +1,4 @@
-"""The command line: ``slalom explain``, ``slalom methods``, ``slalom metrics``, ``slalom train``, ``slalom bench``."""
+"""The command line, ``slalom``: explain, methods, metrics, train, bench, report."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from slalom_xai import cli_bench, cli_train
+from slalom_xai import cli_bench, cli_figure, cli_report, cli_train
 
 if TYPE_CHECKING:
     from slalom_xai.explanation import Explanation
@@ -72,12 +72,16 @@ def explain(
     trust_remote_code: Annotated[bool, typer.Option("--trust-remote-code", help="Let a hub model run code of its own.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the explanation as JSON.")] = False,
     out: Annotated[Path | None, typer.Option(help="Save the explanation as JSON here.", show_default=False)] = None,
-    html: Annotated[Path | None, typer.Option(help="Save it as a web page here.", show_default=False)] = None,
+    figure: Annotated[Path | None, typer.Option(help="Save a figure here, as .svg, .pdf or .png.", show_default=False)] = None,
+    kind: Annotated[str, typer.Option(help="Of the figure: scatter, text or bars.")] = "scatter",
+    html: Annotated[Path | None, typer.Option(help="Save the interactive view as a web page here.", show_default=False)] = None,
 ) -> None:
     """Shows why a classifier judges a text as it does."""
     given = _text(text, file)
     for path in (out, html):
         _check_folder(path)
+    if figure is not None:
+        cli_figure.check(figure, kind)
 
     from slalom_xai.explainer import Explainer
 
@@ -98,6 +102,8 @@ def explain(
     )
     explanation = explainer(given, pair)
     saved = [path for path in (out and explanation.save(out), html and explanation.to_html(html)) if path]
+    if figure is not None:
+        saved.append(cli_figure.draw([explanation], kind, figure))
     if as_json:
         typer.echo(json.dumps(explanation.to_dict(), ensure_ascii=False))
     else:
@@ -131,6 +137,8 @@ def _list(known: dict[str, str], as_json: bool) -> None:
 
 cli_train.register(app)
 cli_bench.register(app)
+cli_figure.register(app)
+cli_report.register(app)
 
 
 def _text(text: str | None, file: Path | None) -> str:

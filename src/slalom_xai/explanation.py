@@ -16,7 +16,7 @@ from torch import Tensor
 from slalom_xai import exchange
 from slalom_xai.errors import InputError, one_of, shortened
 from slalom_xai.outputs import Outputs, Target
-from slalom_xai.saved import explanation_fields, explanation_to_dict, read_file, write_file
+from slalom_xai.saved import check_loaded, explanation_fields, explanation_to_dict, read_file, write_file
 from slalom_xai.surrogates.additive import AdditiveSurrogate
 from slalom_xai.surrogates.quality import Fidelity
 from slalom_xai.surrogates.scores import SCORES, additive_score, slalom_score
@@ -239,7 +239,9 @@ class Explanation:
     @classmethod
     def from_dict(cls, data: Any) -> Explanation:
         """The inverse of ``to_dict``."""
-        return cls(**explanation_fields(data))
+        explanation = cls(**explanation_fields(data))
+        check_loaded(explanation, data)
+        return explanation
 
     def save(self, path: str | Path) -> Path:
         """Writes JSON that ``load`` reads; returns the path."""
@@ -314,7 +316,10 @@ class Explanation:
         return cls(**exchange.from_lime(explanation, text, label))
 
     def to_html(self, path: str | Path) -> Path:
-        """Writes a self-contained page; returns the path."""
+        """Writes the interactive view as one page that needs no network; returns the path.
+
+        ``slalom_xai.reports.html.write_report`` puts several explanations into one page.
+        """
         from slalom_xai.reports.html import page
 
         return write_file(path, page(self))

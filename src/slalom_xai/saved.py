@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
 
 from slalom_xai.errors import InputError
-from slalom_xai.outputs import Outputs
+from slalom_xai.outputs import Kind, Outputs
 from slalom_xai.surrogates.additive import AdditiveSurrogate
 from slalom_xai.surrogates.quality import Agreement, Fidelity
 from slalom_xai.surrogates.slalom import SlalomSurrogate
@@ -84,8 +85,79 @@ def explanation_fields(data: Any) -> dict[str, Any]:
             "occurrences": tuple(data["occurrences"]),
             "notes": tuple(data["notes"]),
         }
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except KeyError as error:
+        raise InputError(f"the saved explanation is damaged (the field {error} is missing): explain again") from error
+    except (TypeError, ValueError, AttributeError) as error:
         raise InputError(f"the saved explanation is damaged ({type(error).__name__}: {error}): explain again") from error
+
+
+def check_loaded(explanation: Explanation, data: dict[str, Any]) -> None:
+    """Says what is wrong with a file whose fields are there but do not fit each other.
+
+    Args:
+        explanation: as made from the fields.
+        data: what the file held.
+
+    Raises:
+        InputError: a field that no explanation has, of the wrong type or length, or with numbers that are not finite.
+    """
+    problem = next(_problems(explanation, data), None)
+    if problem is not None:
+        raise InputError(f"the saved explanation is damaged ({problem}): explain again")
+
+
+def _problems(explanation: Explanation, data: dict[str, Any]) -> Iterator[str]:
+    """Ordered, so that each check can rely on those before it."""
+    strings = ("text", "left_out", "model", "method", "granularity", "removal")
+    yield from (f"{name} is no text" for name in strings if not isinstance(data[name], str))
+    if not isinstance(data.get("text_pair"), str | None):
+        yield "text_pair is no text"
+    if not explanation.units:
+        yield "there are no units"
+    if not all(isinstance(unit.text, str) and isinstance(unit.start, int) and isinstance(unit.end, int) for unit in explanation.units):
+        yield "a unit is not a text with its place"
+    labels, full = explanation.outputs.labels, explanation.full
+    if explanation.outputs.kind not in get_args(Kind) or not all(isinstance(label, str) for label in labels):
+        yield "outputs are of no known kind"
+    if len(full) != (1 if explanation.outputs.kind == "binary" else len(labels)):
+        yield f"there are {len(full)} outputs for {len(labels)} labels"
+    if not isinstance(explanation.target_index, int) or not 0 <= explanation.target_index < len(labels):
+        yield f"target is {explanation.target_index!r}, with {len(labels)} labels"
+    if not all(isinstance(number, int | float) and math.isfinite(number) for number in full):
+        yield "full has entries that are not finite numbers"
+    if not all(isinstance(calls, int) for calls in (explanation.calls_fit, explanation.calls_check)):
+        yield "calls are not counted in whole numbers"
+    yield from _function_problems(explanation.function, len(explanation.units), len(full))
+    lengths = [len(numbers) for column in explanation.column_errors for numbers in column.values()]
+    if len(explanation.column_errors) != len(full) or any(length != len(explanation.units) for length in lengths):
+        yield "standard_errors do not fit the units"
+    if explanation.column_fidelity is not None and len(explanation.column_fidelity) != len(full):
+        yield "fidelity does not fit the outputs"
+    if explanation.occurrences and len(explanation.occurrences) != len(explanation.units):
+        yield "occurrences do not fit the units"
+    if not all(isinstance(times, int) and times > 0 for times in explanation.occurrences):
+        yield "occurrences are not whole numbers above 0"
+    foreign = sorted(data.keys() - explanation_to_dict(explanation).keys())
+    if foreign:
+        yield f"unknown fields {', '.join(map(repr, foreign[:5]))}"
+
+
+def _function_problems(function: SlalomSurrogate | AdditiveSurrogate, units: int, columns: int) -> Iterator[str]:
+    tensors = {name: tensor for name, tensor in vars(function).items() if tensor is not None}
+    if isinstance(function, AdditiveSurrogate):
+        shapes: dict[str, tuple[int, ...]] = {"unit_scores": (units, columns), "full": (columns,)}
+    else:
+        heads = len(function.values)
+        shapes = {"values": (heads, units, columns), "importances": (heads, units)}
+        if (function.sink_values is None) != (function.sink_importances is None):
+            yield "function has half a sink"
+        if function.sink_values is not None:
+            shapes |= {"sink_values": (heads, columns), "sink_importances": (heads,)}
+    for name, shape in shapes.items():
+        if tuple(tensors[name].shape) != shape:
+            yield f"function.{name} has shape {tuple(tensors[name].shape)}, where {shape} fits the units and outputs"
+        if not bool(torch.isfinite(tensors[name]).all()):
+            yield f"function.{name} has entries that are not finite numbers"
 
 
 def write_file(path: str | Path, content: str) -> Path:

@@ -1,0 +1,96 @@
+/** One explanation: text, picture, numbers, trust, what-if. */
+import { Chart } from "./chart";
+import type { Explanation, Score } from "./data";
+import { Detail } from "./detail";
+import { choice, freshId, h } from "./dom";
+import { Model, type Chart as ChartKind } from "./model";
+import { percent, signed } from "./numbers";
+import { UnitTable } from "./table";
+import { trust } from "./trust";
+import { WhatIf } from "./whatif";
+import { Words } from "./words";
+
+export class Card {
+  readonly model: Model;
+  readonly element: HTMLElement;
+
+  constructor(explanation: Explanation, alone: boolean) {
+    this.model = new Model(explanation);
+    const { model } = this;
+    const detailId = freshId();
+    const words = new Words(model, detailId);
+    const chart = new Chart(model, () => words.reveal());
+    const detail = new Detail(model, detailId).element;
+    // Beside a long text there is room below the picture, beside the picture there is room below a short text.
+    const long = explanation.parts.flat().reduce((sum, [text]) => sum + text.length, 0) > 450;
+    this.element = h("article", { class: "card" }, this.heading(), this.controls(),
+      h("div", { class: "columns" },
+        h("div", { class: "left" }, h("div", { class: "reading" }, words.element, legend(model)), long ? null : detail, new WhatIf(model, words).element),
+        h("div", { class: "right" }, chart.element, long ? detail : null)),
+      trust(model), new UnitTable(model, alone).element);
+  }
+
+  private heading(): HTMLElement {
+    const { model } = this;
+    const { explanation } = model;
+    const answer = h("p", { class: "answer" });
+    const draw = () => {
+      const own = model.own();
+      answer.replaceChildren("The model on ", h("strong", {}, model.label), `: ${model.unit} ${signed(own.output)}`,
+        own.probability === null ? "" : `, probability ${percent(own.probability)}`, ".");
+    };
+    draw();
+    const scored = explanation.labels.map((_, index) => index).filter((index) => explanation.columns[explanation.kind === "binary" ? 0 : index]);
+    const select = h("select", { "aria-label": "Explained label", on: { change: () => this.target(Number(select.value)) } },
+      ...scored.map((index) => h("option", { value: index, selected: index === model.target }, explanation.labels[index]!)));
+    model.listen((change) => {
+      if (change === "target") draw();
+    });
+    const name = [explanation.method, explanation.model].filter(Boolean).join(" · ");
+    return h("header", {}, h("h2", {}, name), answer, scored.length > 1 ? h("label", { class: "target" }, "Explain ", select) : null);
+  }
+
+  private target(target: number): void {
+    this.model.target = target;
+    this.model.change("target");
+  }
+
+  private controls(): HTMLElement {
+    const { model } = this;
+    const hint = h("span", { class: "caption" });
+    const say = () => (hint.textContent = `${model.title(model.score)}: ${model.meaning(model.score)}`);
+    say();
+    const bar = h("div", { class: "bar controls" },
+      choice<Score>("Colour shows", model.scoreNames.map((name) => [name, model.title(name)] as const), model.score, (score) => {
+        model.score = score;
+        model.change("score");
+        say();
+      }));
+    if (!model.additive) {
+      bar.append(choice<ChartKind>("Picture", [["scatter", "scatter"], ["bars", "bars"]], model.chart, (kind) => {
+        model.chart = kind;
+        model.change("chart");
+      }));
+    }
+    if (Object.keys(model.data.errors).length > 0) {
+      const box = h("input", { type: "checkbox", on: { change: () => { model.errors = box.checked; model.change("errors"); } } });
+      bar.append(h("label", { class: "check" }, box, " error bars"));
+    }
+    bar.append(hint);
+    return bar;
+  }
+}
+
+function legend(model: Model): HTMLElement {
+  const element = h("p", { class: "legend" });
+  const draw = () => {
+    const entry = (kind: string, text: string) => h("span", {}, h("span", { class: `swatch ${kind}` }), ` ${text}`);
+    element.replaceChildren(...(model.score === "importance" ? [entry("neutral", "weighs more")]
+      : [entry("down", `away from ${model.label}`), entry("up", `towards ${model.label}`)]), model.additive ? "" : entry("weight", "a thicker line: more important"));
+  };
+  draw();
+  model.listen((change) => {
+    if (change === "score" || change === "target") draw();
+  });
+  return element;
+}

@@ -1,0 +1,187 @@
+/** The data inside the page, checked before anything is drawn: a damaged file gets a message, never a blank page. */
+import type { Surrogate } from "./formula";
+
+export const SCORES = ["value", "importance", "alone", "linearized", "slope", "removal", "shapley"] as const;
+export type Score = (typeof SCORES)[number];
+
+export interface Agreement {
+  readonly r2: number | null;
+  readonly mse: number;
+  readonly rows: number;
+  readonly r2_low?: number | null;
+  readonly r2_high?: number | null;
+}
+
+export const PARTS = ["local", "linear_local", "wide", "linear_wide"] as const;
+export type Fidelity = Readonly<Record<(typeof PARTS)[number], Agreement>>;
+
+export interface Column {
+  readonly scores: Readonly<Partial<Record<Score, readonly (number | null)[]>>>;
+  readonly errors: Readonly<Partial<Record<Score, readonly (number | null)[]>>>;
+  readonly sink: readonly [number, number] | null;
+  readonly fidelity: Fidelity | null;
+  readonly trust: string;
+}
+
+export interface Explanation {
+  readonly model: string;
+  readonly method: string;
+  readonly granularity: string;
+  readonly removal: string;
+  readonly kind: string;
+  readonly labels: readonly string[];
+  readonly target: number;
+  readonly full: readonly number[];
+  readonly function: Surrogate;
+  readonly units: readonly string[];
+  readonly spans: readonly (readonly [number, number, number])[];
+  readonly occurrences: readonly number[];
+  readonly parts: readonly (readonly (readonly [string, readonly number[]])[])[];
+  readonly left_out: number;
+  readonly columns: readonly (Column | null)[];
+  readonly calls: number;
+  readonly calls_check: number;
+  readonly notes: readonly string[];
+}
+
+export interface Entry {
+  readonly text: string;
+  readonly label: string;
+  readonly prediction: number;
+  readonly names: readonly string[];
+  readonly items: readonly number[];
+}
+
+export interface Index {
+  readonly title: string;
+  readonly count: number;
+  readonly texts: readonly Entry[];
+}
+
+export const FORMAT = "slalom-view";
+export const VERSION = 1;
+
+/** Something in the page's data that cannot be shown; the message is for the reader. */
+export class DataError extends Error {}
+
+type Check = (value: unknown, where: string) => void;
+type Fields = Readonly<Record<string, unknown>>;
+
+const fail = (where: string, expected: string, value: unknown): never => {
+  const given = value === undefined ? "is missing" : `is ${JSON.stringify(value)?.slice(0, 40) ?? typeof value}`;
+  throw new DataError(`${where} ${given}, where ${expected} should be`);
+};
+const text: Check = (value, where) => void (typeof value === "string" || fail(where, "a text", value));
+const number: Check = (value, where) => void ((typeof value === "number" && Number.isFinite(value)) || fail(where, "a number", value));
+const whole: Check = (value, where) => void ((Number.isInteger(value) && (value as number) >= 0) || fail(where, "a whole number", value));
+const maybe = (check: Check): Check => (value, where) => value === null || check(value, where);
+const list = (check: Check, length?: number): Check => (value, where) => {
+  if (!Array.isArray(value)) return fail(where, "a list", value);
+  if (length !== undefined && value.length !== length) {
+    throw new DataError(`${where} has ${value.length} entries, where ${length} should be`);
+  }
+  value.forEach((entry, place) => check(entry, `${where}[${place}]`));
+};
+const object = (value: unknown, where: string): Fields =>
+  typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Fields) : fail(where, "an object", value);
+const record = (fields: Readonly<Record<string, Check>>, optional: readonly string[] = []): Check => (value, where) => {
+  const found = object(value, where);
+  for (const name of Object.keys(found)) {
+    if (!(name in fields)) throw new DataError(`${where} has the unknown field ${JSON.stringify(name.slice(0, 40))}`);
+  }
+  for (const [name, check] of Object.entries(fields)) {
+    if (name in found || !optional.includes(name)) check(found[name], `${where}.${name}`);
+  }
+};
+
+const agreement: Check = (value, where) => {
+  const found = object(value, where); // more may be measured than is shown here
+  maybe(number)(found["r2"], `${where}.r2`);
+  for (const name of ["r2_low", "r2_high"]) if (name in found) maybe(number)(found[name], `${where}.${name}`);
+};
+const fidelity: Check = (value, where) => PARTS.forEach((part) => agreement(object(value, where)[part], `${where}.${part}`));
+
+function surrogate(units: number, columns: number): Check {
+  return (value, where) => {
+    const { kind, ...rest } = object(value, where);
+    if (kind === "linear") return record({ unit_scores: list(list(number, columns), units), full: list(number, columns) })(rest, where);
+    if (kind !== "slalom") fail(`${where}.kind`, '"slalom" or "linear"', kind);
+    const heads = Array.isArray(rest["values"]) ? rest["values"].length : 0;
+    if (heads === 0) fail(`${where}.values`, "a list of heads", rest["values"]);
+    record({
+      values: list(list(list(number, columns), units), heads),
+      importances: list(list(number, units), heads),
+      sink_values: maybe(list(list(number, columns), heads)),
+      sink_importances: maybe(list(number, heads)),
+    })(rest, where);
+  };
+}
+
+function column(units: number): Check {
+  const scores: Check = (value, where) => {
+    for (const [name, numbers] of Object.entries(object(value, where))) {
+      if (!(SCORES as readonly string[]).includes(name)) throw new DataError(`${where} has the unknown score ${JSON.stringify(name.slice(0, 40))}`);
+      list(maybe(number), units)(numbers, `${where}.${name}`);
+    }
+  };
+  return record({ scores, errors: scores, sink: maybe(list(number, 2)), fidelity: maybe(fidelity), trust: text });
+}
+
+/** Parses one block. */
+export function parsed(json: string, where: string): unknown {
+  try {
+    return JSON.parse(json);
+  } catch {
+    throw new DataError(`${where} is cut off or damaged: it is not JSON`);
+  }
+}
+
+/** The list of texts. */
+export function readIndex(json: string): Index {
+  const data = object(parsed(json, "the list of texts"), "the list of texts");
+  if (data["format"] !== FORMAT) fail("the report's format", `"${FORMAT}"`, data["format"]);
+  if (data["version"] !== VERSION) {
+    const given = JSON.stringify(data["version"])?.slice(0, 40) ?? "none";
+    throw new DataError(`the report's data have version ${given} and this page reads version ${VERSION}: write the report again with one version of slalom-xai`);
+  }
+  const entry = record({ text, label: text, prediction: number, names: list(text), items: list(whole) });
+  record({ format: text, version: number, title: text, count: whole, texts: list(entry) })(data, "the list of texts");
+  return data as unknown as Index;
+}
+
+/** One explanation. */
+export function readExplanation(json: string, place: number): Explanation {
+  const where = `explanation ${place + 1}`;
+  const data = object(parsed(json, where), where);
+  for (const name of ["units", "full", "labels"]) if (!Array.isArray(data[name])) fail(`${where}.${name}`, "a list", data[name]);
+  const units = (data["units"] as unknown[]).length;
+  const columns = (data["full"] as unknown[]).length;
+  if (units === 0) throw new DataError(`${where} has no units`);
+  record({
+    model: text, method: text, granularity: text, removal: text, kind: text,
+    labels: list(text), target: whole, full: list(number), function: surrogate(units, columns),
+    units: list(text), spans: list(list(whole, 3), units), occurrences: list(whole),
+    parts: list(list(piece(units))), left_out: whole, columns: list(maybe(column(units)), columns),
+    calls: whole, calls_check: whole, notes: list(text),
+  })(data, where);
+  const found = data as unknown as Explanation;
+  if (found.target >= found.labels.length || found.columns[columnOf(found, found.target)] == null) {
+    throw new DataError(`${where}.target is ${found.target}, and there are no scores for it`);
+  }
+  return found;
+}
+
+function piece(units: number): Check {
+  return (value, where) => {
+    if (!Array.isArray(value) || value.length !== 2) return fail(where, "a piece of text with its units", value);
+    text(value[0], `${where}[0]`);
+    list(whole)(value[1], `${where}[1]`);
+    for (const unit of value[1] as number[]) if (unit >= units) throw new DataError(`${where} names unit ${unit}, and there are ${units}`);
+  };
+}
+
+/** Two classes share one column. */
+export const columnOf = (explanation: Explanation, target: number): number => (explanation.kind === "binary" ? 0 : target);
+
+/** The first of two classes is the second with the other sign. */
+export const signOf = (explanation: Explanation, target: number): number => (explanation.kind === "binary" && target === 0 ? -1 : 1);

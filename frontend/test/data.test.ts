@@ -1,0 +1,52 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { DataError, readExplanation, readIndex } from "../src/data";
+
+const good = () => ({
+  model: "m", method: "slalom", granularity: "word", removal: "delete", kind: "binary", labels: ["no", "yes"], target: 1, full: [0.5],
+  function: { kind: "slalom", values: [[[1], [2]]], importances: [[0, 0]], sink_values: null, sink_importances: null },
+  units: ["a", "b"], spans: [[0, 0, 1], [0, 2, 3]], occurrences: [], parts: [[["a", [0]], [" ", []], ["b", [1]]]], left_out: 0,
+  columns: [{ scores: { value: [1, 2], importance: [0, 0] }, errors: { value: [0.1, null] }, sink: null, fidelity: null, trust: "Not tested." }],
+  calls: 3, calls_check: 0, notes: [],
+});
+const agreement = { r2: 0.5, mse: 1, rows: 10 };
+const index = () => ({ format: "slalom-view", version: 1, title: "t", count: 1, texts: [{ text: "a b", label: "yes", prediction: 0.5, names: ["slalom m"], items: [0] }] });
+const read = (change: (data: any) => void) => {
+  const data = good();
+  change(data);
+  return readExplanation(JSON.stringify(data), 0);
+};
+
+test("good data are read", () => {
+  assert.equal(read(() => null).units[1], "b");
+  assert.equal(readIndex(JSON.stringify(index())).texts.length, 1);
+});
+
+test("fidelity may carry an interval, and more than is shown", () => {
+  const parts = { local: { ...agreement, r2_low: 0.4, r2_high: 0.6, new: 1 }, wide: { ...agreement, r2: null }, linear_local: agreement, linear_wide: agreement };
+  assert.equal(read((data) => (data.columns[0].fidelity = parts)).columns[0]!.fidelity!.local.r2_low, 0.4);
+});
+
+test("what is wrong is named", () => {
+  const cases: [(data: any) => void, RegExp][] = [
+    [(data) => delete data.method, /explanation 1\.method is missing, where a text should be/],
+    [(data) => (data.extra = 1), /unknown field "extra"/],
+    [(data) => (data.full = [null]), /explanation 1\.full\[0\] is null, where a number should be/],
+    [(data) => (data.function.kind = "cubic"), /function\.kind is "cubic"/],
+    [(data) => data.function.values[0].pop(), /function\.values\[0\] has 1 entries, where 2 should be/],
+    [(data) => (data.function.values = []), /function\.values is \[\], where a list of heads should be/],
+    [(data) => (data.columns[0].scores.beauty = [1, 2]), /unknown score "beauty"/],
+    [(data) => (data.columns = [null]), /no scores for it/],
+    [(data) => (data.parts = [[["a", [5]]]]), /names unit 5, and there are 2/],
+    [(data) => (data.spans = [[0, 0, 1]]), /spans has 1 entries, where 2 should be/],
+    [(data) => (data.target = -1), /target is -1, where a whole number should be/],
+  ];
+  for (const [change, message] of cases) assert.throws(() => read(change), (error: Error) => error instanceof DataError && message.test(error.message));
+});
+
+test("reports of another format or version are refused", () => {
+  assert.throws(() => readIndex(JSON.stringify({ ...index(), version: 2 })), /version 2 and this page reads version 1/);
+  assert.throws(() => readIndex(JSON.stringify({ ...index(), format: "x" })), /format is "x"/);
+  assert.throws(() => readIndex("[]"), DataError);
+  assert.throws(() => readIndex("{"), /not JSON/);
+});

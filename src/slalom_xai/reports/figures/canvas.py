@@ -1,0 +1,158 @@
+"""What all figures share: paper, colours, names of scales, and files."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from slalom_xai.errors import InputError, optional_package
+from slalom_xai.explanation import Array, Explanation
+from slalom_xai.reports.colour import DOWN, UP, printable
+
+if TYPE_CHECKING:
+    from matplotlib.backends.backend_agg import RendererAgg
+    from matplotlib.figure import Figure
+
+    from slalom_xai.reports.figures.drawing import Drawing
+
+FORMATS = ("svg", "pdf", "png")
+WIDTH = 6.3  # inches, the text width of a page
+TITLES = {
+    "value": "value",
+    "importance": "importance",
+    "alone": "prediction from this alone",
+    "linearized": "linearized score",
+    "slope": "slope",
+    "removal": "lost without it",
+    "shapley": "Shapley value",
+}
+_SCALES = {
+    "binary": "log odds",
+    "multiclass": "centred log probability",
+    "multilabel": "logit",
+    "single": "logit",
+    "regression": "output",
+}
+
+
+@contextmanager
+def look(texts: Iterable[str]) -> Iterator[None]:
+    """The look of every figure, with fonts for these texts.
+
+    Raises:
+        InputError: matplotlib is not installed.
+    """
+    optional_package("matplotlib", "drawing a figure")
+    from slalom_xai.reports.figures import drawing
+
+    with drawing.look(texts), without_glyph_warnings():
+        yield
+
+
+def sheet(title: str, width: float, height: float, *, constrained: bool = True) -> Drawing:
+    """An empty figure, in inches; the title goes into the file's description."""
+    from slalom_xai.reports.figures.drawing import Drawing
+
+    figure = Drawing(figsize=(width, height), layout="constrained" if constrained else None)
+    figure.set_label(printable(title))
+    return figure
+
+
+def renderer(figure: Figure) -> RendererAgg:
+    """Measures texts as they will be drawn."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    return FigureCanvasAgg(figure).get_renderer()  # type: ignore[no-any-return, no-untyped-call]
+
+
+def save(figure: Figure, path: str | Path) -> Path:
+    """Writes a figure as SVG, PDF or PNG, by the suffix of the path; returns the path.
+
+    The same figure gives the same bytes. Characters that no installed font has are drawn as boxes, and one warning names them.
+
+    Raises:
+        InputError: another suffix, or a place that cannot be written.
+    """
+    path = check_path(path)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            figure.savefig(path)
+        except OSError as error:
+            raise InputError(f"cannot write {path}: {error.strerror or error}; give a path in a folder that exists") from error
+    glyphs = sorted({str(one.message).split()[1] for one in caught if _is_about_a_glyph(one)}, key=int)
+    for other in caught:
+        if not _is_about_a_glyph(other):
+            warnings.warn_explicit(other.message, other.category, other.filename, other.lineno)
+    if glyphs:
+        shown = ", ".join(f"{chr(int(glyph))} (U+{int(glyph):04X})" for glyph in glyphs[:5]) + (", …" if len(glyphs) > 5 else "")
+        warnings.warn(
+            f"no installed font draws {shown}: they are boxes in {path}; install one such as Noto Sans CJK or Noto Emoji", stacklevel=2
+        )
+    return path
+
+
+def check_path(path: str | Path) -> Path:
+    """Refuses a path whose suffix names no format."""
+    path = Path(path)
+    if path.suffix.lower().removeprefix(".") not in FORMATS:
+        raise InputError(f"cannot draw {path}: give a file name that ends in {', '.join('.' + name for name in FORMATS)}")
+    return path
+
+
+@contextmanager
+def without_glyph_warnings() -> Iterator[None]:
+    """Measuring a text is no time to complain about fonts: ``save`` does, once."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", r"Glyph \d+")
+        yield
+
+
+def _is_about_a_glyph(caught: warnings.WarningMessage) -> bool:
+    return str(caught.message).startswith("Glyph ")
+
+
+def tint(intensity: float, most: float = 0.85) -> tuple[float, float, float]:
+    """A number in [-1, 1] as a colour: white for 0, towards blue above and orange below."""
+    share = abs(intensity) ** 0.6 * most
+    red, green, blue = (1 - share + share * channel / 255 for channel in (UP if intensity >= 0 else DOWN))
+    return red, green, blue
+
+
+def strong(up: bool) -> str:
+    """The full colour of a direction."""
+    return "#" + "".join(f"{channel:02x}" for channel in (UP if up else DOWN))
+
+
+def relative(scores: Array) -> Array:
+    """Scores as intensities in [-1, 1]; those that are not finite count as 0."""
+    finite = np.nan_to_num(scores, nan=0.0, posinf=0.0, neginf=0.0)
+    largest = float(np.abs(finite).max(initial=0.0))
+    return finite / largest if largest > 0 else np.zeros_like(finite)
+
+
+def scale(explanation: Explanation) -> str:
+    """What the numbers of an explanation are measured in."""
+    return f"{_SCALES[explanation.outputs.kind]} of {label(explanation.target)}"
+
+
+def headline(explanation: Explanation) -> str:
+    """The explained label and the model's output."""
+    return f"{label(explanation.target)}: {_SCALES[explanation.outputs.kind]} {signed(explanation.prediction)}"
+
+
+def signed(number: float) -> str:
+    """A number with its sign, and with a minus that is as wide as the plus."""
+    return f"{number:+.2f}".replace("-", "\N{MINUS SIGN}") if math.isfinite(number) else str(number)
+
+
+def label(text: str, limit: int = 24) -> str:
+    """A text on one short line; nothing in it moves a cursor."""
+    clean = printable(" ".join(text.split())) or "(blank)"
+    return clean if len(clean) <= limit else clean[: limit - 1].rstrip() + "…"

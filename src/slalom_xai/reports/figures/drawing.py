@@ -1,0 +1,119 @@
+"""A matplotlib figure that is written the same way everywhere. Imported only where something is drawn."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import matplotlib
+from matplotlib import font_manager
+from matplotlib.figure import Figure
+
+DARK, GREY, PALE = "#1a1a1a", "#6b6b6b", "#c8c8c8"
+
+# Text as outlines in SVG, so that every viewer shows the widths that were measured; as embedded TrueType in PDF, where it stays searchable.
+_FILES: Any = {
+    "svg.fonttype": "path",
+    "svg.hashsalt": "slalom-xai",
+    "pdf.fonttype": 42,
+    "ps.fonttype": 42,
+    "savefig.bbox": None,
+    "text.hinting": "none",
+}
+_LOOK: Any = {
+    "text.usetex": False,  # tokens are no TeX
+    "text.color": DARK,
+    "axes.labelcolor": DARK,
+    "axes.edgecolor": GREY,
+    "axes.facecolor": "white",
+    "axes.linewidth": 0.8,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.titlesize": "medium",
+    "axes.labelsize": "medium",
+    "axes.grid": False,
+    "xtick.color": GREY,
+    "ytick.color": GREY,
+    "xtick.labelcolor": DARK,
+    "ytick.labelcolor": DARK,
+    "xtick.labelsize": "small",
+    "ytick.labelsize": "small",
+    "legend.frameon": False,
+    "legend.fontsize": "small",
+    "legend.labelcolor": DARK,
+    "hatch.linewidth": 0.7,
+    "figure.facecolor": "white",
+    "figure.dpi": 100,
+}
+# Outline fonts that hold what DejaVu Sans, which comes with matplotlib, does not.
+_MORE_FONTS = (
+    "Noto Sans CJK SC",
+    "Noto Sans CJK JP",
+    "Source Han Sans SC",
+    "WenQuanYi Zen Hei",
+    "WenQuanYi Micro Hei",
+    "PingFang SC",
+    "Hiragino Sans",
+    "Microsoft YaHei",
+    "Yu Gothic",
+    "Malgun Gothic",
+    "Noto Sans Devanagari",
+    "Noto Sans Bengali",
+    "Noto Sans Tamil",
+    "Noto Sans Thai",
+    "Noto Sans Arabic",
+    "Noto Sans Hebrew",
+    "Noto Emoji",
+    "Segoe UI Emoji",
+    "Symbola",
+    "Arial Unicode MS",
+    "Unifont",
+)
+
+
+class Drawing(Figure):
+    """A figure that writes the same bytes twice and shows itself in a notebook."""
+
+    def savefig(self, fname: Any, *, transparent: bool | None = None, **kwargs: Any) -> None:
+        """As in matplotlib, with embedded fonts and without dates."""
+        suffix = str(kwargs.get("format") or str(fname).rpartition(".")[2]).lower()
+        undated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {}}.get(suffix)
+        if undated is not None:
+            titled = {"Title": self.get_label()} if self.get_label() else {}
+            kwargs["metadata"] = undated | titled | (kwargs.get("metadata") or {})
+        if suffix == "png":
+            kwargs.setdefault("dpi", 200)
+        with matplotlib.rc_context(_FILES):
+            super().savefig(fname, transparent=transparent, **kwargs)
+
+    def _repr_png_(self) -> bytes:
+        buffer = io.BytesIO()
+        self.savefig(buffer, format="png", dpi=130)
+        return buffer.getvalue()
+
+
+@contextmanager
+def look(texts: Iterable[str] = ()) -> Iterator[None]:
+    """The look of every figure; the font and its size stay the user's, with others for characters it lacks."""
+    with matplotlib.rc_context(_LOOK):
+        matplotlib.rcParams["font.family"] = _families(set().union(*texts))
+        yield
+
+
+def _families(characters: set[str]) -> list[str]:
+    chosen = list(matplotlib.rcParams["font.family"])
+    missing = {character for character in characters if not character.isspace()} - _held(chosen, characters)
+    installed = set(font_manager.fontManager.get_font_names()) if missing else set()
+    for name in _MORE_FONTS:
+        if missing and name in installed and (found := _held([name], missing)):
+            chosen.append(name)
+            missing -= found
+    return chosen
+
+
+def _held(families: list[str], characters: set[str]) -> set[str]:
+    """The characters that the first of these fonts can draw."""
+    font = font_manager.get_font(font_manager.findfont(font_manager.FontProperties(family=families)))
+    return {character for character in characters if font.get_char_index(ord(character))}

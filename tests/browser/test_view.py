@@ -1,0 +1,261 @@
+"""The interactive view as a reader uses it."""
+
+import random
+
+import numpy as np
+import pytest
+from made import SHAPES, TEXT, made, shaped
+
+from slalom_xai.surrogates.scores import SCORES
+
+
+def words(page):
+    return page.locator(".word")
+
+
+def detail(page):
+    """The shown numbers of the active unit, by score."""
+    shown = page.locator(".detail dl > div").all()
+    return {row.locator("dt").inner_text(): row.locator("dd").inner_text() for row in shown}
+
+
+def number(text):
+    """A number as people read it."""
+    return float(text.split(" ±")[0].replace("−", "-"))
+
+
+def choose(page, legend, option):
+    group = page.locator("fieldset", has=page.locator("legend", has_text=legend))
+    group.locator("label", has_text=option).filter(has=page.locator(f"span:text-is('{option}')")).click()
+
+
+def test_pointing_at_a_word_lights_its_point_and_the_other_way_round(show):
+    explanation = made()
+    page = show(explanation)
+    assert words(page).all_inner_texts() == [unit.text for unit in explanation.units]
+    for place in (1, 9):
+        words(page).nth(place).hover()
+        assert page.locator(".detail strong").inner_text() == explanation.units[place].text
+        assert page.locator(".marks [aria-selected=true]").get_attribute("aria-label") == explanation.units[place].text
+        assert page.locator("tr.lit th, .word.lit").first.inner_text() == explanation.units[place].text
+    place = int(np.argmax(explanation.values))  # nothing lies on top of the rightmost point
+    page.locator(".marks [role=option]").nth(place).hover()
+    assert page.locator(".word.lit").all_inner_texts() == [explanation.units[place].text]
+    page.locator("tbody tr").nth(3).hover()
+    assert page.locator(".word.lit").inner_text() == page.locator("tbody tr").nth(3).locator("th").inner_text()
+
+
+def test_the_keyboard_reaches_everything(show):
+    explanation = made()
+    page = show(explanation)
+    page.locator(".words").evaluate("element => element.querySelector('.word').focus()")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    assert page.locator(".detail strong").inner_text() == explanation.units[2].text
+    assert page.locator(".word[tabindex='0']").count() == 1
+    page.keyboard.press("Enter")
+    assert words(page).nth(2).get_attribute("aria-label") == f"{explanation.units[2].text}, removed"
+    page.keyboard.press("Enter")
+    for key in ("+", "+", "-", "+"):
+        page.keyboard.press(key)
+    assert page.locator(".stepper .number").inner_text() == "3"
+    page.keyboard.press("Delete")
+    assert page.locator(".stepper .number").inner_text() == "0"
+    page.keyboard.press("End")
+    assert page.locator(".detail strong").inner_text() == explanation.units[-1].text
+    page.keyboard.press("ArrowUp")
+    assert page.locator(".detail strong").inner_text() != explanation.units[-1].text
+    page.locator(".marks").focus()
+    by_value = np.argsort(explanation.values)
+    here = by_value.tolist().index(next(i for i, u in enumerate(explanation.units) if u.text == page.locator(".word.lit").inner_text()))
+    page.keyboard.press("ArrowLeft" if here else "ArrowRight")
+    expected = explanation.units[by_value[here - 1 if here else 1]].text
+    assert page.locator(".word.lit").inner_text() == expected
+
+
+def test_right_to_left_text_runs_right_to_left(show):
+    page = show(made("הסרט היה נפלא ואני אראה אותו שוב"))
+    words(page).first.focus()
+    page.keyboard.press("ArrowLeft")  # on to the next word, which stands left of the first
+    assert page.locator(".detail strong").inner_text() == "היה"
+    first, second = words(page).nth(0).bounding_box(), words(page).nth(1).bounding_box()
+    assert second["x"] < first["x"]
+
+
+@pytest.mark.parametrize("name", ["one head with a sink", "the first of two classes", "an additive method", "four classes"])
+def test_every_score_and_its_error_is_python_s(show, name):
+    explanation = shaped(name)
+    page = show(explanation)
+    names = ("value", "alone") if explanation.importances is None else SCORES
+    titles = {"value": "score" if explanation.importances is None else "value", "shapley": "Shapley"}
+    for score in names:
+        title = titles.get(score, score)
+        choose(page, "Colour shows", title)
+        numbers = explanation.scores(score)
+        largest = int(np.argmax(numbers))
+        words(page).nth(largest).hover()
+        shown = detail(page)
+        for other in names:
+            assert number(shown[titles.get(other, other)]) == pytest.approx(explanation.scores(other)[largest], abs=0.0051)
+            errors = explanation.standard_errors.get(other)
+            if errors is not None:
+                assert f"± {errors[largest]:.2f}" in shown[titles.get(other, other)]
+        if score != "importance":
+            sides = [word.get_attribute("class") for word in words(page).all()]
+            assert ["up" in side for side in sides] == [value > 0 for value in numbers]
+        first = page.locator("tbody tr").first.locator("th").inner_text()  # the table follows: largest first
+        assert first == explanation.units[largest].text
+
+
+def test_additive_methods_get_bars_and_the_page_says_why(show):
+    explanation = made(additive=True)
+    page = show(explanation)
+    assert "no importance" in page.locator(".chart .caption").inner_text()
+    assert page.locator(".marks rect").count() == len(explanation)
+    order = page.locator(".marks rect").evaluate_all("all => all.map(mark => mark.getAttribute('aria-label'))")
+    assert order == [explanation.units[place].text for place in np.argsort(-explanation.values)]
+    assert page.locator("fieldset", has_text="Picture").count() == 0
+
+
+def test_error_bars_bars_and_the_other_class(show):
+    explanation = made()
+    page = show(explanation)
+    assert page.locator(".errors line").count() == 0
+    page.get_by_label("error bars").check()
+    assert page.locator(".errors line").count() == 2 * len(explanation)
+    choose(page, "Picture", "bars")
+    assert page.locator(".marks rect").count() == len(explanation)
+    page.get_by_label("Explained label").select_option("negative")
+    place = 9
+    words(page).nth(place).hover()
+    assert number(detail(page)["value"]) == pytest.approx(-explanation.values[place], abs=0.0051)
+    assert number(detail(page)["importance"]) == pytest.approx(explanation.importances[place], abs=0.0051)
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_what_if_is_predict(show, name):
+    explanation = shaped(name)
+    page = show(explanation)
+    counts = np.ones(len(explanation))
+    moves = random.Random(name)
+    steps = page.locator("tbody .step")
+    order = [int(row) - 1 for row in page.locator("tbody tr td:first-child").all_inner_texts()]
+    whole = page.locator("data[data-kind=whole]")
+    assert float(whole.get_attribute("value")) == pytest.approx(explanation.predict(counts[None])[0], abs=1e-9)
+    for _ in range(8):
+        row, up = moves.randrange(len(order)), moves.random() < 0.5
+        steps.nth(2 * row + up).click()
+        counts[order[row]] = max(0, counts[order[row]] + (1 if up else -1))
+        if not counts.any() or (counts == 1).all():
+            continue
+        edited = page.locator("data[data-kind=edited]")
+        assert float(edited.get_attribute("value")) == pytest.approx(explanation.predict(counts[None])[0], abs=1e-9)
+        if explanation.outputs.kind == "regression":
+            assert edited.get_attribute("data-probability") is None
+        else:
+            assert float(edited.get_attribute("data-probability")) == pytest.approx(probability(explanation, counts), abs=1e-9)
+    for word in words(page).all():
+        word.focus()
+        page.keyboard.press("Delete")
+    if explanation.importances is not None and explanation.sink is None:
+        assert "has no sink" in page.locator(".result .nothing").inner_text()
+    else:
+        empty = page.locator("data[data-kind=edited]")
+        assert float(empty.get_attribute("value")) == pytest.approx(explanation.base_value, abs=1e-9)
+        assert "Nothing is left" in page.locator(".result").inner_text()
+    page.get_by_role("button", name="Reset").click()
+    assert page.locator("data[data-kind=edited]").count() == 0
+    assert page.locator(".word.removed").count() == 0
+
+
+def probability(explanation, counts):
+    """By the definition, from the outputs of every class."""
+    every = [explanation.for_target(label).predict(counts[None])[0] for label in range(explanation.outputs.width)]
+    if explanation.outputs.kind == "multiclass":
+        return np.exp(every[explanation.target_index]) / np.exp(every).sum()
+    return 1 / (1 + np.exp(-every[explanation.target_index]))
+
+
+def test_clicks_remove_and_repeat_words(show):
+    explanation = made()
+    page = show(explanation)
+    words(page).nth(9).click()
+    assert "removed" in words(page).nth(9).get_attribute("class")
+    words(page).nth(9).click()
+    assert "removed" not in words(page).nth(9).get_attribute("class")
+    choose(page, "A click on a word", "repeats it")
+    words(page).nth(9).click()
+    assert words(page).nth(9).get_attribute("data-count") == "×2"
+    choose(page, "A click on a word", "only selects")
+    words(page).nth(1).click()
+    assert page.locator(".detail strong").inner_text() == explanation.units[1].text
+    counts = np.ones((1, len(explanation)))
+    counts[0, 9] = 2
+    assert float(page.locator("data[data-kind=edited]").get_attribute("value")) == pytest.approx(explanation.predict(counts)[0], abs=1e-9)
+
+
+def test_every_place_of_a_repeated_token_is_the_same_unit(show):
+    page = show(shaped("units that stand several times"))
+    assert words(page).all_inner_texts() == ["so", "good", "so", "very", "very", "good", "so", "it", "is"]
+    words(page).first.hover()
+    assert page.locator(".word.lit").count() == 3
+    words(page).first.click()
+    assert page.locator(".word.removed").count() == 3
+
+
+def test_the_table_sorts_and_filters(show):
+    explanation = made()
+    page = show(explanation)
+    column = page.locator("tbody tr td:nth-child(4)")
+    page.get_by_role("button", name="Show more").click()
+    page.locator("thead").get_by_role("button", name="value").click()
+    found = [number(text) for text in column.all_inner_texts()]
+    assert found == sorted(found, reverse=True)
+    assert len(found) == len(explanation)
+    page.get_by_label("Contains").fill("wo")
+    assert set(page.locator("tbody th").all_inner_texts()) == {unit.text for unit in explanation.units if "wo" in unit.text}
+    page.get_by_label("Contains").fill("")
+    page.get_by_label("Shows").select_option("down")
+    expected = {unit.text for unit, lost in zip(explanation.units, explanation.scores("removal"), strict=True) if lost < 0}
+    page.wait_for_function(f"document.querySelectorAll('tbody tr').length === {min(12, len(expected))}")
+    assert set(page.locator("tbody th").all_inner_texts()) <= expected
+    page.get_by_label("Contains").fill("nowhere")
+    assert "Nothing matches" in page.locator(".table").inner_text()
+
+
+def test_trust_and_fidelity_are_shown(show):
+    explanation = made()
+    page = show(explanation)
+    shown = page.locator(".trust").inner_text()
+    assert explanation.trust in shown
+    assert [row.split("\n") for row in page.locator(".trust .row").all_inner_texts()] == [
+        ["slalom", "0.81"],
+        ["linear", "0.40"],
+        ["slalom", "0.93"],
+        ["linear", "0.70"],
+    ]
+
+
+def test_explanations_of_one_text_stand_side_by_side_and_share_edits(show):
+    page = show([made(), made(additive=True), made(heads=2, seed=3, method="other")])
+    cards = page.locator(".card")
+    assert cards.locator("h2").all_inner_texts() == ["slalom · made up", "linear · made up", "other · made up"]
+    cards.nth(0).locator(".word").nth(9).click()
+    assert page.locator(".word.lit").all_inner_texts() == ["wonderful"] * 3
+    assert page.locator(".word.removed").all_inner_texts() == ["wonderful"] * 3
+    assert page.locator("nav").count() == 0
+
+
+def test_a_list_of_texts_has_a_filter(show):
+    texts = [TEXT, "A dull film.", "A very funny film."]
+    page = show([made(text, seed=place) for place, text in enumerate(texts)] + [made("A dull film.", additive=True)])
+    entries = page.locator("nav li")
+    assert entries.count() == 3
+    assert page.locator(".card").count() == 1
+    page.get_by_label("Filter the texts").fill("film dull")
+    assert page.locator("nav li:visible").count() == 1
+    page.locator("nav li:visible button").click()
+    assert page.locator(".card").count() == 2
+    assert words(page).first.inner_text() == "A"
+    page.get_by_label("Filter the texts").fill("linear")
+    assert "1 of 3" in page.locator("nav").inner_text()
