@@ -21,6 +21,8 @@ Masks = NDArray[np.bool_]
 LOCAL = 10  # a local row deletes at most this many units
 LEAST_HELD_OUT = 10  # rows to choose, and again rows to report on, where they can be had at all
 SHORT_SHARE = 0.125  # of the rows to fit, on one or two units
+LOCAL_SHARE = 0.35  # of the longer rows to fit, 1 to 10 units deleted
+WIDE_SHARE = 0.3  # and any number of units deleted, all equally likely; the numbers of the rest are log-uniform
 ENUMERABLE = 12  # texts up to this many units are enumerated
 
 
@@ -212,9 +214,13 @@ def _rows_to_fit(pool: Pool, rows: int, rng: np.random.Generator) -> Masks:
     if units <= ENUMERABLE and distinct_rows(pool.codes) <= rows + pool.handed_out:
         remaining = pool.take(_every_mask(units))
         return rng.permutation(remaining, axis=0)
-    short = _short_rows(pool, int(SHORT_SHARE * rows), rng)
-    long = pool.draw(rows - len(short), log_uniform_counts(units - 1, rng), rng)
-    return rng.permutation(np.concatenate([short, long]), axis=0)
+    drawn = [_short_rows(pool, int(SHORT_SHARE * rows), rng)]
+    long = rows - len(drawn[0])
+    if units - 1 > LOCAL:
+        drawn.append(pool.draw(int(LOCAL_SHARE * long), uniform_counts(1, LOCAL, rng), rng, quota=True))
+        drawn.append(pool.draw(int(WIDE_SHARE * long), uniform_counts(1, units - 1, rng), rng, quota=True))
+    drawn.append(pool.draw(rows - sum(map(len, drawn)), log_uniform_counts(units - 1, rng), rng))
+    return rng.permutation(np.concatenate(drawn), axis=0)
 
 
 def _short_rows(pool: Pool, rows: int, rng: np.random.Generator) -> Masks:

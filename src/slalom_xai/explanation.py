@@ -122,10 +122,13 @@ class Explanation:
     @property
     def sink(self) -> tuple[float, float] | None:
         """Value and importance of what is always there; None without a sink."""
-        if isinstance(self.function, AdditiveSurrogate) or self.function.sink_values is None or self.function.sink_importances is None:
+        if isinstance(self.function, AdditiveSurrogate):
             return None
-        value = float(self.function.sink_values[0, self._target.column])
-        return value * self._target.sign, float(self.function.sink_importances[0] + self._log_occurrences().mean())
+        function = self.function.one_head
+        if function.sink_values is None or function.sink_importances is None:
+            return None
+        value = float(function.sink_values[0, self._target.column])
+        return value * self._target.sign, float(function.sink_importances[0] + self._log_occurrences().mean())
 
     @property
     def prediction(self) -> float:

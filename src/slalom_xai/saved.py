@@ -200,11 +200,17 @@ def fidelity_from_dict(data: dict[str, dict[str, Any]]) -> Fidelity:
 def function_to_dict(function: SlalomSurrogate | AdditiveSurrogate) -> dict[str, Any]:
     """A surrogate as nested lists."""
     kind = "slalom" if isinstance(function, SlalomSurrogate) else "linear"
-    return {"kind": kind} | {name: None if tensor is None else tensor.tolist() for name, tensor in vars(function).items()}
+    found: dict[str, Any] = {"kind": kind}
+    for name, entry in vars(function).items():
+        found[name] = entry.tolist() if isinstance(entry, torch.Tensor) else None if entry is None else function_to_dict(entry)
+    return found
 
 
 def function_from_dict(data: dict[str, Any]) -> SlalomSurrogate | AdditiveSurrogate:
     """The inverse of ``function_to_dict``."""
-    tensors = {name: None if entry is None else torch.tensor(entry, dtype=torch.float64) for name, entry in data.items() if name != "kind"}
-    kind = SlalomSurrogate if data["kind"] == "slalom" else AdditiveSurrogate
-    return kind(**tensors)  # type: ignore[arg-type]
+    entries: dict[str, Any] = {}
+    for name, entry in data.items():
+        if name != "kind":
+            nested = isinstance(entry, dict)
+            entries[name] = None if entry is None else function_from_dict(entry) if nested else torch.tensor(entry, dtype=torch.float64)
+    return SlalomSurrogate(**entries) if data["kind"] == "slalom" else AdditiveSurrogate(**entries)

@@ -14,8 +14,9 @@ from slalom_xai.errors import InputError, one_of
 from slalom_xai.models.inside import Inside
 from slalom_xai.queries import Purpose, Queries
 from slalom_xai.surrogates.additive import AdditiveFit, AdditiveSurrogate, fit_additive
-from slalom_xai.surrogates.fit import inverse_variance
+from slalom_xai.surrogates.influence import inverse_variance
 from slalom_xai.surrogates.quality import Fidelity, agreement
+from slalom_xai.surrogates.scores import SCORES
 from slalom_xai.surrogates.slalom import SlalomSurrogate
 
 Surrogate = SlalomSurrogate | AdditiveSurrogate
@@ -168,6 +169,13 @@ def linear_fit(evidence: Evidence) -> AdditiveFit:
     weights = inverse_variance(plain.surrogate.predict(rows.counts) - rows.outputs, rows.deleted)
     weighted = fit_additive(rows.counts, rows.outputs, evidence.full, weights)
     return min(plain, weighted, key=lambda fit: held_out_loss(evidence, fit.surrogate))
+
+
+def linear_findings(evidence: Evidence, fit: AdditiveFit, notes: tuple[str, ...] = ()) -> Findings:
+    """A linear fit as what a method found out."""
+    names = [name for name in SCORES if name not in ("importance", "alone")]
+    errors = tuple(dict.fromkeys(names, column) for column in fit.standard_errors.T)
+    return Findings(fit.surrogate, errors, measure(evidence, fit.surrogate, fit.surrogate), notes)
 
 
 def measure(evidence: Evidence, surrogate: Surrogate, linear: AdditiveSurrogate) -> tuple[Fidelity, ...] | None:

@@ -7,9 +7,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from slalom_xai.estimators.base import Findings, gather, linear_fit, measure, register
+from slalom_xai.estimators.base import Findings, gather, linear_findings, linear_fit, register
 from slalom_xai.queries import Queries
-from slalom_xai.surrogates.scores import SCORES
 
 
 @register
@@ -29,7 +28,4 @@ class Linear:
     def explain(self, queries: Queries, rng: np.random.Generator) -> Findings:
         """Asks the model and fits."""
         evidence = gather(queries, self.parameters(len(queries.prompt.units), queries.prompt.kinds), rng)
-        fit = linear_fit(evidence)
-        names = [name for name in SCORES if name not in ("importance", "alone")]
-        errors = tuple(dict.fromkeys(names, column) for column in fit.standard_errors.T)
-        return Findings(fit.surrogate, errors, measure(evidence, fit.surrogate, fit.surrogate))
+        return linear_findings(evidence, linear_fit(evidence))

@@ -15,7 +15,8 @@ from slalom_xai.designs import LEAST_HELD_OUT, HeldOut, Masks, Pool, held_out, h
 from slalom_xai.errors import InputError, one_of
 from slalom_xai.estimators.base import Answered, Evidence, Findings, answered, answered_held_out, linear_fit, measure, register
 from slalom_xai.queries import Queries
-from slalom_xai.surrogates.fit import Fit, Influence, fit_slalom, influence
+from slalom_xai.surrogates.fit import Fit, fit_slalom
+from slalom_xai.surrogates.influence import Influence, influence
 from slalom_xai.surrogates.published import fit_alternating, fit_by_sgd
 from slalom_xai.surrogates.recover import recover, recover_with_sink, references
 from slalom_xai.surrogates.scores import slalom_standard_errors

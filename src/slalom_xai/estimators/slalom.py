@@ -3,29 +3,30 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from slalom_xai.errors import InputError
-from slalom_xai.estimators.base import Evidence, Findings, gather, held_out_loss, linear_fit, measure, register
+from slalom_xai.estimators.base import Evidence, Findings, gather, held_out_loss, linear_findings, linear_fit, measure, register
 from slalom_xai.queries import Queries
-from slalom_xai.surrogates.fit import Fit, fit_slalom, influence, inverse_variance
+from slalom_xai.surrogates.fit import Extras, Fit, fit_slalom
+from slalom_xai.surrogates.influence import Influence, influence, inverse_variance, length_penalty
 from slalom_xai.surrogates.scores import slalom_standard_errors
 
 PRIOR_FREE = 1e-12
 STEADY = 1e-2  # the weakest prior that is trusted where no rows are left to choose by
-INDIFFERENCE = 0.1  # a stronger prior is kept where it costs less than this in log error: its values stay readable
+NEARLY = 0.05  # a SLALOM without a sink is worth finishing where it leaves less of the variance than this
+INDIFFERENCE = 0.05  # the simpler candidate is kept where it costs less than this in log error: its values stay readable
+RICH = 9  # rows per unit from which an additive head is tried
 
 
 @register
 @dataclass(frozen=True)
 class Slalom:
-    """Fits SLALOMs with a sink under several priors, and one without sink or prior; held-out error chooses.
+    """Fits several SLALOMs to few and many deletions at once; held-out error chooses, and linear is among the candidates.
 
     Attributes:
         priors: penalties on the importances to try with a sink, in units of the output's variance.
@@ -37,7 +38,7 @@ class Slalom:
 
     additive: ClassVar[bool] = False
 
-    priors: Sequence[float] = (1e-1, 1e-2, 1e-3, 1e-4, 1e-6)
+    priors: Sequence[float] = (1e-1, 1e-2, 1e-3)
     sink: bool = True
 
     def __post_init__(self) -> None:
@@ -51,45 +52,116 @@ class Slalom:
     def explain(self, queries: Queries, rng: np.random.Generator) -> Findings:
         """Asks the model, fits the candidates and keeps the best."""
         evidence = gather(queries, self.parameters(len(queries.prompt.units), queries.prompt.kinds), rng)
-        linear = linear_fit(evidence).surrogate
+        linear = linear_fit(evidence)
         fit = self._best(evidence)
-        moved = influence(evidence.fit.counts, evidence.fit.outputs, fit)
-        errors = tuple(slalom_standard_errors(fit.surrogate, moved, column) for column in range(len(evidence.full)))
-        return Findings(fit.surrogate, errors, measure(evidence, fit.surrogate, linear))
+        if evidence.choose is not None and held_out_loss(evidence, linear.surrogate) < held_out_loss(evidence, fit.surrogate):
+            return linear_findings(evidence, linear, (LINEAR_WINS,))
+        moved, nearest = _influences(evidence, fit)
+        errors = tuple(slalom_standard_errors(fit.surrogate, moved, column, nearest) for column in range(len(evidence.full)))
+        return Findings(fit.surrogate, errors, measure(evidence, fit.surrogate, linear.surrogate))
 
     def _best(self, evidence: Evidence) -> Fit:
+        free = self._without_sink(evidence)
+        if not self.sink or (free is not None and evidence.choose is None and _exact(free, evidence)):
+            assert free is not None
+            return free
+        candidates = [*self._with_sink(evidence), *([] if free is None else [free])]
+        if evidence.choose is None:
+            return min((fit for fit in candidates if fit.prior >= min(STEADY, max(self.priors))), key=_penalised_error)
+        losses = [held_out_loss(evidence, fit.surrogate) for fit in candidates]
+        best = next(fit for fit, loss in zip(candidates, losses, strict=True) if loss <= min(losses) + INDIFFERENCE)
+        if best is free or len(evidence.fit.counts) < RICH * best.surrogate.units:
+            return best
+        richer = _with_additive_head(evidence, best)
+        return richer if held_out_loss(evidence, richer.surrogate) < held_out_loss(evidence, best.surrogate) - INDIFFERENCE else best
+
+    def _without_sink(self, evidence: Evidence) -> Fit | None:
+        """The paper's SLALOM, almost without a prior; None where the model is clearly none and others can be tried."""
         counts, outputs = evidence.fit.counts, evidence.fit.outputs
         steps = _steps(counts.shape[1])
-        held = fit_slalom(counts, outputs, sink=False, prior=min(self.priors), offsets=evidence.offsets, max_iterations=steps)
+        held = fit_slalom(counts, outputs, sink=False, prior=1e-6, offsets=evidence.offsets, max_iterations=steps)
+        if self.sink and _left(held, evidence) > NEARLY:
+            return None
         free = fit_slalom(
             counts, outputs, sink=False, prior=PRIOR_FREE, offsets=evidence.offsets, start=held.surrogate, max_iterations=2 * steps
         )
         if evidence.choose is None and not _exact(free, evidence):
             # Importances without a prior run off where a few rows cannot be met exactly.
-            equal = _with_weight_on_the_whole_text(torch.ones_like(outputs[:, 0]))
-            free = fit_slalom(counts, outputs, row_weights=equal, sink=False, prior=max(self.priors), offsets=evidence.offsets)
-        if not self.sink or (evidence.choose is None and _exact(free, evidence)):
-            return free
-        candidates = [*self._with_sink(evidence), free]
-        if evidence.choose is None:
-            return min((fit for fit in candidates if fit.prior >= min(STEADY, max(self.priors))), key=_penalised_error)
-        losses = [held_out_loss(evidence, fit.surrogate) for fit in candidates]
-        return next(fit for fit, loss in zip(candidates, losses, strict=True) if loss <= min(losses) + INDIFFERENCE)
+            free = fit_slalom(counts, outputs, sink=False, prior=max(self.priors), offsets=evidence.offsets, extras=Extras(anchored=True))
+        return free
 
-    def _with_sink(self, evidence: Evidence) -> list[Fit]:
-        """One fit per prior, strongest first; a first one shows how errors grow with deletions."""
+    def _with_sink(self, evidence: Evidence) -> Iterator[Fit]:
+        """One fit per prior, strongest first; a first one shows how errors grow with deletions and what lengths do."""
         counts, outputs = evidence.fit.counts, evidence.fit.outputs
         steps = _steps(counts.shape[1])
-        equal = _with_weight_on_the_whole_text(torch.ones_like(outputs[:, 0]))
-        first = fit_slalom(counts, outputs, row_weights=equal, prior=max(self.priors), offsets=evidence.offsets, max_iterations=steps)
-        weights = _with_weight_on_the_whole_text(inverse_variance(first.residuals, evidence.fit.deleted))
-        fits, start = [], first.surrogate
+        fit = fit_slalom(
+            counts,
+            outputs,
+            prior=max(self.priors),
+            offsets=evidence.offsets,
+            extras=Extras(anchored=True),
+            max_iterations=steps,
+            tolerance=1e-3,
+        )
         for prior in sorted(self.priors, reverse=True):
-            fits.append(
-                fit_slalom(counts, outputs, row_weights=weights, prior=prior, offsets=evidence.offsets, start=start, max_iterations=steps)
+            penalty = length_penalty(fit, counts)
+            weights = inverse_variance(fit.residuals, evidence.fit.deleted)
+            extras = Extras(anchored=True, length_penalty=penalty if math.isfinite(penalty) else None)
+            fit = fit_slalom(
+                counts,
+                outputs,
+                row_weights=weights,
+                prior=prior,
+                offsets=evidence.offsets,
+                extras=extras,
+                start=fit.surrogate,
+                max_iterations=steps,
+                tolerance=1e-4,
             )
-            start = fits[-1].surrogate
-        return fits
+            yield fit
+
+
+LINEAR_WINS = "A linear explanation predicts held-out deletions better here than any SLALOM: it is given instead, without importances."
+
+
+def _with_additive_head(evidence: Evidence, best: Fit) -> Fit:
+    """The best fit with an additive head beside it, and the one-head SLALOM nearest to the two."""
+    counts, outputs = evidence.fit.counts, evidence.fit.outputs
+    steps = _steps(counts.shape[1])
+    rich = fit_slalom(
+        counts,
+        outputs,
+        row_weights=best.row_weights,
+        prior=best.prior,
+        offsets=evidence.offsets,
+        extras=replace(best.extras, additive=True),
+        start=best.surrogate,
+        max_iterations=steps,
+        tolerance=1e-4,
+    )
+    predicted = replace(rich.surrogate, length_offsets=None).predict(counts)
+    near = fit_slalom(
+        counts,
+        predicted,
+        row_weights=best.row_weights,
+        prior=best.prior,
+        offsets=evidence.offsets,
+        extras=Extras(anchored=True),
+        start=best.surrogate,
+        max_iterations=10,
+        tolerance=1e-4,
+    )
+    return replace(rich, surrogate=replace(rich.surrogate, nearest=near.surrogate))
+
+
+def _influences(evidence: Evidence, fit: Fit) -> tuple[Influence, Influence | None]:
+    """Of the rows on the fit, and on its nearest one-head SLALOM where there is one."""
+    counts, outputs = evidence.fit.counts, evidence.fit.outputs
+    moved = influence(counts, outputs, fit)
+    if fit.surrogate.nearest is None:
+        return moved, None
+    near = replace(fit, surrogate=fit.surrogate.nearest, extras=replace(fit.extras, additive=False))
+    return moved, influence(counts, outputs, near)
 
 
 def _steps(units: int) -> int:
@@ -97,14 +169,14 @@ def _steps(units: int) -> int:
     return max(8, min(60, 20_000 // units))
 
 
-def _with_weight_on_the_whole_text(weights: Tensor) -> Tensor:
-    """As much weight on the first row as on all others: every prediction is judged as a change from it."""
-    return torch.cat([weights[1:].sum()[None], weights[1:]])
+def _left(fit: Fit, evidence: Evidence) -> float:
+    """The share of the variance that a fit leaves."""
+    outputs = evidence.fit.outputs
+    return float((fit.residuals**2).mean()) / (float(((outputs - outputs.mean(dim=0)) ** 2).mean()) + 1e-300)
 
 
 def _exact(fit: Fit, evidence: Evidence) -> bool:
-    outputs = evidence.fit.outputs
-    return float((fit.residuals**2).mean()) <= 1e-8 * float(((outputs - outputs.mean(dim=0)) ** 2).mean())
+    return _left(fit, evidence) <= 1e-8
 
 
 def _penalised_error(fit: Fit) -> float:

@@ -1,28 +1,51 @@
 """Fitting a SLALOM: damped Gauss-Newton on values and importances together.
 
-The objective, with row weights q that sum to one and p columns:
+The objective, with row weights q that sum to one and P columns over all heads:
 
-    sum_i q_i |F(x_i) - f_i|^2  +  prior * Var(f) |s - m|^2 / p  +  VALUE_PRIOR * prior |v - mean f|^2 / p
+    sum_i q_i |F(x_i) - f_i|^2  +  prior * Var(f) |s - m|^2 / P  +  VALUE_PRIOR * prior |v - mean f|^2 / P
 
 where m is 0 for units (or their offsets) and log n for a sink, which competes with all n units at once.
 
-Classes share importances, so given a step in s the values of each class solve the same
-linear system: one factor of the value block serves all classes, and what remains is a
-Schur complement in s alone.
+Three things may be added. An **anchored** fit compares changes from the first row, the whole text, and passes through it. **Length
+offsets** take up what depends on the number of units kept and on nothing else: models that number their positions answer differently
+when everything moves up by one. Each offset is shrunk by its own ridge and eliminated exactly, which costs next to nothing since every
+row has one length. An **additive head** has equal importances and a heavy sink: nearly linear, it takes what no average can.
+
+Classes share importances, so given a step in s the values of each class solve the same linear system: one factor of the value block
+serves all classes, and what remains is a Schur complement in s alone.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from slalom_xai.surrogates.slalom import SlalomSurrogate, averages, columns, importance_jacobian, weights
 
-VALUE_PRIOR = 1e-2
+VALUE_PRIOR = 1e-3
 LARGEST_STEP = 3.0
+ADDITIVE_SINK = 10.0  # the additive head's sink outweighs all units together by this
+
+
+@dataclass(frozen=True)
+class Extras:
+    """What a fit has beyond heads and a sink.
+
+    Attributes:
+        anchored: compare changes from the first row, the whole text.
+        additive: add a head of equal importances with a heavy sink.
+        length_penalty: ridge on the offsets by length, for row weights that sum to one; None: no such offsets.
+    """
+
+    anchored: bool = False
+    additive: bool = False
+    length_penalty: float | None = None
+
+
+PLAIN = Extras()
 
 
 @dataclass(frozen=True)
@@ -36,6 +59,7 @@ class Fit:
         converged: whether the objective stopped falling before the step limit.
         row_weights: (m,), as used, summing to one.
         prior: the penalty on importances, as given.
+        extras: as given.
     """
 
     surrogate: SlalomSurrogate
@@ -44,6 +68,7 @@ class Fit:
     converged: bool
     row_weights: Tensor
     prior: float
+    extras: Extras = PLAIN
 
 
 @dataclass(frozen=True)
@@ -53,10 +78,13 @@ class _Problem:
     counts: Tensor
     outputs: Tensor
     row_weights: Tensor
-    importance_centre: Tensor  # (p,), what importances shrink to
-    heads: int
+    importance_centre: Tensor  # (K, p), what importances shrink to
+    free: int  # heads whose importances are fitted; an additive head comes after them
     importance_penalty: float
-    value_penalty: float
+    value_penalty: Tensor  # (K, 1, 1)
+    anchored: bool
+    length: Tensor | None  # (m,), how many units each row keeps
+    shrink: Tensor | None  # (n + 1,), what a sum of weighted residuals of one length is multiplied by to give the offset
 
     @property
     def mean(self) -> Tensor:
@@ -64,8 +92,30 @@ class _Problem:
 
     @property
     def value_centre(self) -> Tensor:
-        """What values shrink to, per head: heads add, so each takes its part of the mean."""
-        return self.mean / self.heads
+        """What values shrink to, (K, 1, C): heads add, so each takes its part of the mean; an additive head starts from nothing."""
+        heads = len(self.importance_centre)
+        share = torch.zeros(heads, 1, 1, dtype=self.outputs.dtype, device=self.outputs.device)
+        share[: self.free] = 1 / self.free
+        return share * self.mean
+
+    def from_anchor(self, rows: Tensor) -> Tensor:
+        """Rows (m, ...) as differences from the first, where the fit is anchored."""
+        return rows - rows[:1] if self.anchored else rows
+
+    def offsets(self, rows: Tensor) -> Tensor:
+        """What each length's offset would take of rows (m, k), (n + 1, k)."""
+        assert self.length is not None
+        assert self.shrink is not None
+        sums = rows.new_zeros(len(self.shrink), rows.shape[1]).index_add_(0, self.length, self.row_weights[:, None] * rows)
+        return self.shrink[:, None] * sums
+
+    def beyond_length(self, rows: Tensor) -> Tensor:
+        """Rows (m, k) less what offsets by length take of them."""
+        return rows if self.length is None else rows - self.offsets(rows)[self.length]
+
+    def weighed(self, rows: Tensor) -> Tensor:
+        """Rows (m, k) times the matrix of the inner product: weights, with length offsets eliminated."""
+        return self.row_weights[:, None] * self.beyond_length(rows)
 
 
 @dataclass(frozen=True)
@@ -76,7 +126,7 @@ class _State:
     importances: Tensor  # (K, p)
     shares: Tensor  # (m, K, p)
     heads: Tensor  # (m, K, C)
-    residuals: Tensor  # (m, C)
+    residuals: Tensor  # (m, C), from the anchor
     objective: float
 
 
@@ -89,6 +139,7 @@ def fit_slalom(
     prior: float = 1e-3,
     heads: int = 1,
     offsets: Tensor | None = None,
+    extras: Extras = PLAIN,
     start: SlalomSurrogate | None = None,
     max_iterations: int = 60,
     tolerance: float = 1e-7,
@@ -103,11 +154,12 @@ def fit_slalom(
         prior: ridge on the importances in units of the outputs' variance.
         heads: how many softmax averages are added.
         offsets: (n,), importances to shrink to and to start from; 0 by default.
-        start: where to begin; otherwise all importances 0 and values by least squares.
+        extras: an anchor, length offsets, an additive head.
+        start: where to begin; otherwise all importances 0 and values by least squares. Its heads come first where it has fewer.
         max_iterations: steps at most.
         tolerance: stop when a step lowers the objective by less than this fraction.
     """
-    problem = _problem(counts, outputs, row_weights, sink, prior, heads, offsets)
+    problem = _problem(counts, outputs, row_weights, sink, prior, heads, offsets, extras)
     state = _initial(problem, start)
     damping, converged, iterations = 1e-2, False, 0
     while not converged and iterations < max_iterations:
@@ -115,62 +167,92 @@ def fit_slalom(
         moved, damping = _step(problem, state, damping)
         converged = moved is None or state.objective - moved.objective < tolerance * state.objective
         state = moved or state
-    surrogate = SlalomSurrogate.from_columns(state.values, state.importances, sink)
-    return Fit(surrogate, state.residuals, iterations, converged, problem.row_weights, prior)
+    values = state.values
+    if problem.anchored:  # a constant moves between the values freely; this one passes through the whole text
+        missing = outputs[0] - state.heads[0].sum(dim=0)
+        values = torch.cat([values[:1] + missing, values[1:]])
+    surrogate = SlalomSurrogate.from_columns(values, state.importances, sink)
+    if problem.length is not None:
+        surrogate = replace(surrogate, length_offsets=-problem.offsets(state.residuals))
+    return Fit(surrogate, problem.beyond_length(state.residuals), iterations, converged, problem.row_weights, prior, extras)
 
 
 def _problem(
-    counts: Tensor, outputs: Tensor, row_weights: Tensor | None, sink: bool, prior: float, heads: int, offsets: Tensor | None = None
+    counts: Tensor,
+    outputs: Tensor,
+    row_weights: Tensor | None,
+    sink: bool,
+    prior: float,
+    heads: int,
+    offsets: Tensor | None,
+    extras: Extras,
 ) -> _Problem:
     row_weights = torch.ones_like(outputs[:, 0]) if row_weights is None else row_weights
     row_weights = row_weights / row_weights.sum()
     mean = row_weights @ outputs
     variance = float((row_weights[:, None] * (outputs - mean) ** 2).sum())
-    centre = torch.zeros_like(counts[0]) if offsets is None else offsets - offsets.mean()
-    if sink:
-        centre = torch.cat([centre, torch.logsumexp(centre, dim=0)[None]])
-    size = heads * len(centre)
+    units = torch.zeros_like(counts[0]) if offsets is None else offsets - offsets.mean()
+    centre = torch.cat([units, torch.logsumexp(units, dim=0)[None]]) if sink else units
+    size = (heads + extras.additive) * len(centre)
     # A constant model has no variance but rounding; any large scale then gives equal importances.
     penalty = prior * (variance if variance > 1e-20 * float((outputs**2).mean()) else 1.0) / size
-    return _Problem(columns(counts, sink), outputs, row_weights, centre, heads, penalty, VALUE_PRIOR * prior / size)
+    value_penalty = torch.full((heads + extras.additive, 1, 1), VALUE_PRIOR * prior / size, dtype=outputs.dtype, device=outputs.device)
+    centres = centre.repeat(heads, 1)
+    if extras.additive:  # its values are larger than others by what its sink outweighs
+        value_penalty[-1] /= (1 + ADDITIVE_SINK) ** 2
+        heavy = torch.cat([units, (torch.logsumexp(units, dim=0) + math.log(ADDITIVE_SINK))[None]])
+        centres = torch.cat([centres, heavy[None]])
+    length = shrink = None
+    if extras.length_penalty is not None:
+        length = counts.sum(dim=1).round().long()
+        weight = torch.zeros(counts.shape[1] + 1, dtype=outputs.dtype, device=outputs.device).index_add_(0, length, row_weights)
+        shrink = 1 / (weight + extras.length_penalty)
+        shrink[[0, -1]] = 0.0  # nothing is known of an empty text, and the whole text is where offsets start
+    return _Problem(columns(counts, sink), outputs, row_weights, centres, heads, penalty, value_penalty, extras.anchored, length, shrink)
 
 
 def _evaluate(problem: _Problem, values: Tensor, importances: Tensor) -> _State:
     shares = weights(problem.counts, importances)
     heads = averages(shares, values)
-    residuals = heads.sum(dim=1) - problem.outputs
+    residuals = problem.from_anchor(heads.sum(dim=1) - problem.outputs)
     objective = (
-        (problem.row_weights[:, None] * residuals**2).sum()
+        (residuals * problem.weighed(residuals)).sum()
         + problem.importance_penalty * ((importances - problem.importance_centre) ** 2).sum()
-        + problem.value_penalty * ((values - problem.value_centre) ** 2).sum()
+        + (problem.value_penalty * (values - problem.value_centre) ** 2).sum()
     )
     return _State(values, importances, shares, heads, residuals, float(objective))
 
 
 def _initial(problem: _Problem, start: SlalomSurrogate | None) -> _State:
-    if start is not None:
-        return _evaluate(problem, start.column_values(), start.column_importances())
     size, classes = problem.counts.shape[1], problem.outputs.shape[1]
-    importances = problem.importance_centre.repeat(problem.heads, 1)
-    if problem.heads > 1:  # equal heads would stay equal: a fixed, small tilt parts them
+    importances = problem.importance_centre.clone()
+    if problem.free > 1:  # equal heads would stay equal: a fixed, small tilt parts them
         tilt = torch.linspace(-1, 1, size, dtype=importances.dtype, device=importances.device)
-        importances = importances + 0.5 * torch.cos(torch.arange(problem.heads, device=tilt.device)[:, None] * (tilt + 2.0))
-    shares = weights(problem.counts, importances).flatten(1)
-    gram = shares.T @ (problem.row_weights[:, None] * shares)
+        order = torch.arange(problem.free, device=tilt.device)[:, None]
+        importances[: problem.free] += 0.5 * torch.cos(order * (tilt + 2.0))
+    if start is not None:
+        values = problem.value_centre.repeat(1, size, 1)
+        values[1:] = 0.0  # heads beyond those given start from nothing
+        given = start.column_values()
+        values[: len(given)] = given
+        importances[: len(given)] = start.column_importances()
+        return _evaluate(problem, values, importances)
+    shares = problem.from_anchor(weights(problem.counts, importances).flatten(1))
+    gram = shares.T @ problem.weighed(shares)
     gram.diagonal().add_(1e-4 * gram.diagonal().mean())
-    target = shares.T @ (problem.row_weights[:, None] * (problem.outputs - problem.mean))
-    values = problem.value_centre + torch.linalg.solve(gram, target).reshape(problem.heads, size, classes)
+    target = shares.T @ problem.weighed(problem.from_anchor(problem.outputs - problem.mean))
+    values = problem.value_centre + torch.linalg.solve(gram, target).reshape(-1, size, classes)
     return _evaluate(problem, values, importances)
 
 
 @dataclass(frozen=True)
 class _Curvature:
-    """Gauss-Newton blocks over P = K p flattened columns, penalties included.
+    """Gauss-Newton blocks over the flattened columns of all heads, penalties included.
 
     Attributes:
         value: (P, P), the same for every class.
-        cross: (C, P, P), importances by values.
-        importance: (P, P), with the direction of a common shift per head held by a unit of curvature.
+        cross: (C, S, P), importances of the S fitted columns by values.
+        importance: (S, S), with the direction of a common shift per head held by a unit of curvature.
     """
 
     value: Tensor
@@ -178,41 +260,52 @@ class _Curvature:
     importance: Tensor
 
 
-def _curvature(problem: _Problem, state: _State) -> tuple[_Curvature, Tensor]:
-    """The blocks, and the importance Jacobian (m, P, C) they were made from."""
-    shares = state.shares.flatten(1)
-    jacobian = importance_jacobian(state.shares, state.values, state.heads).flatten(1, 2)
-    weighted = problem.row_weights[:, None] * shares
-    value = shares.T @ weighted
-    cross = torch.stack([jacobian[:, :, c].T @ weighted for c in range(jacobian.shape[2])])
-    importance = sum(
-        (jacobian[:, :, c].T @ (problem.row_weights[:, None] * jacobian[:, :, c]) for c in range(jacobian.shape[2])),
-        start=torch.zeros_like(value),
-    )
-    scale = float(importance.diagonal().mean()) + problem.importance_penalty
+@dataclass(frozen=True)
+class _Derivatives:
+    """By values, (m, P), the same for every class, and by importances, (C, m, S); both from the anchor."""
+
+    values: Tensor
+    importances: Tensor
+
+
+def _derivatives(problem: _Problem, state: _State) -> _Derivatives:
+    free = problem.free
+    jacobian = importance_jacobian(state.shares[:, :free], state.values[:free], state.heads[:, :free]).flatten(1, 2)
+    return _Derivatives(problem.from_anchor(state.shares.flatten(1)), problem.from_anchor(jacobian).permute(2, 0, 1))
+
+
+def _curvature(problem: _Problem, derivatives: _Derivatives) -> _Curvature:
+    weighted = problem.weighed(derivatives.values)
+    value = derivatives.values.T @ weighted
+    cross = torch.stack([jacobian.T @ weighted for jacobian in derivatives.importances])
+    importance = torch.stack([jacobian.T @ problem.weighed(jacobian) for jacobian in derivatives.importances]).sum(dim=0)
     size = problem.counts.shape[1]
-    for head in range(problem.heads):
+    scale = float(importance.diagonal().mean()) + problem.importance_penalty
+    for head in range(problem.free):
         block = slice(head * size, (head + 1) * size)
         importance[block, block] += scale / size
-    value.diagonal().add_(problem.value_penalty)
+    if problem.anchored:  # no row tells a constant added to all values
+        value[:size, :size] += float(value.diagonal()[:size].mean()) / size
+    value.diagonal().add_(problem.value_penalty.expand(-1, size, 1).flatten())
     importance.diagonal().add_(problem.importance_penalty)
-    return _Curvature(value, cross, importance), jacobian
+    return _Curvature(value, cross, importance)
 
 
 def _step(problem: _Problem, state: _State, damping: float) -> tuple[_State | None, float]:
     """One accepted step and the next damping; no state where no damping helps."""
-    curvature, jacobian = _curvature(problem, state)
-    weighted = problem.row_weights[:, None] * state.residuals
-    value_slope = state.shares.flatten(1).T @ weighted + problem.value_penalty * (state.values - problem.value_centre).flatten(0, 1)
-    slope = (
-        torch.einsum("mpc,mc->p", jacobian, weighted)
-        + problem.importance_penalty * (state.importances - problem.importance_centre).flatten()
-    )
+    derivatives = _derivatives(problem, state)
+    curvature = _curvature(problem, derivatives)
+    weighted = problem.weighed(state.residuals)
+    away = problem.value_penalty * (state.values - problem.value_centre)
+    value_slope = derivatives.values.T @ weighted + away.flatten(0, 1)
+    shift = (state.importances - problem.importance_centre)[: problem.free].flatten()
+    slope = torch.einsum("cms,mc->s", derivatives.importances, weighted) + problem.importance_penalty * shift
     for _ in range(10):
         solution = _solve(curvature, value_slope, slope, damping)
         if solution is not None:
             values = state.values - solution[0].reshape(state.values.shape)
-            importances = state.importances - solution[1].reshape(state.importances.shape).clamp(-LARGEST_STEP, LARGEST_STEP)
+            importances = state.importances.clone()
+            importances[: problem.free] -= solution[1].reshape(problem.free, -1).clamp(-LARGEST_STEP, LARGEST_STEP)
             moved = _evaluate(problem, values, importances)
             if moved.objective < state.objective:
                 return moved, max(damping / 5, 1e-9)
@@ -241,85 +334,3 @@ def _solve(curvature: _Curvature, value_slope: Tensor, slope: Tensor, damping: f
     own = torch.cholesky_solve(value_slope, factor)
     values = torch.stack([own[:, c] - solved @ step for c, solved in enumerate(across)], dim=1)
     return values, step
-
-
-@dataclass(frozen=True)
-class Influence:
-    """How each fitted row moved the parameters: the root of a sandwich covariance.
-
-    The covariance of parameters a and b is the sum over rows of the product of their
-    influences, so an error of any score needs only the score's derivatives.
-
-    Attributes:
-        values: (m, P, C).
-        importances: (m, P), with a common shift of all importances projected out over the units.
-    """
-
-    values: Tensor
-    importances: Tensor
-
-
-def influence(counts: Tensor, outputs: Tensor, fit: Fit) -> Influence:
-    """Row influences at the optimum of ``fit``, widened for the parameters it spent."""
-    surrogate = fit.surrogate
-    heads = surrogate.values.shape[0]
-    problem = _problem(counts, outputs, fit.row_weights, surrogate.has_sink, fit.prior, heads)
-    state = _evaluate(problem, surrogate.column_values(), surrogate.column_importances())
-    curvature, jacobian = _curvature(problem, state)
-    factor = torch.linalg.cholesky(curvature.value)
-    across = [torch.cholesky_solve(block.T, factor) for block in curvature.cross]
-    schur = curvature.importance - sum(
-        (block @ solved for block, solved in zip(curvature.cross, across, strict=True)), start=torch.zeros_like(curvature.importance)
-    )
-    schur.diagonal().add_(1e-12 * schur.diagonal().mean().abs())
-    schur_factor, failed = torch.linalg.cholesky_ex(schur)
-    if bool(failed):
-        schur.diagonal().add_(1e-8 * schur.diagonal().mean().abs() + 1e-300)
-        schur_factor = torch.linalg.cholesky(schur)
-    scaled = problem.row_weights[:, None] * state.residuals  # (m, C)
-    shares = state.shares.flatten(1)
-    own = [shares * scaled[:, c : c + 1] for c in range(scaled.shape[1])]
-    score = torch.einsum("mpc,mc->mp", jacobian, scaled) - sum(
-        (rows @ solved for rows, solved in zip(own, across, strict=True)), start=torch.zeros_like(shares)
-    )
-    importances = torch.cholesky_solve(score.T, schur_factor).T
-    values = torch.stack(
-        [torch.cholesky_solve(rows.T, factor).T - importances @ solved.T for rows, solved in zip(own, across, strict=True)], dim=2
-    )
-    widening = _widening(problem, schur_factor, factor, len(across), len(counts))
-    centred = _centred(importances.reshape(len(counts), heads, -1), surrogate.units).flatten(1)
-    return Influence(values * widening, centred * widening)
-
-
-def _widening(problem: _Problem, schur_factor: Tensor, factor: Tensor, classes: int, rows: int) -> float:
-    """sqrt(rows / (rows - parameters spent)); a parameter held by its prior is not spent.
-
-    NaN where the parameters use up the rows: residuals then say nothing about errors.
-    """
-    held = problem.importance_penalty * float(torch.cholesky_inverse(schur_factor).diagonal().sum())
-    held += classes * problem.value_penalty * float(torch.cholesky_inverse(factor).diagonal().sum())
-    spent = (classes + 1) * factor.shape[0] - problem.heads - held
-    equations = rows * classes
-    return math.sqrt(equations / (equations - spent)) if equations - spent > 0.5 else math.nan
-
-
-def _centred(importances: Tensor, units: int) -> Tensor:
-    return importances - importances[..., :units].mean(dim=-1, keepdim=True)
-
-
-def inverse_variance(residuals: Tensor, deleted: Tensor) -> Tensor:
-    """Row weights (m,) from a residual variance that is a power of the number deleted.
-
-    The power comes from a line through the log mean squared residuals of equally filled
-    groups of rows. It stays within [0, 4], so that far rows never outweigh near ones.
-    """
-    squared = (residuals**2).sum(dim=1)
-    size = torch.log(deleted.to(squared) + 0.5)
-    order = size.argsort(stable=True)
-    groups = torch.tensor_split(order, min(12, max(2, len(order) // 20)))
-    x = torch.stack([size[group].mean() for group in groups])
-    y = torch.stack([squared[group].mean() for group in groups]).clamp(min=1e-30).log()
-    spread = ((x - x.mean()) ** 2).sum()
-    slope = float(((x - x.mean()) * (y - y.mean())).sum() / spread) if float(spread) > 1e-12 else 0.0
-    raw = torch.exp(-min(max(slope, 0.0), 4.0) * size)
-    return raw / raw.mean()

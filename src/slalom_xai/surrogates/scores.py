@@ -9,6 +9,9 @@ With ``a_i`` the share of unit i in the whole text and F the prediction for it:
     slope       a_i (v_i - F)              the effect of taking away a little of it (Eq. 64)
     removal     a_i (v_i - F) / (1 - a_i)  F(all) - F(all but i)
     shapley     the exact Shapley value of removing units
+
+Several heads add; value, importance and linearized are then those of the nearest SLALOM with one head. What only the number of units
+kept decides (``length_offsets``) belongs to no unit: it is in every prediction, alone among them, and in no effect of a unit.
 """
 
 from __future__ import annotations
@@ -20,11 +23,13 @@ from torch import Tensor
 from torch.func import jacrev
 
 from slalom_xai.surrogates.additive import AdditiveSurrogate
-from slalom_xai.surrogates.fit import Influence
+from slalom_xai.surrogates.influence import Influence
 from slalom_xai.surrogates.shapley import shapley_derivatives, shapley_values
 from slalom_xai.surrogates.slalom import SlalomSurrogate
 
 SCORES = ("value", "importance", "alone", "linearized", "slope", "removal", "shapley")
+
+READ_FROM_ONE_HEAD = ("value", "importance", "linearized")  # of several heads: from the nearest SLALOM with one
 
 # Each takes one class's values (p,) and importances (p,) over columns and the number of units.
 _Score = Callable[[Tensor, Tensor, int], Tensor]
@@ -32,32 +37,52 @@ _Score = Callable[[Tensor, Tensor, int], Tensor]
 
 def slalom_score(surrogate: SlalomSurrogate, name: str, column: int) -> Tensor:
     """One score of every unit for one class, (n,)."""
-    if name == "shapley":
+    if name == "shapley":  # lengths add nothing to it: they treat all units alike, and are 0 for none and for all
         return shapley_values(surrogate)[:, column]
-    values, importances = surrogate.column_values()[0, :, column], surrogate.column_importances()[0]
-    return _FORMULAS[name](values, importances, surrogate.units)
+    if name in READ_FROM_ONE_HEAD:
+        surrogate = surrogate.one_head
+    heads = zip(surrogate.column_values()[:, :, column], surrogate.column_importances(), strict=True)
+    found = torch.stack([_FORMULAS[name](values, importances, surrogate.units) for values, importances in heads]).sum(dim=0)
+    if name == "alone":
+        found = found + surrogate.length_effect(found.new_ones(1))[0, column]
+    return found
 
 
 def additive_score(surrogate: AdditiveSurrogate, name: str, column: int) -> Tensor:
     """One score of every unit for one class, (n,); every name but importance and alone is the score itself."""
     if name == "alone":
-        only = torch.eye(surrogate.units, dtype=surrogate.full.dtype)
-        return surrogate.predict(only)[:, column]
+        return surrogate.empty()[column] + surrogate.unit_scores[:, column]
     return surrogate.unit_scores[:, column]
 
 
-def slalom_standard_errors(surrogate: SlalomSurrogate, influence: Influence, column: int) -> dict[str, Tensor]:
-    """Sandwich standard errors (n,) of every score for one class, by the delta method."""
-    values, importances = surrogate.column_values()[0, :, column], surrogate.column_importances()[0]
+def slalom_standard_errors(
+    surrogate: SlalomSurrogate, influence: Influence, column: int, nearest: Influence | None = None
+) -> dict[str, Tensor]:
+    """Sandwich standard errors (n,) of every score for one class, by the delta method.
+
+    Args:
+        surrogate: what was fitted.
+        influence: of the rows on it.
+        column: the class.
+        nearest: of the rows on the nearest one-head SLALOM, where ``surrogate`` has several heads.
+    """
     errors = {}
     for name in SCORES:
-        if name == "shapley":
-            by_values, by_importances = shapley_derivatives(surrogate, column)
-        else:
-            by_values, by_importances = jacrev(_FORMULAS[name], argnums=(0, 1))(values, importances, surrogate.units)
-        moved = influence.values[:, :, column] @ by_values.T + influence.importances @ by_importances.T
+        own = nearest is not None and name in READ_FROM_ONE_HEAD
+        function, moved_by = (surrogate.one_head, nearest) if own and nearest is not None else (surrogate, influence)
+        by_values, by_importances = _gradients(function, name, column)
+        moved = moved_by.values[:, :, column] @ by_values.T + moved_by.importances @ by_importances.T
         errors[name] = (moved**2).sum(dim=0).sqrt()
     return errors
+
+
+def _gradients(surrogate: SlalomSurrogate, name: str, column: int) -> tuple[Tensor, Tensor]:
+    """Derivatives (n, P) of a score by the values and by the importances of all heads."""
+    if name == "shapley":
+        return shapley_derivatives(surrogate, column)
+    heads = zip(surrogate.column_values()[:, :, column], surrogate.column_importances(), strict=True)
+    parts = [jacrev(_FORMULAS[name], argnums=(0, 1))(values, importances, surrogate.units) for values, importances in heads]
+    return torch.cat([part[0] for part in parts], dim=1), torch.cat([part[1] for part in parts], dim=1)
 
 
 def _value(values: Tensor, importances: Tensor, units: int) -> Tensor:

@@ -13,6 +13,7 @@ Fits, scores and plots all go through this module.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -58,12 +59,16 @@ class SlalomSurrogate:
         importances: (K, n), each head's summing to ``gamma`` over the units.
         sink_values: (K, C), or None without a sink.
         sink_importances: (K,), or None without a sink.
+        length_offsets: (n + 1, C), what is added for the number of units kept; 0 for none and for all. None: nothing is.
+        nearest: the one-head SLALOM nearest to this one over the rows it was fitted to, where this has several heads.
     """
 
     values: Tensor
     importances: Tensor
     sink_values: Tensor | None = None
     sink_importances: Tensor | None = None
+    length_offsets: Tensor | None = None
+    nearest: SlalomSurrogate | None = None
 
     @classmethod
     def from_columns(cls, values: Tensor, importances: Tensor, sink: bool, gamma: float = 0.0) -> SlalomSurrogate:
@@ -106,7 +111,22 @@ class SlalomSurrogate:
         if not self.has_sink and bool((counts.sum(dim=1) == 0).any()):
             raise InputError("a row keeps no unit, and this SLALOM has no sink to say what an empty text gives: keep at least one unit")
         shares = weights(columns(counts, self.has_sink), self.column_importances())
-        return averages(shares, self.column_values()).sum(dim=1)
+        return averages(shares, self.column_values()).sum(dim=1) + self.length_effect(counts.sum(dim=1))
+
+    def length_effect(self, kept: Tensor) -> Tensor:
+        """What the number of units kept (m,) adds, (m, C): linear between whole numbers, and as for the whole text beyond it."""
+        if self.length_offsets is None:
+            return self.values.new_zeros(len(kept), self.values.shape[2])
+        last = len(self.length_offsets) - 1
+        below = kept.clamp(max=last).floor()
+        part = (kept.clamp(max=last) - below)[:, None]
+        above = (below + 1).clamp(max=last)
+        return (1 - part) * self.length_offsets[below.long()] + part * self.length_offsets[above.long()]
+
+    @property
+    def one_head(self) -> SlalomSurrogate:
+        """Itself, or the nearest with one head: what values and importances are read from."""
+        return self if self.nearest is None else self.nearest
 
     def empty(self) -> Tensor:
         """F(empty), (C,): the sink's value, or 0 without a sink."""
@@ -116,9 +136,5 @@ class SlalomSurrogate:
 
     def cpu(self) -> SlalomSurrogate:
         """The same function on the CPU."""
-        sink = (
-            (None, None)
-            if self.sink_values is None or self.sink_importances is None
-            else (self.sink_values.cpu(), self.sink_importances.cpu())
-        )
-        return SlalomSurrogate(self.values.cpu(), self.importances.cpu(), *sink)
+        moved: dict[str, Any] = {name: None if entry is None else entry.cpu() for name, entry in vars(self).items()}
+        return SlalomSurrogate(**moved)
