@@ -8,6 +8,7 @@ from slalom_xai import Explainer, Explanation, explain
 from slalom_xai.errors import BudgetError, InputError, ModelError
 from slalom_xai.estimators import Slalom, SlalomEff, SlalomExact, SlalomFidel
 from slalom_xai.outputs import Outputs
+from slalom_xai.surrogates.quality import percent
 
 MODEL = tiny("bert")
 every_method = pytest.mark.parametrize("method", BY_NAME)
@@ -218,7 +219,7 @@ def test_shapley_values_add_up_to_the_surrogates_own_prediction(explanation):
 
 def test_the_trust_sentence_quotes_wide_fidelity(explanation):
     sentence = explanation.trust
-    assert f"Predicts {round(100 * explanation.fidelity.wide.r2)}% of what deletions do" in sentence
+    assert f"Predicts {percent(explanation.fidelity.wide.r2)} of what deletions do" in sentence
     assert f"same calls {round(100 * explanation.fidelity.linear_wide.r2)}%" in sentence
 
 

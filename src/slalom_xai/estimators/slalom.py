@@ -20,6 +20,7 @@ PRIOR_FREE = 1e-12
 STEADY = 1e-2  # the weakest prior that is trusted where no rows are left to choose by
 NEARLY = 0.05  # a SLALOM without a sink is worth finishing where it leaves less of the variance than this
 INDIFFERENCE = 0.05  # the simpler candidate is kept where it costs less than this in log error: its values stay readable
+CLOSE = (1e2, 1e4)  # how much weaker priors are tried where a fit with a sink is nearly exact
 RICH = 9  # rows per unit from which an additive head is tried
 
 
@@ -103,7 +104,10 @@ class Slalom:
             max_iterations=steps,
             tolerance=1e-3,
         )
-        for prior in sorted(self.priors, reverse=True):
+        priors = sorted(self.priors, reverse=True)
+        for prior in (*priors, *(priors[-1] / weaker for weaker in CLOSE)):
+            if prior < priors[-1] and _left(fit, evidence) > NEARLY:
+                return  # weaker priors are for models that are nearly a SLALOM
             penalty = length_penalty(fit, counts)
             weights = inverse_variance(fit.residuals, evidence.fit.deleted)
             extras = Extras(anchored=True, length_penalty=penalty if math.isfinite(penalty) else None)
