@@ -1,0 +1,35 @@
+"""The theorems behind the scores as code that runs: each claim with checks, tables and figures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from importlib import import_module
+
+from slalom_xai.theory.base import Check, Outcome, Reproduction, Settings, registered, reproduction, unknown_name
+
+__all__ = ["Check", "Outcome", "Reproduction", "Settings", "chosen", "reproduction", "reproductions"]
+
+# In the order in which a reader meets them: the paper, then the slides.
+_MODULES: tuple[str, ...] = ()
+
+
+def reproductions() -> dict[str, Reproduction]:
+    """Every reproduction by name."""
+    for module in _MODULES:
+        import_module(f"slalom_xai.theory.{module}")
+    return registered()
+
+
+def chosen(names: Iterable[str]) -> list[Reproduction]:
+    """Reproductions by name, each once; "all" stands for every one.
+
+    Raises:
+        InputError: a name that is not known.
+    """
+    known, wanted = reproductions(), list(names)
+    if "all" in wanted:
+        return list(known.values())
+    for name in wanted:
+        if name not in known:
+            raise unknown_name(name, known)
+    return [known[name] for name in dict.fromkeys(wanted)]
