@@ -71,7 +71,7 @@ def _run(found: Reproduction, out: Path | None, seed: int, *, quiet: bool) -> di
     if not quiet:
         failed = sum(not check.holds for check in outcome.checks)
         verdict = f"{failed} of {len(outcome.checks)} checks FAIL" if failed else f"All {len(outcome.checks)} checks hold"
-        typer.echo(markdown(found, outcome))
+        typer.echo(markdown(found, outcome).replace("\\|", "|"))
         typer.echo(f"{verdict} ({record['seconds']:.1f} s)." + (f" Saved: {', '.join(map(str, files))}" if files else "") + "\n")
     return record
 

@@ -10,7 +10,13 @@ from slalom_xai.theory.base import Check, Outcome, Reproduction, Settings, regis
 __all__ = ["Check", "Outcome", "Reproduction", "Settings", "chosen", "reproduction", "reproductions"]
 
 # In the order in which a reader meets them: the paper, then the slides.
-_MODULES: tuple[str, ...] = ()
+_MODULES: tuple[str, ...] = (
+    "paper.repeats",
+    "paper.construction",
+    "paper.recovery",
+    "paper.scores",
+    "paper.classes",
+)
 
 
 def reproductions() -> dict[str, Reproduction]:

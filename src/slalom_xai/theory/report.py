@@ -22,7 +22,7 @@ def markdown(found: Reproduction, outcome: Outcome, *, heading: bool = True) -> 
     lines += ["| check | found | | bound | |", "| --- | --- | --- | --- | --- |"]
     for check in outcome.checks:
         verdict = "holds" if check.holds else "**FAILS**"
-        lines.append(f"| {check.statement} | {_number(check.value)} | {check.relation} | {_number(check.bound)} | {verdict} |")
+        lines.append(f"| {_cell(check.statement)} | {_number(check.value)} | {check.relation} | {_number(check.bound)} | {verdict} |")
     for name, frame in outcome.tables.items():
         lines += ["", f"**{name.replace('-', ' ').capitalize()}**", "", *_table(frame)]
     for remark in outcome.remarks:
@@ -80,7 +80,7 @@ def _save_figure(figure: Figure, path: Path) -> None:
 
 
 def _table(frame: pd.DataFrame) -> list[str]:
-    names = [str(name) for name in frame.columns]
+    names = [_cell(name) for name in frame.columns]
     lines = [f"| {' | '.join(names)} |", f"| {' | '.join('---' for _ in names)} |"]
     return lines + [f"| {' | '.join(_cell(cell) for cell in row)} |" for row in frame.itertuples(index=False)]
 
