@@ -16,6 +16,8 @@ _MODULES: tuple[str, ...] = (
     "paper.recovery",
     "paper.scores",
     "paper.classes",
+    "paper.sums",
+    "paper.slips",
 )
 
 

@@ -29,7 +29,9 @@ def many_classes(settings: Settings) -> Outcome:
     found, ours, theirs = frame["independent directions"], frame["|Y||V| − 1"], frame["as printed"]
     return Outcome(
         checks=(
-            at_most("planted transformer: largest difference of a class's output to the formula", frame["error of the outputs"].max(), 1e-6),
+            at_most(
+                "planted transformer: largest difference of a class's output to the formula", frame["error of the outputs"].max(), 1e-6
+            ),
             at_most("probabilities: largest change when every value of a token is moved by a constant", _shifted(settings.seed), 1e-12),
             at_most("independent directions of the outputs against |Y||V| − 1", (found - ours).abs().max(), 0),
             at_least("independent directions beyond the printed (|Y| − 1)|V| − 1", (found - theirs).min(), 2),

@@ -49,15 +49,27 @@ def planted_slalom(settings: Settings) -> Outcome:
     return Outcome(
         checks=(
             at_most("mended weights: largest difference to the formula over all models and 200 rows", frame.iloc[:, -1].max(), EXACT),
-            at_most("printed weights: largest difference of an attention weight from 1/n", float((attention - 1 / _UNITS).abs().max()), 1e-12),
+            at_most(
+                "printed weights: largest difference of an attention weight from 1/n", float((attention - 1 / _UNITS).abs().max()), 1e-12
+            ),
             at_most("printed weights: largest output", float(np.abs(as_printed).max()), 1e-12),
             at_least("printed weights: largest difference to the formula", float(np.abs(as_printed - truth).max()), 1.0),
-            at_most("printed keys and queries, mended value map: largest difference to the plain mean of the values", float(np.abs(half_mended - means).max()), 1e-12),
-            at_least("printed keys and queries, mended value map: largest difference to the formula", float(np.abs(half_mended - truth).max()), 0.5),
+            at_most(
+                "printed keys and queries, mended value map: largest difference to the plain mean of the values",
+                float(np.abs(half_mended - means).max()),
+                1e-12,
+            ),
+            at_least(
+                "printed keys and queries, mended value map: largest difference to the formula",
+                float(np.abs(half_mended - truth).max()),
+                0.5,
+            ),
         ),
         tables={"models": frame},
         figures={"outputs": lambda: _draw(truth, ours, half_mended, as_printed)},
-        remarks=("Without layer norm, as in the paper's proof; each head is as wide as the embedding, which for one head and one output is 3.",),
+        remarks=(
+            "Without layer norm, as in the paper's proof; each head is as wide as the embedding, which for one head and one output is 3.",
+        ),
     )
 
 

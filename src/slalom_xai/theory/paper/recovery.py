@@ -90,7 +90,9 @@ def recovery(settings: Settings) -> Outcome:
             at_most("largest error of a value or importance", sizes[["error of v", "error of s"]].max().max(), RECOVERED),
             at_most("with a sink: calls beyond 2|V| + 1", sunk, 0),
             at_most("with a sink: largest error of a value or importance", sizes["with a sink: error"].max(), RECOVERED),
-            at_most("our own solver against the steps of the proof: largest difference", sizes["difference to our solver"].max(), RECOVERED),
+            at_most(
+                "our own solver against the steps of the proof: largest difference", sizes["difference to our solver"].max(), RECOVERED
+            ),
             at_least("smallest error of the importances with a printed sign (Eq. 55, 56 or 58)", signs["error of s"].iloc[1:].min(), 0.1),
             at_most("independent answers among all rows of one and two tokens, beyond 2|V| − 1", abs(rank - free), 0),
             at_most("noise: growth of the error per growth of the noise, over six powers of ten", slope, 2.0),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -38,7 +39,7 @@ def additive_bound(ask: _Asked, first: int, second: int) -> float:
     additive model is off by at least D / 4 on one of the four rows.
     """
     mixed, one, twice, once = ask([[first, second], [first], [second, second], [second]]).tolist()
-    return abs((mixed - one) - (twice - once)) / 4
+    return float(abs((mixed - one) - (twice - once)) / 4)
 
 
 @reproduction(
@@ -164,7 +165,7 @@ def _settling(model: SmallTransformer, word: int) -> pd.DataFrame:
     """How much twice as many repeats still change the answer: half as much each time, where the special token's share is all that is left."""
     sizes = (64, 128, 256, 512, 1024)
     found = model.log_odds([[word] * size for size in sizes]).tolist()
-    steps = [abs(after - before) for before, after in zip(found, found[1:], strict=False)]
+    steps = [abs(after - before) for before, after in itertools.pairwise(found)]
     return pd.DataFrame({"repeats": sizes[:-1], "change on doubling them": steps})
 
 

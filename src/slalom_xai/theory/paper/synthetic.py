@@ -65,7 +65,11 @@ class Shape:
     special: bool = False
 
     def __str__(self) -> str:
-        extras = [name for name, given in (("[CLS]" if self.family == "encoder" else "start token", self.special), ("positions", self.positions)) if given]
+        extras = [
+            name
+            for name, given in (("[CLS]" if self.family == "encoder" else "start token", self.special), ("positions", self.positions))
+            if given
+        ]
         return f"{self.family}, {self.layers} layer{'s' if self.layers > 1 else ''}" + (f", {' and '.join(extras)}" if extras else "")
 
 

@@ -66,7 +66,9 @@ def answers(model: PlainTransformer, rows: Sequence[Sequence[int]]) -> Tensor:
         return torch.cat([model(torch.tensor([list(row)])) for row in rows])
 
 
-def planted(surrogate: SlalomSurrogate, *, layers: int = 1, heads: int | None = None, at: int = 0, causal: bool = False) -> PlainTransformer:
+def planted(
+    surrogate: SlalomSurrogate, *, layers: int = 1, heads: int | None = None, at: int = 0, causal: bool = False
+) -> PlainTransformer:
     """A transformer that is this SLALOM.
 
     A token is embedded as its importances (one per head of the SLALOM), its values (one per head and class), and a zero per class.
