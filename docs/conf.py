@@ -13,7 +13,7 @@ extensions = [
     "sphinx.ext.napoleon",
     "sphinx_copybutton",
 ]
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", "figures"]  # the figures' tables are included in pages
 language = "en-GB"
 
 myst_enable_extensions = ["dollarmath", "amsmath", "deflist"]

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from slalom_xai.errors import InputError
+from slalom_xai.errors import InputError, optional_package
+from slalom_xai.theory.drawing import STYLE
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -65,18 +67,17 @@ def save(found: Reproduction, outcome: Outcome, folder: Path) -> list[Path]:
             frame.to_csv(made[-1], index=False, float_format="%.6g")
         for name, draw in outcome.figures.items():
             made.append(folder / f"{found.name}-{name}.svg")
-            _save_figure(draw(), made[-1])
+            _save_figure(draw, made[-1])
     except OSError as error:
         raise InputError(f"cannot write into {folder}: {error.strerror or error}; give a folder that can be written to") from error
     return made
 
 
-def _save_figure(figure: Figure, path: Path) -> None:
-    """As an SVG file that is the same every time: no date, fixed ids, and text as text, which keeps it small."""
-    import matplotlib
-
-    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": path.stem, "font.family": "sans-serif"}):
-        figure.savefig(path, format="svg", metadata={"Date": None})
+def _save_figure(draw: Callable[[], Figure], path: Path) -> None:
+    """Draws it into an SVG file that is the same every time: no date, fixed ids."""
+    matplotlib = optional_package("matplotlib", "drawing a figure")
+    with matplotlib.rc_context({**STYLE, "svg.hashsalt": path.stem}):
+        draw().savefig(path, format="svg", metadata={"Date": None})
 
 
 def _table(frame: pd.DataFrame) -> list[str]:

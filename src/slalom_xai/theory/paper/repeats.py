@@ -101,6 +101,7 @@ def _draw_repeats(curves: dict[str, list[float]]) -> Figure:
     for place, (name, curve) in enumerate(curves.items()):
         axes.plot(times, curve, color=COLOURS[place % len(COLOURS)], label=name, linewidth=1.3)
     axes.set(xlabel='times "perfect" is repeated', ylabel="log odds", ylim=(0, 15), title="Trained on a sum, without positions and [CLS]")
+    axes.set_xticks([1, 5, 10, 15, 20])
     axes.legend(fontsize=7, frameon=False, ncols=2)
     return figure
 
@@ -123,7 +124,7 @@ def sink_curve(times: Tensor, found: Tensor) -> SlalomSurrogate:
 
 @reproduction(
     name="repeated-token-sink",
-    title="A [CLS] token or positions let repeats count, along the curve that a sink predicts: rising, then flat",
+    title="With a [CLS] token or positions repeats do count: with a token in front, near the curve of a sink, rising and then flat",
     source="Leemann et al. 2024, Proposition 4.1 and Appendix C.2; the sink is ours",
 )
 def repeated_token_sink(settings: Settings) -> Outcome:

@@ -66,12 +66,9 @@ def soft_removal(settings: Settings) -> Outcome:
 
 def _corners(known: SlalomSurrogate) -> float:
     """Eq. 5 with every λ of zeros and ones against the planted transformer on the tokens that are left."""
-    model, worst = planted(known), 0.0
-    for kept in itertools.islice(itertools.product((0, 1), repeat=_UNITS), 1, None):
-        row = [place for place, there in enumerate(kept) if there]
-        predicted = known.predict(torch.tensor([kept], dtype=torch.float64))
-        worst = max(worst, float((answers(model, [row]) - predicted).abs().max()))
-    return worst
+    kept = torch.tensor(list(itertools.product((0.0, 1.0), repeat=_UNITS))[1:], dtype=torch.float64)
+    rows = [torch.nonzero(one)[:, 0].tolist() for one in kept]
+    return float((answers(planted(known), rows) - known.predict(kept)).abs().max())
 
 
 def _differences(known: SlalomSurrogate, gradient: Tensor) -> pd.DataFrame:

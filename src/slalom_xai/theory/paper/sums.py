@@ -163,8 +163,8 @@ def _draw_sums(points: dict[str, tuple[Tensor, Tensor, Tensor]], pairs: pd.DataF
     for axes, name in zip(made, shown, strict=False):
         truth, added, predicted = points[name]
         _diagonal(axes, truth)
-        axes.plot(truth, added, ".", color=RED, markersize=3, label="f(u) + f(t)")
-        axes.plot(truth, predicted, ".", color=BLUE, markersize=3, label="SLALOM")
+        axes.plot(truth[::2], added[::2], ".", color=RED, markersize=3, label="f(u) + f(t)")
+        axes.plot(truth[::2], predicted[::2], ".", color=BLUE, markersize=3, label="SLALOM")
         axes.set_title(name.replace(", ", "\n", 1), fontsize=8)
         axes.set_xlabel("f([u, t])")
     _diagonal(made[-1], torch.tensor(pairs["f(u t)"].to_numpy()))
@@ -244,7 +244,7 @@ def _assigned(found: Tensor) -> dict[str, float]:
         "worst worst": others,
         "worst perfect": mixed,
         "perfect worst": turned,
-        "GAM: worst perfect": gam["wp"],
+        "GAM: perfect worst": gam["pw"],
         "SLALOM: perfect worst": predicted[2],
         "GAM: error": max(abs(gam["wp"] - mixed), abs(gam["pw"] - turned)),
         "SLALOM: error": max(abs(guess - truth) for guess, truth in zip(predicted, (two, others, turned), strict=True)),
@@ -252,13 +252,15 @@ def _assigned(found: Tensor) -> dict[str, float]:
 
 
 def _draw_answers(table: pd.DataFrame) -> Figure:
-    figure, (axes,) = panels(1, width=6.4, height=2.8)
+    figure, (axes,) = panels(1, width=6.4, height=3.2)
     places = np.arange(len(table))
     axes.axhline(0, color=GREY, linewidth=0.6)
-    axes.plot(places, table["worst perfect"], "o", color="black", markersize=5, label="the model on [worst, perfect]")
-    axes.plot(places, table["GAM: worst perfect"], "x", color=RED, markersize=7, label="what a GAM must answer")
-    axes.plot(places, table["SLALOM: perfect worst"], "_", color=BLUE, markersize=14, label="SLALOM")
-    axes.set_xticks(places, [name.replace(", ", "\n", 1).replace("trained ", "") for name in table["model"]], fontsize=7)
+    axes.plot(places, table["perfect worst"], "o", color="black", markersize=5, label="the model on [perfect, worst]")
+    axes.plot(places, table["GAM: perfect worst"], "x", color=RED, markersize=7, label="what the GAM must answer")
+    axes.plot(places, table["SLALOM: perfect worst"], "_", color=BLUE, markersize=14, label="SLALOM, from [worst, perfect]")
+    axes.set_xticks(
+        places, [name.replace(", ", "\n").replace(" and ", "\n").replace("trained ", "") for name in table["model"]], fontsize=7
+    )
     axes.set_ylabel("log odds")
     axes.legend(fontsize=7, frameon=False)
     return figure

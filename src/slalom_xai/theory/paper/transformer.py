@@ -61,9 +61,13 @@ class PlainTransformer(torch.nn.Module):
 
 
 def answers(model: PlainTransformer, rows: Sequence[Sequence[int]]) -> Tensor:
-    """Its outputs for rows of any lengths, (m, outputs)."""
-    with torch.no_grad():
-        return torch.cat([model(torch.tensor([list(row)])) for row in rows])
+    """Its outputs for rows of any lengths, (m, outputs); rows of a length together, so that nothing is padded."""
+    made = torch.zeros(len(rows), len(model.classifier), dtype=torch.float64)
+    for length in {len(row) for row in rows}:
+        places = [place for place, row in enumerate(rows) if len(row) == length]
+        with torch.no_grad():
+            made[places] = model(torch.tensor([list(rows[place]) for place in places]))
+    return made
 
 
 def planted(
