@@ -18,6 +18,12 @@ _MODULES: tuple[str, ...] = (
     "paper.classes",
     "paper.sums",
     "paper.slips",
+    "slides.show_explainers",
+    "slides.show_gradient",
+    "slides.show_lime",
+    "slides.show_runs",
+    "slides.show_debate",
+    "slides.show_histogram",
 )
 
 

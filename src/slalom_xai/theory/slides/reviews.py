@@ -6,6 +6,7 @@ class is the sign of the sum: which words matter, and which way, is known.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +24,7 @@ STRENGTH = {
     **dict.fromkeys(("green", "large", "round", "usual", "warm", "short", "white", "plain"), 0.0),
 }
 SUBJECTS = ("soup", "bread", "fish", "salad", "service", "waiter", "menu", "bill", "wine", "table", "room", "music")
-GLUE = ("the", "a", "was", "is", "and", "but", "our", "very", "quite", "rather", "really", "so")
+GLUE = ("the", "our", "was", "is", "and", "but", "so", "very", "quite")
 WORDS = (*STRENGTH, *SUBJECTS, *GLUE)
 LENGTH = 40
 
@@ -48,16 +49,20 @@ def write_reviews(count: int, seed: int) -> Reviews:
     rng = np.random.default_rng(seed)
     texts: list[str] = []
     labels: list[float] = []
+
+    def one_of(words: Sequence[str]) -> str:
+        return words[int(rng.integers(len(words)))]
+
     while len(texts) < count:
-        adjectives = rng.choice(list(STRENGTH), rng.integers(2, 8))
+        adjectives = [one_of(tuple(STRENGTH)) for _ in range(int(rng.integers(2, 8)))]
         tendency = sum(STRENGTH[word] for word in adjectives)
         if tendency == 0:
             continue
         clauses = [
-            f"{rng.choice(('the', 'our'))} {rng.choice(SUBJECTS)} {rng.choice(('was', 'is'))} {rng.choice(('', 'very ', 'quite '))}{word}"
+            f"{one_of(('the', 'our'))} {one_of(SUBJECTS)} {one_of(('was', 'is'))} {one_of(('', 'very ', 'quite '))}{word}"
             for word in adjectives
         ]
-        joined = clauses[0] + "".join(f" {rng.choice(('and', 'but', 'so'))} {clause}" for clause in clauses[1:])
+        joined = clauses[0] + "".join(f" {one_of(('and', 'but', 'so'))} {clause}" for clause in clauses[1:])
         texts.append(" ".join(joined.split()[: LENGTH - 1]))
         labels.append(float(tendency > 0))
     rows = tokenizer()(texts, padding="max_length", max_length=LENGTH, return_tensors="pt")
