@@ -150,7 +150,7 @@ def test_divergence_has_its_known_values():
 def test_a_trained_classifier_answers_the_same_with_attention_elsewhere(model):
     found = [debate_text(model, ids_of(text), np.random.default_rng(0)) for text in (TEXT, *write_reviews(5, 7).texts)]
     assert max(one.same_answer for one in found) < 1e-6
-    assert np.median([one.divergence for one in found]) > 0.4
+    assert np.median([one.divergence for one in found]) > 0.2
     assert np.median([one.shuffled for one in found]) > 0.1  # while other weights do change the answer
     assert all(-1 <= one.with_removal <= 1 for one in found)
 
@@ -201,10 +201,10 @@ def test_the_histogram_is_counted_in_two_ways(start):
     without = accuracy(model, words, blind(model, words))
     if start == "letters":
         assert equal_letters(model, words) > 10
-        assert without < 0.4
+        assert without < 0.25
     else:
         assert equal_letters(model, words) < 1.5
-        assert without > 0.5
+        assert without > 0.35  # 0.9 after more steps, where a letter-blind guess from the start above has 0.14
 
 
 def test_attention_to_letters_starts_from_letters_only():

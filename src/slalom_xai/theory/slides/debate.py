@@ -118,5 +118,4 @@ def bag_of_words_sign(model: AttentionClassifier, ids: Tensor) -> tuple[Floats, 
     """
     averages, _ = word_averages(model, ids)
     keep = np.random.default_rng(0).random((200, averages.words)) < 0.5
-    above, below = averages.heads(keep)
-    return averages.output(keep), above[0]
+    return averages.output(keep), averages.heads(keep)[0][0]

@@ -60,8 +60,8 @@ def ordinary_explainer(settings: Settings) -> Outcome:
             at_most(
                 "prediction kept by the explanation, minus the module's answer", abs(explanation.prediction - _answer(model, ids)), 1e-5
             ),
-            at_least("r² of the explanation on removals it was not fitted to", fidelity.wide.r2 if fidelity else float("nan"), 0.95),
-            at_least("r² of the same against the two sums of the formula", 1 - float(((predicted - true) ** 2).mean() / true.var()), 0.95),
+            at_least("r² of the explanation on removals it was not fitted to", fidelity.wide.r2 if fidelity else float("nan"), 0.9),
+            at_least("r² of the same against the two sums of the formula", 1 - float(((predicted - true) ** 2).mean() / true.var()), 0.9),
             at_least(
                 "words of opinion whose loss has the sign of their strength, as a share",
                 float((np.sign(table["what it loses"][opinions]) == np.sign(strengths[opinions])).mean()),
@@ -151,7 +151,7 @@ def _known(model: AttentionClassifier, settings: Settings) -> pd.DataFrame:
 
 
 def _table(scores: dict[str, Floats]) -> pd.DataFrame:
-    scaled = {name: np.round(values / np.abs(values).max(), 2) for name, values in scores.items()}
+    scaled = {name: np.round(values / np.abs(values).max(), 2) + 0.0 for name, values in scores.items()}
     return pd.DataFrame({"word": TEXT.split(), **scaled})
 
 
