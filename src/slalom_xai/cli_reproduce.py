@@ -39,6 +39,7 @@ def _reproduce(
     """Runs the theorems behind the scores and checks what they claim."""
     from slalom_xai.errors import InputError
     from slalom_xai.theory import chosen, reproductions
+    from slalom_xai.theory.report import prepare
 
     if listed:
         _list(reproductions(), as_json)
@@ -47,9 +48,10 @@ def _reproduce(
         raise InputError("no claim was named: give a name, or all; slalom reproduce --list names them")
     if seed < 0:
         raise InputError(f"--seed is {seed}: give a whole number of at least 0")
-    if out is not None and out.exists() and not out.is_dir():
-        raise InputError(f"--out is {out}, which is a file: give a folder")
-    records = [_run(one, out, seed, quiet=as_json) for one in chosen(names)]
+    wanted = chosen(names)
+    if out is not None:
+        prepare(out)
+    records = [_run(one, out, seed, quiet=as_json) for one in wanted]
     if as_json:
         typer.echo(json.dumps(records, ensure_ascii=False))
     if not all(record["holds"] for record in records):

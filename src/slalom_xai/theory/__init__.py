@@ -28,10 +28,9 @@ _MODULES: tuple[str, ...] = (
 
 
 def reproductions() -> dict[str, Reproduction]:
-    """Every reproduction by name."""
-    for module in _MODULES:
-        import_module(f"slalom_xai.theory.{module}")
-    return registered()
+    """Every reproduction by name, in the order of the modules, whichever was imported first."""
+    places = {import_module(f"slalom_xai.theory.{module}").__name__: place for place, module in enumerate(_MODULES)}
+    return dict(sorted(registered().items(), key=lambda item: places.get(item[1].run.__module__, len(places))))
 
 
 def chosen(names: Iterable[str]) -> list[Reproduction]:

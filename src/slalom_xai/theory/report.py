@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -56,6 +57,17 @@ def as_dict(found: Reproduction, outcome: Outcome, seconds: float, files: list[P
     }
 
 
+def prepare(folder: Path) -> None:
+    """Makes the folder and looks for what drawing needs: better known before a run than after it."""
+    optional_package("matplotlib", "drawing figures into --out")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"--out is {folder}, which cannot be made ({error.strerror or error}): give a folder") from error
+    if not os.access(folder, os.W_OK):
+        raise InputError(f"--out is {folder}, which cannot be written to: give another folder")
+
+
 def save(found: Reproduction, outcome: Outcome, folder: Path) -> list[Path]:
     """Writes NAME.md, a CSV file for each table and an SVG file for each figure; returns the files."""
     try:
@@ -91,9 +103,9 @@ def _cell(cell: object) -> str:
 
 
 def _number(number: float) -> str:
-    """Four digits; small ones as powers of ten, and what is exact as it is."""
+    """Four digits, and two of small numbers: 3.142, 2.5e−6, 1e−9."""
     if math.isnan(number):
         return "–"
-    if number != 0 and abs(number) < 1e-3:
-        return f"{number:.1e}".replace("-", "−")
-    return f"{number:.4g}".replace("-", "−")
+    shown = f"{number:.4g}" if number == 0 or abs(number) >= 1e-3 else f"{number:.1e}"
+    mantissa, _, power = shown.partition("e")
+    return (mantissa.removesuffix(".0") + (f"e{int(power)}" if power else "")).replace("-", "−")
