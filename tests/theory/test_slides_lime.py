@@ -190,6 +190,12 @@ def test_all_sets_of_many_words_are_refused():
         all_rows(17)
 
 
+@pytest.mark.parametrize("limit", [wide_limit, wide_limit_printed, lambda means, words: infinite_samples(means, words, 0.25)])
+def test_one_word_has_no_limit(limit):
+    with pytest.raises(InputError, match="at least two words"):
+        limit(exact_means(np.ones(2), 1), 1)
+
+
 @given(words=st.integers(3, 8), seed=st.integers(0, 1_000), data=st.data())
 @settings(max_examples=40)
 def test_sums_over_random_sets(words, seed, data):

@@ -100,7 +100,7 @@ def infinite_samples(means: Means, words: int, bandwidth: float) -> Floats:
     The matrix of the regression has one number on its diagonal and one off it, as words are alike to the sampling, so that its
     inverse is explicit.
     """
-    d = words
+    d = _several(words)
     none, one, two = (moment(d, order, bandwidth) for order in range(3))
     scale = (d - 1) * none * two - d * one**2 + none * one
     first = -one
@@ -122,14 +122,14 @@ def moment(words: int, order: int, bandwidth: float) -> float:
 
 def wide_limit_printed(means: Means, words: int) -> Floats:
     """The limit of a large bandwidth as the slides print it: three times the deviation of E[f | j kept] from its mean."""
-    expected = kept_means(means, words)
+    expected = kept_means(means, _several(words))
     result: Floats = 3 * (expected - expected.mean())
     return result
 
 
 def wide_limit(means: Means, words: int) -> Floats:
     """The limit of a large bandwidth: a factor (d - 1) / (d + 1), and the regression on the number of kept words beside it."""
-    d = words
+    d = _several(words)
     expected = kept_means(means, words)
     together = means.kept.sum() - means.output * (d - 1) / 2  # covariance of the number kept and the output
     result: Floats = 3 * (d - 1) / (d + 1) * (expected - expected.mean()) + together / ((d * d - 1) / 12)
@@ -140,6 +140,12 @@ def kept_means(means: Means, words: int) -> Floats:
     """E[f | word j is kept], (d,), where rows have no weights."""
     result: Floats = means.kept / ((words - 1) / (2 * words))
     return result
+
+
+def _several(words: int) -> int:
+    if words < 2:
+        raise InputError(f"LIME was asked of {words} word, whose one row says nothing: give at least two words")
+    return words
 
 
 def _kernel(distance: Floats, bandwidth: float) -> Floats:

@@ -84,8 +84,8 @@ def _draw_pair(table: pd.DataFrame) -> Figure:
     figure, (axes,) = panels(1, width=4.6, height=3.2)
     colours = [BLUE if one > 0 else RED if one < 0 else GREY for one in table["strength"]]
     axes.scatter(table["importance"], table["value"], s=16, c=colours)
-    for word, x, y in zip(table["word"], table["importance"], table["value"], strict=True):
-        axes.annotate(str(word), (x, y), fontsize=7, xytext=(3, 2), textcoords="offset points")
+    for place, (word, x, y) in enumerate(zip(table["word"], table["importance"], table["value"], strict=True)):
+        axes.annotate(str(word), (x, y), fontsize=7, xytext=(3, -8 if place % 2 else 3), textcoords="offset points")
     axes.axhline(0, color=GREY, linewidth=0.5)
     axes.set_xlabel("importance")
     axes.set_ylabel("value")

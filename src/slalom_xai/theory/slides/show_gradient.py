@@ -79,7 +79,9 @@ def _draw(models: dict[int, AttentionClassifier]) -> Figure:
         axes[place].scatter(attention, size, s=14, color=COLOURS[place])
         for name, x, y in zip(names[1:], attention.tolist(), size.tolist(), strict=True):
             if name in STRENGTH:
-                axes[place].annotate(name, (x, y), fontsize=6, xytext=(3, 2), textcoords="offset points")
+                axes[place].annotate(
+                    name, (x, y), fontsize=6, xytext=(3, -7 if name in ("rude", "fresh") else 3), textcoords="offset points"
+                )
         axes[place].set_title(f"{heads} head{'s' if heads > 1 else ''}", fontsize=9)
         axes[place].set_xlabel("attention, mean over heads")
     axes[0].set_ylabel("L2 norm of the gradient")
