@@ -7,7 +7,8 @@ classifiers of a few thousand parameters; positions and the special token in fro
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Literal
@@ -73,6 +74,17 @@ class Shape:
         return f"{self.family}, {self.layers} layer{'s' if self.layers > 1 else ''}" + (f", {' and '.join(extras)}" if extras else "")
 
 
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Runs torch on one thread: on numbers this small more of them only wait for each other."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
 class SmallTransformer:
     """A BERT or GPT-2 classifier over the ten words, with random weights.
 
@@ -92,6 +104,7 @@ class SmallTransformer:
         if not shape.positions:
             places.weight.requires_grad_(False).zero_()
 
+    @one_thread()
     def log_odds(self, rows: Sequence[Sequence[int]]) -> Tensor:
         """Its answers in float64, (m,); rows of a length together, so that nothing is padded."""
         if self.network.dtype != torch.float64:
@@ -106,6 +119,7 @@ class SmallTransformer:
                 answers[part] = logits[:, 1] - logits[:, 0]
         return answers
 
+    @one_thread()
     def learn(self, steps: int, seed: int, *, even: bool = False, batch: int = 64, rate: float = 3e-3) -> None:
         """Learns the linear language from the true chances of the classes."""
         self.network.float().train()
