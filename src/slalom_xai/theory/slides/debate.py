@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from slalom_xai.metrics.ranks import spearman
+from slalom_xai.theory.paper.synthetic import one_thread
 from slalom_xai.theory.slides.averages import word_averages
 from slalom_xai.theory.slides.classifier import AttentionClassifier
 from slalom_xai.theory.slides.counterfactual import divergence, two_places
@@ -73,6 +74,7 @@ def apart(first: AttentionClassifier, second: AttentionClassifier, reviews: Revi
     return float(divergences(*weights).mean()), float((chances[0] - chances[1]).abs().mean())
 
 
+@one_thread()
 def diverging_classifier(base: AttentionClassifier, reviews: Reviews, target: float, seed: int, steps: int = 500) -> AttentionClassifier:
     """A whole model that answers like ``base`` and attends elsewhere (Wiegreffe and Pinter, 2019).
 

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from slalom_xai.models.inside import eager
 from slalom_xai.models.load import text_model
+from slalom_xai.theory.paper.synthetic import one_thread
 
 Floats = NDArray[np.float64]
 FILMS = (
@@ -63,6 +64,7 @@ class LastLayer:
         with torch.no_grad():
             return float(self._answer(torch.as_tensor(attention)))
 
+    @one_thread()
     def far_attention(self, steps: int = 150, strictness: float = 100.0) -> Floats:
         """Weights (heads, tokens) as far from the model's own as can be found with nearly the same answer (Jain and Wallace, 2019).
 

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from slalom_xai.errors import one_of
+from slalom_xai.theory.paper.synthetic import one_thread
 
 LETTERS, LENGTH, WIDTH, HIDDEN, RANK = 6, 10, 24, 64, 8
 SHARPNESS = 500.0  # how much more an equal letter is attended to than another, where attention starts with letters
@@ -116,6 +117,7 @@ def kicked(solution: Solution, seed: int = 0, size: float = 0.05, steps: int = 3
     return trained(model, seed, steps)
 
 
+@one_thread()
 def trained(model: HistogramModel, seed: int, steps: int) -> Solution:
     """Trains a model on ever new words."""
     draw = torch.Generator().manual_seed(seed + 1)

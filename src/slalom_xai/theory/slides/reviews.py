@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from slalom_xai.theory.paper.synthetic import one_thread
 from slalom_xai.theory.slides.classifier import AttentionClassifier, word_tokenizer
 
 STRENGTH = {
@@ -75,6 +76,7 @@ def new_classifier(seed: int, heads: int = 2) -> AttentionClassifier:
     return AttentionClassifier(len(words), words.unk_token_id, length=LENGTH, heads=heads, position_scale=0.3, seed=seed)
 
 
+@one_thread()
 def trained_classifier(reviews: Reviews, seed: int, *, heads: int = 2, steps: int = 200, attends: bool = True) -> AttentionClassifier:
     """A classifier trained on reviews, in evaluation mode.
 

@@ -13,6 +13,7 @@ from slalom_xai.explainer import Explainer
 from slalom_xai.metrics.ranks import spearman
 from slalom_xai.theory.base import Outcome, Settings, at_least, at_most, reproduction
 from slalom_xai.theory.drawing import BLUE, GREY, RED, panels
+from slalom_xai.theory.paper.synthetic import one_thread
 from slalom_xai.theory.slides.classifier import AttentionClassifier
 from slalom_xai.theory.slides.counterfactual import LARGEST_DIVERGENCE, divergence, same_context
 from slalom_xai.theory.slides.debate import TextDebate, apart, debate_text, diverging_classifier
@@ -29,6 +30,7 @@ IMPORTANCE = {"with_gradient": "gradient, L2", "with_removal": "removal", "with_
 
 
 @reproduction(name="attention-debate", title="Attention against importance on trained models", source=SOURCE)
+@one_thread()
 def against_importance(settings: Settings) -> Outcome:
     """Rank correlations of attention with three measures of importance, and models with other attention that answer alike."""
     train, test = write_reviews(1500, settings.seed), write_reviews(500, settings.seed + 1)
@@ -104,6 +106,7 @@ def _draw_correlations(every: pd.DataFrame) -> Figure:
 
 
 @reproduction(name="counterfactual-attention", title="Another attention, the same answer", source=SOURCE)
+@one_thread()
 def other_attention(settings: Settings) -> Outcome:
     """Other weights for single texts: exact ones for one layer, exact and nearly exact ones in the last layer of the embedded model."""
     train, test = write_reviews(1500, settings.seed), write_reviews(TEXTS, settings.seed + 1)

@@ -15,6 +15,7 @@ from slalom_xai.explainer import Explainer
 from slalom_xai.metrics.ranks import auroc, spearman
 from slalom_xai.theory.base import Outcome, Settings, at_least, at_most, reproduction
 from slalom_xai.theory.drawing import BLUE, GREY, RED, panels
+from slalom_xai.theory.paper.synthetic import one_thread
 from slalom_xai.theory.slides.averages import word_averages
 from slalom_xai.theory.slides.classifier import AttentionClassifier
 from slalom_xai.theory.slides.explainers import EXPLAINERS, SIGNED, seven_scores
@@ -33,6 +34,7 @@ REVIEWS = 60
     title="One layer of attention read at [CLS], explained like any other module",
     source="Lopardo, Precioso and Garreau 2024, the model",
 )
+@one_thread()
 def ordinary_explainer(settings: Settings) -> Outcome:
     """Trains the classifier on made-up reviews and explains one with its [UNK] in the place of removed words."""
     model = trained_classifier(write_reviews(1500, settings.seed), settings.seed, steps=300)
@@ -97,6 +99,7 @@ def _draw_pair(table: pd.DataFrame) -> Figure:
     title="Seven explainers on one sentence: attention knows no direction, and they disagree",
     source="Lopardo, Precioso and Garreau 2024, summary of methods",
 )
+@one_thread()
 def side_by_side(settings: Settings) -> Outcome:
     """Scores of one sentence by seven explainers, what a change of sign does to each, and how well they find known words."""
     model = trained_classifier(write_reviews(1500, settings.seed), settings.seed, heads=4, steps=300)

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from slalom_xai.theory.base import Outcome, Settings, at_least, at_most, reproduction
 from slalom_xai.theory.drawing import COLOURS, panels
+from slalom_xai.theory.paper.synthetic import one_thread
 from slalom_xai.theory.slides.classifier import AttentionClassifier
 from slalom_xai.theory.slides.gradients import REDUCTIONS, closed_gradient, differentiated, reduced
 from slalom_xai.theory.slides.reviews import STRENGTH, tokenizer, trained_classifier, write_reviews
@@ -24,6 +25,7 @@ SOURCE = "Lopardo, Precioso and Garreau 2024, gradient theorem"
 
 
 @reproduction(name="closed-gradient", title="The gradient of one attention layer has a closed form", source=SOURCE)
+@one_thread()
 def closed_form(settings: Settings) -> Outcome:
     """Compares both gradients on trained models with one and several heads, place by place and reduced."""
     train, test = write_reviews(1500, settings.seed), write_reviews(TEXTS, settings.seed + 1)

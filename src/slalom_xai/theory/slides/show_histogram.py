@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from slalom_xai.theory.base import Outcome, Settings, at_least, at_most, reproduction
 from slalom_xai.theory.drawing import BLUE, RED, panels
+from slalom_xai.theory.paper.synthetic import one_thread
 from slalom_xai.theory.slides.histogram import (
     STARTS,
     Solution,
@@ -37,6 +38,7 @@ WORD = "DATAIAIAIA"
     title="One task, two minima: attention to equal letters, or attention that does not depend on the letters",
     source="Cui, Behrens, Krzakala and Zdeborová 2024, on the slides of Lopardo, Precioso and Garreau 2024",
 )
+@one_thread()
 def two_minima(settings: Settings) -> Outcome:
     """Trains the same architecture from two starts and asks what its attention is good for."""
     words = draw_words(2_000, torch.Generator().manual_seed(settings.seed + 99))

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from slalom_xai.theory.base import Outcome, Settings, at_least, at_most, reproduction
 from slalom_xai.theory.drawing import BLUE, GREEN, GREY, RED, panels
+from slalom_xai.theory.paper.synthetic import one_thread
 from slalom_xai.theory.slides.averages import WordAverages, random_averages, word_averages
 from slalom_xai.theory.slides.classifier import AttentionClassifier
 from slalom_xai.theory.slides.lemmas import mean_of_sum, ratio_bound, variance_of_sum
@@ -32,6 +33,7 @@ BANDWIDTHS = {"0.25": 0.25, "infinite": float("inf")}
     title="Five runs of LIME on a text of 99 words, with the closed forms on top",
     source="Lopardo, Precioso and Garreau 2024, experimental check",
 )
+@one_thread()
 def five_runs(settings: Settings) -> Outcome:
     """Runs LIME on a classifier with random weights and a text of different words."""
     text = _long_text(settings.seed)
