@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup explain test lowest check view viewcheck docs bench clean
+.PHONY: help setup explain test lowest check view viewcheck docs theory bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -57,6 +57,9 @@ viewcheck: $(NODE) ## types and tests of the interactive view, and that its buil
 docs: $(STAMP) ## build the documentation into docs/_build/html; warnings are errors
 	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
 	@echo "docs/_build/html/index.html"
+
+theory: $(STAMP) ## run every claim of the theory pages and write their figures into docs/figures/theory
+	HF_HUB_OFFLINE=1 $(BIN)/slalom reproduce all --out docs/figures/theory
 
 bench: $(STAMP) ## run the benchmarks that the tests leave out
 	HF_HUB_OFFLINE=1 $(BIN)/python -m pytest -m bench -s

@@ -1,4 +1,4 @@
-"""The command line, ``slalom``: explain, methods, metrics, train, bench, report."""
+"""The command line: ``slalom`` and its commands; the larger ones have a file of their own."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from slalom_xai import cli_bench, cli_figure, cli_report, cli_train
+from slalom_xai import cli_bench, cli_figure, cli_report, cli_reproduce, cli_train
 
 if TYPE_CHECKING:
     from slalom_xai.explanation import Explanation
@@ -139,6 +139,7 @@ cli_train.register(app)
 cli_bench.register(app)
 cli_figure.register(app)
 cli_report.register(app)
+cli_reproduce.register(app)
 
 
 def _text(text: str | None, file: Path | None) -> str:
@@ -194,6 +195,8 @@ def main() -> None:
         code = app(sys.argv[1:] or ["--help"], standalone_mode=False)
         if code == 130:  # how some versions of typer report Ctrl-C
             raise KeyboardInterrupt
+        if isinstance(code, int) and code:  # the command did its work and has bad news
+            sys.exit(code)
     except SlalomError as error:
         _fail(str(error), 1)
     except (KeyboardInterrupt, typer.Abort):

@@ -66,17 +66,24 @@ def fit_alternating(counts: Tensor, outputs: Tensor, rounds: int = 50) -> Slalom
             best, best_error = (values, scale.log()), error
         if barren == 3:
             break
-        scale = _nonnegative_scale(counts * (values[:, 0] - outputs), scale)
+        scale = nonnegative_scale(counts * (values[:, 0] - outputs), scale)
     assert best is not None
     return SlalomSurrogate(best[0][None], best[1][None]).normalised()
 
 
-def _nonnegative_scale(residuals: Tensor, start: Tensor, steps: int = 300) -> Tensor:
-    """Minimises |E s|^2 (Eq. 77) over s >= FLOOR with mean 1, by projected gradient steps."""
+def nonnegative_scale(residuals: Tensor, start: Tensor, steps: int = 300, floor: float = FLOOR) -> Tensor:
+    """Minimises |E s|^2 (Eq. 77) over s >= floor with mean 1, by projected gradient steps.
+
+    Args:
+        residuals: E, (m, n).
+        start: (n,), the weights to begin with.
+        steps: how many.
+        floor: the least weight.
+    """
     matrix = residuals.T @ residuals
     rate = 1.0 / float(torch.linalg.matrix_norm(matrix, 2).clamp(min=1e-12))
     scale = start
     for _ in range(steps):
-        scale = (scale - rate * (matrix @ scale)).clamp(min=FLOOR)
-        scale = (scale / scale.mean()).clamp(min=FLOOR)
+        scale = (scale - rate * (matrix @ scale)).clamp(min=floor)
+        scale = (scale / scale.mean()).clamp(min=floor)
     return scale

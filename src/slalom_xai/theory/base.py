@@ -1,0 +1,148 @@
+"""What a reproduction is: a claim as code, the checks that must hold, and its tables and figures.
+
+A reproduction is a function that takes ``Settings`` and returns an ``Outcome``, made known by ``reproduction``:
+
+    @reproduction(name="repeated-token", title="...", source="Leemann et al. 2024, Prop. 4.1")
+    def repeated_token(settings: Settings) -> Outcome: ...
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, TypeVar
+
+from slalom_xai.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+    from slalom_xai.progress import Bar
+
+_Item = TypeVar("_Item")
+
+
+@dataclass(frozen=True)
+class Check:
+    """One statement that must hold.
+
+    Attributes:
+        statement: what is measured, in a sentence.
+        value: the number found.
+        bound: what it is held against.
+        relation: whether the number must be at most or at least the bound.
+    """
+
+    statement: str
+    value: float
+    bound: float
+    relation: Literal["≤", "≥"] = "≤"
+
+    @property
+    def holds(self) -> bool:
+        """Whether the number keeps to its bound; a NaN never does."""
+        if math.isnan(self.value):
+            return False
+        return self.value <= self.bound if self.relation == "≤" else self.value >= self.bound
+
+
+def at_most(statement: str, value: float, bound: float) -> Check:
+    """A number that must be small, such as the largest difference between two ways to compute the same."""
+    return Check(statement, float(value), float(bound), "≤")
+
+
+def at_least(statement: str, value: float, bound: float) -> Check:
+    """A number that must be large, such as the error of a formula that is claimed to be wrong."""
+    return Check(statement, float(value), float(bound), "≥")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a reproduction found.
+
+    Attributes:
+        checks: the statements, at least one.
+        tables: by a short name in lower case.
+        figures: by a short name in lower case; drawn only when somebody wants them.
+        remarks: what a reader should know beside the checks, a sentence each.
+    """
+
+    checks: tuple[Check, ...]
+    tables: Mapping[str, pd.DataFrame] = field(default_factory=dict)
+    figures: Mapping[str, Callable[[], Figure]] = field(default_factory=dict)
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def holds(self) -> bool:
+        """Whether every check holds."""
+        return all(check.holds for check in self.checks)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a reproduction can be told.
+
+    Attributes:
+        seed: decides everything random.
+        bar: shows how far it is; None shows nothing.
+    """
+
+    seed: int = 0
+    bar: Bar | None = None
+
+    def track(self, items: Iterable[_Item], label: str) -> Iterator[_Item]:
+        """Passes the items on and moves the bar: for loops of more than a second or two."""
+        listed = list(items)
+        if self.bar is not None:
+            self.bar.start(len(listed), label, afresh=True)
+        for item in listed:
+            yield item
+            if self.bar is not None:
+                self.bar.advance(1)
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """A claim that can be run.
+
+    Attributes:
+        name: what ``slalom reproduce`` takes.
+        title: the claim in a sentence.
+        source: where it is made.
+        run: computes the outcome.
+    """
+
+    name: str
+    title: str
+    source: str
+    run: Callable[[Settings], Outcome]
+
+
+_register: dict[str, Reproduction] = {}
+_Function = Callable[[Settings], Outcome]
+
+
+def reproduction(*, name: str, title: str, source: str) -> Callable[[_Function], _Function]:
+    """Function decorator: makes a reproduction known by its name."""
+
+    def register(function: _Function) -> _Function:
+        _register[name] = Reproduction(name, title, source, function)
+        return function
+
+    return register
+
+
+def registered() -> dict[str, Reproduction]:
+    """Every reproduction of the modules imported so far, in order."""
+    return dict(_register)
+
+
+def unknown_name(given: str, known: Iterable[str]) -> InputError:
+    """The error for a name that no reproduction has, with the names it may have been meant for."""
+    names = list(known)
+    close = difflib.get_close_matches(given, names, n=3, cutoff=0.4) or [name for name in names if given and given in name][:3]
+    meant = f"did you mean {' or '.join(close)}? " if close else ""
+    return InputError(f"unknown reproduction {given!r}: {meant}slalom reproduce --list names them all")

@@ -1,0 +1,191 @@
+"""A language of ten words whose log odds are a plain sum, and small transformers that learn it.
+
+The words, their weights and how often they occur are those of the paper's Table 3. The transformers are ordinary BERT and GPT-2
+classifiers of a few thousand parameters; positions and the special token in front can be left out, as the paper's theory does.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+WORDS = ("the", "we", "movie", "watch", "good", "best", "perfect", "ok", "bad", "worst")
+WEIGHTS = (0.0, 0.0, 0.0, 0.0, 0.6, 1.0, 1.5, -0.6, -1.0, -1.5)
+CHANCES = (1 / 6, 1 / 6, 1 / 6, 1 / 6, 1 / 15, 1 / 20, 1 / 20, 1 / 15, 1 / 20, 1 / 20)
+LONGEST = 30
+
+_PAD, _SPECIAL, _FIRST = 0, 1, 2  # ids: padding, the special token, the first word
+_ROOM = 1100  # positions: the longest row that is asked
+
+
+def linear_log_odds(rows: Sequence[Sequence[int]]) -> Tensor:
+    """The truth, (m,): the sum of the words' weights."""
+    return torch.tensor([sum(WEIGHTS[word] for word in row) for row in rows], dtype=torch.float64)
+
+
+def sample_rows(count: int, seed: int, *, even: bool = False) -> list[list[int]]:
+    """Rows of words drawn independently: Bin(30, 1/2) of them as in the paper, or evenly from 1 to 30."""
+    generator = torch.Generator().manual_seed(seed)
+    lengths = (torch.rand(count, LONGEST, generator=generator) < 0.5).sum(dim=1).clamp(min=1)
+    if even:
+        lengths = torch.randint(1, LONGEST + 1, (count,), generator=generator)
+    drawn = torch.multinomial(torch.tensor(CHANCES), count * LONGEST, replacement=True, generator=generator).reshape(count, LONGEST)
+    return [row[:length].tolist() for row, length in zip(drawn, lengths.tolist(), strict=True)]
+
+
+def counts(rows: Sequence[Sequence[int]]) -> Tensor:
+    """How often each word occurs, (m, words)."""
+    made = torch.zeros(len(rows), len(WORDS), dtype=torch.float64)
+    for place, row in enumerate(rows):
+        for word in row:
+            made[place, word] += 1
+    return made
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What a small transformer is like.
+
+    Attributes:
+        family: an encoder (BERT, read at the first position) or a decoder (GPT-2, read at the last).
+        layers: how many.
+        positions: whether it has positional embeddings.
+        special: whether a special token stands in front of every row, as [CLS] does.
+    """
+
+    family: Literal["encoder", "decoder"]
+    layers: int
+    positions: bool = False
+    special: bool = False
+
+    def __str__(self) -> str:
+        extras = [
+            name
+            for name, given in (("[CLS]" if self.family == "encoder" else "start token", self.special), ("positions", self.positions))
+            if given
+        ]
+        return f"{self.family}, {self.layers} layer{'s' if self.layers > 1 else ''}" + (f", {' and '.join(extras)}" if extras else "")
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Runs torch on one thread: on numbers this small more of them only wait for each other."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+class SmallTransformer:
+    """A BERT or GPT-2 classifier over the ten words, with random weights.
+
+    Args:
+        shape: what it is like.
+        seed: decides the weights.
+        spread: the standard deviation of the weights; the libraries' own is so small that answers hardly differ.
+    """
+
+    def __init__(self, shape: Shape, seed: int, spread: float = 0.02) -> None:
+        self.shape = shape
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            self.network = (_encoder if shape.family == "encoder" else _decoder)(shape, spread)
+        base = self.network.base_model
+        places = base.embeddings.position_embeddings if shape.family == "encoder" else base.wpe
+        if not shape.positions:
+            places.weight.requires_grad_(False).zero_()
+
+    @one_thread()
+    def log_odds(self, rows: Sequence[Sequence[int]]) -> Tensor:
+        """Its answers in float64, (m,); rows of a length together, so that nothing is padded."""
+        if self.network.dtype != torch.float64:
+            self.network.double().eval()
+        answers = torch.zeros(len(rows), dtype=torch.float64)
+        for length in sorted({len(row) for row in rows}):
+            places = [place for place, row in enumerate(rows) if len(row) == length]
+            for start in range(0, len(places), 500):
+                part = places[start : start + 500]
+                with torch.no_grad():
+                    logits = self._logits([rows[place] for place in part])
+                answers[part] = logits[:, 1] - logits[:, 0]
+        return answers
+
+    @one_thread()
+    def learn(self, steps: int, seed: int, *, even: bool = False, batch: int = 64, rate: float = 3e-3) -> None:
+        """Learns the linear language from the true chances of the classes."""
+        self.network.float().train()
+        optimizer = torch.optim.AdamW([one for one in self.network.parameters() if one.requires_grad], lr=rate)
+        schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, rate, total_steps=steps)
+        pool = sample_rows(steps * batch, seed, even=even)
+        for step in range(steps):
+            rows = pool[step * batch : (step + 1) * batch]
+            logits = self._logits(rows)
+            truth = torch.sigmoid(linear_log_odds(rows)).float()
+            loss = torch.nn.functional.binary_cross_entropy_with_logits(logits[:, 1] - logits[:, 0], truth)
+            optimizer.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            optimizer.step()
+            schedule.step()
+
+    def _logits(self, rows: Sequence[Sequence[int]]) -> Tensor:
+        front = [_SPECIAL] if self.shape.special else []
+        longest = max(len(row) for row in rows)
+        ids = torch.tensor([front + [_FIRST + word for word in row] + [_PAD] * (longest - len(row)) for row in rows])
+        logits: Tensor = self.network(input_ids=ids, attention_mask=(ids != _PAD).long()).logits
+        return logits
+
+
+@functools.lru_cache(maxsize=32)
+def trained(shape: Shape, seed: int, steps: int = 250, even: bool = False) -> SmallTransformer:
+    """A small transformer that has learnt the linear language as well as it can; the same one for the same arguments."""
+    model = SmallTransformer(shape, seed)
+    model.learn(steps, seed, even=even)
+    return model
+
+
+def _encoder(shape: Shape, spread: float) -> Any:
+    library: Any = import_module("transformers")
+    config = library.BertConfig(
+        vocab_size=_FIRST + len(WORDS),
+        hidden_size=32,
+        num_hidden_layers=shape.layers,
+        num_attention_heads=4,
+        intermediate_size=64,
+        max_position_embeddings=_ROOM,
+        hidden_dropout_prob=0.0,
+        attention_probs_dropout_prob=0.0,
+        pad_token_id=_PAD,
+        initializer_range=spread,
+        num_labels=2,
+    )
+    return library.BertForSequenceClassification(config)
+
+
+def _decoder(shape: Shape, spread: float) -> Any:
+    library: Any = import_module("transformers")
+    config = library.GPT2Config(
+        vocab_size=_FIRST + len(WORDS),
+        n_embd=32,
+        n_layer=shape.layers,
+        n_head=4,
+        n_inner=64,
+        n_positions=_ROOM,
+        resid_pdrop=0.0,
+        embd_pdrop=0.0,
+        attn_pdrop=0.0,
+        pad_token_id=_PAD,
+        bos_token_id=_SPECIAL,
+        eos_token_id=_SPECIAL,
+        initializer_range=spread,
+        num_labels=2,
+    )
+    return library.GPT2ForSequenceClassification(config)

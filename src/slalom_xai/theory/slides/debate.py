@@ -1,0 +1,123 @@
+"""Is attention explanation? What can be measured about it on trained attention classifiers."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from slalom_xai.metrics.ranks import spearman
+from slalom_xai.theory.paper.synthetic import one_thread
+from slalom_xai.theory.slides.averages import word_averages
+from slalom_xai.theory.slides.classifier import AttentionClassifier
+from slalom_xai.theory.slides.counterfactual import divergence, two_places
+from slalom_xai.theory.slides.explainers import head_attention, removal_effects, seven_scores
+from slalom_xai.theory.slides.reviews import Reviews
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class TextDebate:
+    """What one text says about attention.
+
+    Attributes:
+        with_gradient: rank correlation of mean attention with the L2 norm of the gradient, over the words.
+        with_removal: the same with the size of what one word's removal changes.
+        with_lime: the same with the size of LIME's coefficient.
+        same_answer: how far the answer is off with other attention on two places per head.
+        divergence: of that attention from the model's own, mean over heads.
+        shuffled: how far the answer moves when weights are shuffled among places, median of 20.
+        output: the model's answer.
+    """
+
+    with_gradient: float
+    with_removal: float
+    with_lime: float
+    same_answer: float
+    divergence: float
+    shuffled: float
+    output: float
+
+
+def debate_text(model: AttentionClassifier, ids: Tensor, rng: np.random.Generator) -> TextDebate:
+    """Measures one text, [CLS] first, without padding."""
+    scores = seven_scores(model, ids, rng)
+    attention = scores["attention, mean"]
+    weights = head_attention(model, ids)
+    with torch.no_grad():
+        values = model.place_values(model.embed(ids[None]))[0].double().numpy()
+    output = float((weights * values).sum(axis=1).mean())
+    other = np.stack([two_places(weight, value) for weight, value in zip(weights, values, strict=True)])
+    orders = [rng.permutation(weights.shape[1]) for _ in range(20)]
+    moved = [abs(float((weights[:, order] * values).sum(axis=1).mean()) - output) for order in orders]
+    return TextDebate(
+        spearman(attention, scores["gradient, L2"]),
+        spearman(attention, np.abs(removal_effects(model, ids))),
+        spearman(attention, np.abs(scores["LIME"])),
+        abs(float((other * values).sum(axis=1).mean()) - output),
+        float(np.mean([divergence(one, two) for one, two in zip(weights, other, strict=True)])),
+        float(np.median(moved)),
+        output,
+    )
+
+
+def apart(first: AttentionClassifier, second: AttentionClassifier, reviews: Reviews) -> tuple[float, float]:
+    """Two models of one head on the same reviews: mean divergence of their attention, and mean difference of their probabilities."""
+    with torch.no_grad():
+        weights = [model.attention(model.embed(reviews.ids, reviews.mask))[:, 0].double() for model in (first, second)]
+        chances = [torch.sigmoid(model.read(model.embed(reviews.ids, reviews.mask))).double() for model in (first, second)]
+    return float(divergences(*weights).mean()), float((chances[0] - chances[1]).abs().mean())
+
+
+@one_thread()
+def diverging_classifier(base: AttentionClassifier, reviews: Reviews, target: float, seed: int, steps: int = 500) -> AttentionClassifier:
+    """A whole model that answers like ``base`` and attends elsewhere (Wiegreffe and Pinter, 2019).
+
+    Unlike weights put in for one text, its attention must come from words and places by a rule that holds for all texts. It
+    starts as a copy whose attention is pushed away step by step, and learns to answer as before.
+
+    Args:
+        base: a trained model of one head.
+        reviews: what both read.
+        target: the divergence that is wanted.
+        seed: of the push and the order of the reviews.
+        steps: of Adam, 128 reviews each.
+    """
+    model, draw = copy.deepcopy(base), torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        model.key.add_(0.05 * torch.randn(model.key.shape, generator=draw))
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    for step in range(steps):
+        batch = torch.randint(len(reviews.labels), (128,), generator=draw)
+        with torch.no_grad():
+            given = base.embed(reviews.ids[batch], reviews.mask[batch])
+            wanted, own = base.read(given), base.attention(given)[:, 0]
+        embedded = model.embed(reviews.ids[batch], reviews.mask[batch])
+        missing = target * min(1.0, 2 * step / steps) - divergences(model.attention(embedded)[:, 0], own).mean()
+        loss = (model.read(embedded) - wanted).square().mean() + 50 * torch.relu(missing)
+        optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+    return model.eval()
+
+
+def divergences(first: Tensor, second: Tensor) -> Tensor:
+    """Jensen-Shannon divergence (rows,) of rows of weights."""
+    middle = (first + second) / 2
+    parts = [(one * ((one + 1e-12) / (middle + 1e-12)).log()).sum(dim=-1) for one in (first, second)]
+    return (parts[0] + parts[1]) / 2
+
+
+def bag_of_words_sign(model: AttentionClassifier, ids: Tensor) -> tuple[Floats, Floats]:
+    """For one head: the output, and a sum over words that always has its sign, for 200 random shortenings of a text.
+
+    The average's denominator is positive, so the class is decided by the numerator, which is linear in the kept words.
+    """
+    averages, _ = word_averages(model, ids)
+    keep = np.random.default_rng(0).random((200, averages.words)) < 0.5
+    return averages.output(keep), averages.heads(keep)[0][0]

@@ -1,0 +1,175 @@
+"""The histogram task: say for every letter of a word how often it occurs, with one layer of attention.
+
+    DATAIAIAIA -> 1 5 1 5 3 5 3 5 3 5
+
+One layer of attention with equal queries and keys, a residual stream and a small perceptron can do it in two ways. It can compare
+letters: each looks at its equals and at a mark that is always there, and the share of the mark tells how many equals there are.
+(Without the mark it could not: the average of equal letters is the letter, however many.) Or attention does nothing in
+particular, so that the perceptron is given the average of all letters and does the counting itself.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from slalom_xai.errors import one_of
+from slalom_xai.theory.paper.synthetic import one_thread
+
+LETTERS, LENGTH, WIDTH, HIDDEN, RANK = 6, 10, 24, 64, 8
+SHARPNESS = 500.0  # how much more an equal letter is attended to than another, where attention starts with letters
+STARTS = ("letters", "places")
+NAMES = "DATIKO"[:LETTERS]
+
+
+class HistogramModel(torch.nn.Module):
+    """One layer of attention with tied weights, the residual stream, and a perceptron at every place.
+
+    Args:
+        start: what attention compares at first: "letters" or "places". Both are free to change in training.
+        seed: of the random weights.
+    """
+
+    def __init__(self, start: str, seed: int = 0) -> None:
+        super().__init__()
+        if start not in STARTS:
+            raise one_of("start", start, STARTS)
+        draw = torch.Generator().manual_seed(seed)
+        half = WIDTH // 2
+        letters, places, mark = torch.zeros(LETTERS, WIDTH), torch.zeros(LENGTH, WIDTH), torch.zeros(WIDTH)
+        axes = [torch.linalg.qr(torch.randn(half, half, generator=draw))[0] for _ in range(2)]
+        letters[:, :half], places[:, half:] = 2 * axes[0][:LETTERS], axes[1][:LENGTH]
+        mark[half:] = torch.randn(half, generator=draw)
+        tied = torch.zeros(WIDTH, RANK)
+        if start == "letters":
+            mark[:half] = letters.sum(dim=0)[:half]  # as near to each letter as its equals are
+            tied[:half] = axes[0][:RANK].T * (math.sqrt(math.log(SHARPNESS) * math.sqrt(RANK)) / 2)
+        else:
+            tied[half:] = axes[1][:RANK].T
+        self.letters, self.places, self.mark, self.tied = (torch.nn.Parameter(part) for part in (letters, places, mark, tied))
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            self.perceptron = torch.nn.Sequential(torch.nn.Linear(WIDTH, HIDDEN), torch.nn.ReLU(), torch.nn.Linear(HIDDEN, LENGTH))
+
+    def attention(self, words: Tensor) -> Tensor:
+        """Attention (rows, LENGTH, LENGTH + 1) of letters to letters and, last, to the mark."""
+        heard = self._heard(words) @ self.tied
+        return torch.softmax(heard[:, :LENGTH] @ heard.transpose(1, 2) / math.sqrt(RANK), dim=-1)
+
+    def forward(self, words: Tensor, attention: Tensor | None = None) -> Tensor:
+        """Logits (rows, LENGTH, LENGTH) of the counts 1..LENGTH; with other attention where it is given."""
+        heard = self._heard(words)
+        weights = self.attention(words) if attention is None else attention
+        logits: Tensor = self.perceptron(heard[:, :LENGTH] + weights @ heard)
+        return logits
+
+    def _heard(self, words: Tensor) -> Tensor:
+        """What can be attended to, (rows, LENGTH + 1, WIDTH)."""
+        return torch.cat([self.letters[words] + self.places, self.mark.expand(len(words), 1, WIDTH)], dim=1)
+
+
+@dataclass(frozen=True)
+class Solution:
+    """A trained model with how it got there.
+
+    Attributes:
+        model: in evaluation mode.
+        losses: of training, every 50 steps.
+    """
+
+    model: HistogramModel
+    losses: NDArray[np.float64]
+
+
+def draw_words(count: int, draw: torch.Generator) -> Tensor:
+    """Random words (count, LENGTH) in which a few letters are frequent, so that all counts come up."""
+    weights = torch.rand(count, LETTERS, generator=draw) ** 4
+    return torch.multinomial(weights, LENGTH, replacement=True, generator=draw)
+
+
+def spell(word: str) -> Tensor:
+    """A word as the numbers of its letters, (1, LENGTH)."""
+    return torch.tensor([[NAMES.index(letter) for letter in word]])
+
+
+def counts(words: Tensor) -> Tensor:
+    """How often each letter of each word occurs in it, (rows, LENGTH)."""
+    return (words[:, :, None] == words[:, None, :]).sum(dim=-1)
+
+
+def solve(start: str, seed: int = 0, steps: int = 1_500) -> Solution:
+    """Trains a model from one of the two starts."""
+    return trained(HistogramModel(start, seed), seed, steps)
+
+
+def kicked(solution: Solution, seed: int = 0, size: float = 0.05, steps: int = 300) -> Solution:
+    """A solution whose weights are all moved by a random share of their sizes, and which is then trained on."""
+    model, draw = copy.deepcopy(solution.model), torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for part in model.parameters():
+            part.add_(size * part.norm() / math.sqrt(part.numel()) * torch.randn(part.shape, generator=draw))
+    return trained(model, seed, steps)
+
+
+@one_thread()
+def trained(model: HistogramModel, seed: int, steps: int) -> Solution:
+    """Trains a model on ever new words."""
+    draw = torch.Generator().manual_seed(seed + 1)
+    optimizer = torch.optim.Adam(model.parameters(), lr=5e-3)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
+    losses = []
+    for step in range(steps):
+        words = draw_words(128, draw)
+        loss = error(model, words)
+        optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+        schedule.step()
+        if step % 50 == 0:
+            losses.append(loss.item())
+    return Solution(model.eval(), np.array(losses))
+
+
+def error(model: HistogramModel, words: Tensor) -> Tensor:
+    """The cross entropy of the counts."""
+    return torch.nn.functional.cross_entropy(model(words).flatten(0, 1), counts(words).flatten() - 1)
+
+
+def between(first: HistogramModel, second: HistogramModel, words: Tensor, points: int = 21) -> NDArray[np.float64]:
+    """Errors (points,) on the straight line from one model's weights to the other's."""
+    model, found = copy.deepcopy(first), []
+    for share in np.linspace(0, 1, points):
+        with torch.no_grad():
+            for part, one, other in zip(model.parameters(), first.parameters(), second.parameters(), strict=True):
+                part.copy_((1 - share) * one + share * other)
+            found.append(float(error(model, words)))
+    return np.array(found)
+
+
+def accuracy(model: HistogramModel, words: Tensor, attention: Tensor | None = None) -> float:
+    """The share of letters that are counted rightly."""
+    with torch.no_grad():
+        found = model(words, attention).argmax(dim=-1) + 1
+    return float((found == counts(words)).double().mean())
+
+
+def equal_letters(model: HistogramModel, words: Tensor) -> float:
+    """How much more an equal letter elsewhere is attended to than another letter: the ratio of mean weights."""
+    with torch.no_grad():
+        weights = model.attention(words)
+    same = words[:, :, None] == words[:, None, :]
+    elsewhere = ~torch.eye(LENGTH, dtype=torch.bool)
+    among = weights[:, :, :LENGTH]
+    return float(among[same & elsewhere].mean() / among[~same].mean())
+
+
+def blind(model: HistogramModel, words: Tensor) -> Tensor:
+    """The mean attention over words, (LENGTH, LENGTH + 1): what is left when attention may not look at the letters."""
+    with torch.no_grad():
+        return model.attention(words).mean(dim=0)

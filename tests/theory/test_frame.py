@@ -1,0 +1,170 @@
+"""The frame around the claims: the register, the report and the command."""
+
+import json
+import math
+import re
+from pathlib import Path
+from types import SimpleNamespace
+
+import pandas as pd
+import pytest
+
+from slalom_xai.cli import main
+from slalom_xai.errors import InputError
+from slalom_xai.theory import Outcome, Settings, base, chosen, reproductions
+from slalom_xai.theory.base import Reproduction, at_least, at_most, unknown_name
+from slalom_xai.theory.report import as_dict, markdown, save
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def slalom(monkeypatch, capsys):
+    """The command line in this process, which has paid for the imports already."""
+
+    def run(*arguments):
+        monkeypatch.setattr("sys.argv", ["slalom", *arguments])
+        code = 0
+        try:
+            main()
+        except SystemExit as ended:
+            code = ended.code
+        told = capsys.readouterr()
+        return SimpleNamespace(returncode=code, stdout=told.out, stderr=told.err)
+
+    return run
+
+
+def test_a_check_holds_up_to_its_bound_and_never_for_nan():
+    assert at_most("", 1.0, 1.0).holds
+    assert not at_most("", 1.1, 1.0).holds
+    assert at_least("", 1.0, 1.0).holds
+    assert not at_least("", 0.9, 1.0).holds
+    assert not at_most("", math.nan, 1.0).holds
+    assert not at_least("", math.nan, 1.0).holds
+    assert Outcome(checks=(at_most("", 0, 1),)).holds
+    assert not Outcome(checks=(at_most("", 0, 1), at_most("", 2, 1))).holds
+
+
+def test_every_claim_has_a_title_a_source_and_a_place_in_the_documentation():
+    pages = "".join(path.read_text() for path in [ROOT / "docs" / "theory.md", *(ROOT / "docs" / "theory").glob("*.md")])
+    for name, one in reproductions().items():
+        assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", name)
+        assert one.title
+        assert one.source
+        assert f"slalom reproduce {name}" in pages, f"{name} is not documented"
+
+
+def test_names_are_taken_once_and_in_order():
+    first, second = list(reproductions())[:2]
+    assert [one.name for one in chosen([second, first, second])] == [second, first]
+    assert [one.name for one in chosen(["all"])] == list(reproductions())
+    with pytest.raises(InputError, match=r"unknown reproduction 'recovry': did you mean recovery"):
+        chosen(["recovry"])
+    assert "did you mean" not in str(unknown_name("zzzz", ["recovery"]))
+
+
+def test_the_order_is_that_of_the_pages_whatever_was_imported_first():
+    names = list(reproductions())
+    assert names[:4] == ["repeated-token", "repeated-token-sink", "planted-slalom", "recovery"]
+    sources = ["Leemann" in one.source for one in reproductions().values()]
+    assert sources == sorted(sources, reverse=True)
+
+
+def test_progress_counts_what_passes():
+    class Bar:
+        total, done = 0, 0
+
+        def start(self, total, label="", *, afresh=False):
+            self.total = total
+
+        def advance(self, rows):
+            self.done += rows
+
+    bar = Bar()
+    assert list(Settings(bar=bar).track("abc", "working")) == ["a", "b", "c"]
+    assert (bar.total, bar.done) == (3, 3)
+    assert list(Settings().track("abc", "working")) == ["a", "b", "c"]
+
+
+def outcome():
+    def draw():
+        from slalom_xai.theory.drawing import panels
+
+        figure, (axes,) = panels()
+        axes.plot([1, 2])
+        return figure
+
+    table = pd.DataFrame({"|V|": [2], "text": ["a|b"], "number": [math.nan]})
+    return Outcome((at_most("2|V| − 1", math.nan, 1e-6),), {"sizes": table}, {"line": draw}, ("A remark.",))
+
+
+def test_the_report_tells_failures_and_keeps_tables_whole(tmp_path):
+    claim = Reproduction("claim", "A claim", "a book", lambda settings: outcome())
+    text = markdown(claim, outcome())
+    assert "**FAILS**" in text
+    assert "A remark." in text
+    for line in text.splitlines():
+        if line.startswith("|"):
+            assert len(re.findall(r"(?<!\\)\|", line)) in (4, 6)  # bars inside cells are escaped
+    record = json.loads(json.dumps(as_dict(claim, outcome(), 1.0, [])))
+    assert record["holds"] is False
+    assert record["checks"][0]["value"] is None
+    files = save(claim, outcome(), tmp_path / "new")
+    assert [path.name for path in files] == ["claim.md", "claim-sizes.csv", "claim-line.svg"]
+    again = save(claim, outcome(), tmp_path / "other")
+    assert files[2].read_bytes() == again[2].read_bytes()
+    with pytest.raises(InputError, match="cannot write"):
+        save(claim, outcome(), files[0])
+
+
+def test_the_list_for_people_and_programs(slalom):
+    records = slalom("reproduce", "--list", "--json")
+    names = [record["name"] for record in json.loads(records.stdout)]
+    assert names == list(reproductions())
+    assert [line.split()[0] for line in slalom("reproduce", "--list").stdout.splitlines()] == names
+
+
+def test_a_claim_from_the_command_line(slalom, tmp_path):
+    done = slalom("reproduce", "many-classes", "--out", str(tmp_path), "--json")
+    assert done.returncode == 0, done.stderr
+    (record,) = json.loads(done.stdout)
+    assert record["holds"] is True
+    assert all(check["holds"] for check in record["checks"])
+    assert {Path(path).suffix for path in record["files"]} == {".md", ".csv", ".svg"}
+    assert all(Path(path).stat().st_size for path in record["files"])
+
+
+def test_a_check_that_fails_is_told_and_exits_with_1(slalom, monkeypatch):
+    wrong = Reproduction("wrong", "2 is 1", "nobody", lambda settings: Outcome((at_most("2 against 1", 2, 1),)))
+    monkeypatch.setitem(base._register, "wrong", wrong)
+    done = slalom("reproduce", "wrong")
+    assert done.returncode == 1
+    assert "1 of 1 checks FAIL" in done.stdout
+    assert done.stderr == ""
+    assert slalom("reproduce", "wrong", "--json").returncode == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ((), "no claim was named"),
+        (("recovry",), "did you mean recovery"),
+        (("recovery", "--seed", "-1"), "--seed is -1"),
+        (("recovery", "--out", __file__), "which cannot be made"),
+    ],
+)
+def test_errors_are_one_line(slalom, arguments, told):
+    done = slalom("reproduce", *arguments)
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert told in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_help_has_examples_and_every_option_is_documented(slalom):
+    page, help_page = (ROOT / "docs" / "cli.md").read_text(), slalom("reproduce", "--help").stdout
+    assert "slalom reproduce --list" in help_page
+    section = page.partition("## `slalom reproduce`")[2].partition("\n## ")[0]
+    options = set(re.findall(r"--[a-z]+", help_page)) - {"--help"}
+    assert [option for option in sorted(options) if f"`{option}" not in section] == []
