@@ -85,6 +85,11 @@ def default_budget(codes: NDArray[np.int64], parameters: int) -> int:
     return max(300, min(10 * units, 5000), math.ceil(1.25 * least_budget(codes, parameters)))
 
 
+def most_budget(codes: NDArray[np.int64], parameters: int) -> int:
+    """What a method that chooses its own budget may spend: 40 calls a unit up to 5000, and never less than the default."""
+    return max(default_budget(codes, parameters), min(40 * len(codes), 5000))
+
+
 def distinct_rows(codes: NDArray[np.int64]) -> int:
     """How many different non-empty rows a text has; counted exactly up to a million million, which is plenty."""
     rows, before = 1, dict[int, int]()  # distinct subsequences so far, the empty one among them
@@ -101,7 +106,12 @@ def held_out_rows(budget: int) -> int:
 
 
 def plan_rows(
-    codes: NDArray[np.int64], budget: int, parameters: int, rng: np.random.Generator, key: Callable[[Masks], Hashable] | None = None
+    codes: NDArray[np.int64],
+    budget: int,
+    parameters: int,
+    rng: np.random.Generator,
+    key: Callable[[Masks], Hashable] | None = None,
+    pool: Pool | None = None,
 ) -> Plan:
     """Splits a budget of calls over rows to fit, to choose and to report.
 
@@ -111,13 +121,14 @@ def plan_rows(
         parameters: what the fit must determine.
         rng: the source of all randomness.
         key: what a row (n,) reads like, where equal codes do not say it all.
+        pool: where rows are taken from, to be asked for more later; a new one by default.
 
     Raises:
         BudgetError: the budget is below ``least_budget``.
     """
     check_budget(codes, budget, parameters)
     units, available = len(codes), min(budget, distinct_rows(codes))
-    pool = Pool(codes, key)
+    pool = pool or Pool(codes, key)
     whole = pool.take(np.ones((1, units), dtype=bool))
     spare = available - parameters
     if spare < 2 * LEAST_HELD_OUT:
@@ -126,6 +137,12 @@ def plan_rows(
     report, choose = (held_out(pool, rows, rng) for _ in range(2))
     fit = _rows_to_fit(pool, budget - 1 - report.rows - choose.rows, rng)
     return Plan(np.concatenate([whole, fit]), choose if choose.complete else None, report if report.complete else None)
+
+
+def more_rows(pool: Pool, rows: int, rng: np.random.Generator) -> Plan:
+    """New rows beyond an earlier plan's, shared out in the same way."""
+    report, choose = (held_out(pool, held_out_rows(rows), rng) for _ in range(2))
+    return Plan(_rows_to_fit(pool, rows - report.rows - choose.rows, rng), choose, report)
 
 
 class Pool:

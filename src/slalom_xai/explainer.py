@@ -8,7 +8,7 @@ from typing import Any, overload
 import numpy as np
 import torch
 
-from slalom_xai.designs import check_budget, default_budget
+from slalom_xai.designs import check_budget, default_budget, most_budget
 from slalom_xai.errors import InputError, SlalomError, one_of
 from slalom_xai.estimators import Estimator, estimator
 from slalom_xai.estimators.base import one_kind
@@ -138,9 +138,13 @@ class Explainer:
 
     def _explain(self, question: Prompt) -> Explanation:
         parameters = self.method.parameters(len(question.units), question.kinds)
-        budget = self.budget or default_budget(question.interchangeable, parameters)
+        budget, first = self.budget, None
+        if budget is None:
+            budget = default_budget(question.interchangeable, parameters)
+            if getattr(self.method, "stops_by_itself", False):
+                budget, first = most_budget(question.interchangeable, parameters), budget
         with progress_bar(self.show_progress) as progress:
-            queries = Queries(self.model, question, budget=budget, batches=self._batches, progress=progress)
+            queries = Queries(self.model, question, budget=budget, batches=self._batches, progress=progress, first=first)
             full = queries.ask(np.ones((1, len(question.units)), dtype=bool), "fit" if question.kinds == 1 else "check")[0].tolist()
             target = self.model.outputs.target(self.target, full)  # a wrong target is said before thousands of calls
             if question.kinds == 1:

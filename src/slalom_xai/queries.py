@@ -53,12 +53,23 @@ class Queries:
         budget: distinct rows that may be asked.
         batches: the batch size, shared with other texts so that it stays learned.
         progress: shown while asking.
+        first: calls to begin with, where the method may stop before the budget; None: it should use the budget.
     """
 
-    def __init__(self, model: TextModel, prompt: Prompt, *, budget: int, batches: Batches, progress: Progress | None = None) -> None:
+    def __init__(
+        self,
+        model: TextModel,
+        prompt: Prompt,
+        *,
+        budget: int,
+        batches: Batches,
+        progress: Progress | None = None,
+        first: int | None = None,
+    ) -> None:
         self.model = model
         self.prompt = prompt
         self.budget = budget
+        self.first = first
         self.calls_fit = 0
         self.calls_check = 0
         self.asked_sequences = False

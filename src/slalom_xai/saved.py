@@ -194,7 +194,7 @@ def without_nan(data: Any) -> Any:
 
 def fidelity_from_dict(data: dict[str, dict[str, Any]]) -> Fidelity:
     """The inverse of ``asdict`` with ``without_nan``."""
-    return Fidelity(**{name: Agreement(math.nan if a["r2"] is None else a["r2"], a["mse"], a["rows"]) for name, a in data.items()})
+    return Fidelity(**{name: Agreement(**{k: math.nan if v is None else v for k, v in a.items()}) for name, a in data.items()})
 
 
 def function_to_dict(function: SlalomSurrogate | AdditiveSurrogate) -> dict[str, Any]:

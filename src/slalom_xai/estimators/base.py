@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Protocol, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from slalom_xai.designs import LEAST_HELD_OUT, HeldOut, Masks, Pool, held_out, held_out_rows, plan_rows
+from slalom_xai.designs import LEAST_HELD_OUT, HeldOut, Masks, Pool, held_out, held_out_rows, more_rows, plan_rows
 from slalom_xai.errors import InputError, one_of
 from slalom_xai.models.inside import Inside
 from slalom_xai.queries import Purpose, Queries
@@ -92,6 +92,10 @@ class Answered:
         """Units missing from each row, (m,)."""
         return self.counts.shape[1] - self.counts.sum(dim=1)
 
+    def joined(self, other: Answered) -> Answered:
+        """These rows and then others."""
+        return Answered(torch.cat([self.counts, other.counts]), torch.cat([self.outputs, other.outputs]))
+
 
 @dataclass(frozen=True)
 class AnsweredHeldOut:
@@ -125,15 +129,45 @@ class Evidence:
 
 def gather(queries: Queries, parameters: int, rng: np.random.Generator) -> Evidence:
     """Plans rows for the whole budget and asks them."""
-    plan = plan_rows(queries.prompt.interchangeable, queries.budget, parameters, rng, queries.prompt.row)
-    fit = answered(queries, plan.fit, "fit")
-    return Evidence(
-        fit,
-        answered_held_out(queries, plan.choose, "fit"),
-        answered_held_out(queries, plan.report, "check"),
-        fit.outputs[0],
-        torch.as_tensor(np.log(queries.prompt.occurrences), device=fit.outputs.device),
-    )
+    return Gathering(queries, parameters, rng).first(queries.budget)
+
+
+class Gathering:
+    """Asks in rounds; no row is asked twice, and none changes its purpose."""
+
+    def __init__(self, queries: Queries, parameters: int, rng: np.random.Generator) -> None:
+        self._queries, self._parameters, self._rng = queries, parameters, rng
+        self._pool = Pool(queries.prompt.interchangeable, queries.prompt.row)
+
+    def first(self, budget: int) -> Evidence:
+        """The first round, of so many calls."""
+        queries = self._queries
+        plan = plan_rows(queries.prompt.interchangeable, budget, self._parameters, self._rng, queries.prompt.row, self._pool)
+        fit = answered(queries, plan.fit, "fit")
+        return Evidence(
+            fit,
+            answered_held_out(queries, plan.choose, "fit"),
+            answered_held_out(queries, plan.report, "check"),
+            fit.outputs[0],
+            torch.as_tensor(np.log(queries.prompt.occurrences), device=fit.outputs.device),
+        )
+
+    def more(self, evidence: Evidence, calls: int) -> Evidence:
+        """The evidence with so many more calls."""
+        queries = self._queries
+        plan = more_rows(self._pool, calls, self._rng)
+        return replace(
+            evidence,
+            fit=evidence.fit.joined(answered(queries, plan.fit, "fit")),
+            choose=_joined(evidence.choose, answered_held_out(queries, plan.choose, "fit")),
+            report=_joined(evidence.report, answered_held_out(queries, plan.report, "check")),
+        )
+
+
+def _joined(before: AnsweredHeldOut | None, after: AnsweredHeldOut | None) -> AnsweredHeldOut | None:
+    if before is None or after is None:
+        return before
+    return AnsweredHeldOut(before.local.joined(after.local), before.wide.joined(after.wide))
 
 
 def answered(queries: Queries, masks: Masks, purpose: Purpose) -> Answered:

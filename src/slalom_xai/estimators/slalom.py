@@ -10,17 +10,18 @@ from typing import ClassVar
 import numpy as np
 
 from slalom_xai.errors import InputError
-from slalom_xai.estimators.base import Evidence, Findings, gather, held_out_loss, linear_findings, linear_fit, measure, register
+from slalom_xai.estimators.base import Evidence, Findings, Gathering, held_out_loss, linear_findings, linear_fit, measure, register
 from slalom_xai.queries import Queries
 from slalom_xai.surrogates.fit import Extras, Fit, fit_slalom
 from slalom_xai.surrogates.influence import Influence, influence, inverse_variance, length_penalty
-from slalom_xai.surrogates.scores import slalom_standard_errors
+from slalom_xai.surrogates.scores import slalom_score, slalom_standard_errors
 
 PRIOR_FREE = 1e-12
 STEADY = 1e-2  # the weakest prior that is trusted where no rows are left to choose by
 NEARLY = 0.05  # a SLALOM without a sink is worth finishing where it leaves less of the variance than this
 INDIFFERENCE = 0.05  # the simpler candidate is kept where it costs less than this in log error: its values stay readable
 CLOSE = (1e2, 1e4)  # how much weaker priors are tried where a fit with a sink is nearly exact
+PAYS = 0.1  # a further round must lower the log errors, local and wide together, by this
 RICH = 9  # rows per unit from which an additive head is tried
 
 
@@ -32,6 +33,9 @@ class Slalom:
     Attributes:
         priors: penalties on the importances to try with a sink, in units of the output's variance.
         sink: False leaves only the paper's SLALOM, without a sink and almost without a prior.
+        heads: softmax averages to add up; None: one, with an additive head beside it where held-out rows ask for that.
+        tolerance: without a budget, calls are asked in growing rounds until held-out error stops falling, or until the typical
+            standard error of ``removal`` is this share of the largest score.
     """
 
     name: ClassVar[str] = "slalom"
@@ -41,25 +45,61 @@ class Slalom:
 
     priors: Sequence[float] = (1e-1, 1e-2, 1e-3)
     sink: bool = True
+    heads: int | None = None
+    tolerance: float = 0.01
+
+    stops_by_itself: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
+        if self.heads is not None and (not isinstance(self.heads, int) or isinstance(self.heads, bool) or self.heads < 1):
+            raise InputError(f"heads is {self.heads!r}: give a whole number of at least 1, or None to let held-out error choose")
+        if not 0 <= self.tolerance < math.inf:
+            raise InputError(
+                f"tolerance is {self.tolerance!r}: give a share of the largest score, such as 0.02; 0 only stops by held-out error"
+            )
         if not isinstance(self.priors, Sequence) or not self.priors or not all(0 < prior < math.inf for prior in self.priors):
             raise InputError(f"priors is {self.priors!r}: give at least one positive number, such as (0.01,)")
 
     def parameters(self, units: int, kinds: int) -> int:
-        """A value and an importance per unit and for the sink, less one for the common shift."""
-        return 2 * units + 1
+        """A value and an importance per unit and for the sink and head, less one for the common shift."""
+        return (self.heads or 1) * (2 * units + 1)
 
     def explain(self, queries: Queries, rng: np.random.Generator) -> Findings:
         """Asks the model, fits the candidates and keeps the best."""
-        evidence = gather(queries, self.parameters(len(queries.prompt.units), queries.prompt.kinds), rng)
+        evidence, fit = self._in_rounds(queries, rng)
         linear = linear_fit(evidence)
-        fit = self._best(evidence)
         if evidence.choose is not None and held_out_loss(evidence, linear.surrogate) < held_out_loss(evidence, fit.surrogate):
             return linear_findings(evidence, linear, (LINEAR_WINS,))
         moved, nearest = _influences(evidence, fit)
         errors = tuple(slalom_standard_errors(fit.surrogate, moved, column, nearest) for column in range(len(evidence.full)))
         return Findings(fit.surrogate, errors, measure(evidence, fit.surrogate, linear.surrogate))
+
+    def _in_rounds(self, queries: Queries, rng: np.random.Generator) -> tuple[Evidence, Fit]:
+        """All the budget at once; or, where none was given, rounds that double the calls while that pays."""
+        gathering = Gathering(queries, self.parameters(len(queries.prompt.units), queries.prompt.kinds), rng)
+        evidence = gathering.first(queries.first or queries.budget)
+        fit = self._best(evidence)
+        while (
+            queries.first is not None and evidence.choose is not None and queries.calls < queries.budget and not self._enough(evidence, fit)
+        ):
+            before = held_out_loss(evidence, fit.surrogate)
+            evidence = gathering.more(evidence, min(queries.calls, queries.budget - queries.calls))
+            after = self._best(evidence)
+            gained = held_out_loss(evidence, fit.surrogate) - held_out_loss(evidence, after.surrogate)
+            fit = after
+            if gained < PAYS or not math.isfinite(before):
+                break
+        return evidence, fit
+
+    def _enough(self, evidence: Evidence, fit: Fit) -> bool:
+        """Whether the scores are as certain as was asked for."""
+        moved = influence(evidence.fit.counts, evidence.fit.outputs, fit)
+        worst = 0.0
+        for column in range(len(evidence.full)):
+            error = slalom_standard_errors(fit.surrogate, moved, column, names=("removal",))["removal"]
+            largest = float(slalom_score(fit.surrogate, "removal", column).abs().max()) + 1e-300
+            worst = max(worst, float(error.median()) / largest)
+        return worst <= self.tolerance
 
     def _best(self, evidence: Evidence) -> Fit:
         free = self._without_sink(evidence)
@@ -71,9 +111,11 @@ class Slalom:
             return min((fit for fit in candidates if fit.prior >= min(STEADY, max(self.priors))), key=_penalised_error)
         losses = [held_out_loss(evidence, fit.surrogate) for fit in candidates]
         best = next(fit for fit, loss in zip(candidates, losses, strict=True) if loss <= min(losses) + INDIFFERENCE)
-        if best is free or len(evidence.fit.counts) < RICH * best.surrogate.units:
+        if best is free or (self.heads is None and len(evidence.fit.counts) < RICH * best.surrogate.units) or self.heads == 1:
             return best
-        richer = _with_additive_head(evidence, best)
+        richer = _richer(evidence, best, self.heads)
+        if self.heads is not None:
+            return richer
         return richer if held_out_loss(evidence, richer.surrogate) < held_out_loss(evidence, best.surrogate) - INDIFFERENCE else best
 
     def _without_sink(self, evidence: Evidence) -> Fit | None:
@@ -128,8 +170,8 @@ class Slalom:
 LINEAR_WINS = "A linear explanation predicts held-out deletions better here than any SLALOM: it is given instead, without importances."
 
 
-def _with_additive_head(evidence: Evidence, best: Fit) -> Fit:
-    """The best fit with an additive head beside it, and the one-head SLALOM nearest to the two."""
+def _richer(evidence: Evidence, best: Fit, heads: int | None) -> Fit:
+    """The best fit with further heads, by default an additive one, and the one-head SLALOM nearest to all of them."""
     counts, outputs = evidence.fit.counts, evidence.fit.outputs
     steps = _steps(counts.shape[1])
     rich = fit_slalom(
@@ -138,7 +180,8 @@ def _with_additive_head(evidence: Evidence, best: Fit) -> Fit:
         row_weights=best.row_weights,
         prior=best.prior,
         offsets=evidence.offsets,
-        extras=replace(best.extras, additive=True),
+        heads=heads or 1,
+        extras=replace(best.extras, additive=heads is None),
         start=best.surrogate,
         max_iterations=steps,
         tolerance=1e-4,

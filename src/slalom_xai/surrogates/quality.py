@@ -5,7 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
+
+DOUBTFUL = 0.5  # an explanation that predicts less of what deletions do is not to be trusted
+CLOSE_TO_LINEAR = 0.03  # r2 that a linear explanation may be behind and still do as well
+DRAWS = 300  # samples of rows behind an interval
 
 
 @dataclass(frozen=True)
@@ -16,11 +21,19 @@ class Agreement:
         r2: share of the changes' variance that is predicted; NaN where nothing changes.
         mse: mean squared error of the predicted changes.
         rows: how many rows it was measured on.
+        r2_low: lower end of a 90% interval of ``r2``, from drawing rows with replacement; NaN where there is none.
+        r2_high: its upper end.
+        mse_low: lower end of a 90% interval of ``mse``.
+        mse_high: its upper end.
     """
 
     r2: float
     mse: float
     rows: int
+    r2_low: float = math.nan
+    r2_high: float = math.nan
+    mse_low: float = math.nan
+    mse_high: float = math.nan
 
 
 @dataclass(frozen=True)
@@ -43,8 +56,11 @@ class Fidelity:
         """How far the explanation can be trusted, in plain words."""
         if math.isnan(self.wide.r2):
             return "There is nothing to explain: the model's output does not change when parts of the text are deleted."
-        own = f"Predicts {percent(self.wide.r2)} of what deletions do"
-        return f"{own}; a linear explanation of the same calls {percent(self.linear_wide.r2)}."
+        ours, theirs = percent(self.wide.r2), percent(self.linear_wide.r2)
+        if self.wide.r2 < DOUBTFUL:
+            return f"Do not trust this: it predicts {ours} of what deletions do; a linear explanation of the same calls {theirs}."
+        close = ": this model is close to linear here" if self.linear_wide.r2 > self.wide.r2 - CLOSE_TO_LINEAR else ""
+        return f"Predicts {ours} of what deletions do; a linear explanation of the same calls {theirs}{close}."
 
 
 def agreement(predicted: Tensor, true: Tensor, level: float) -> Agreement:
@@ -53,11 +69,34 @@ def agreement(predicted: Tensor, true: Tensor, level: float) -> Agreement:
     A change within single-precision rounding of the outputs is none. Where every deletion
     changes the output by the same, nothing of it can be told apart, and r2 is 0.
     """
-    mse = float(((predicted - true) ** 2).mean())
+    squares = (predicted - true) ** 2
+    mse = float(squares.mean())
+    drawn = _draws(len(true), true.device).to(true)
+    mse_draws = drawn @ squares
+    mse_low, mse_high = _ends(mse_draws)
     if float(true.abs().max()) <= 2e-6 * level:
-        return Agreement(math.nan, mse, len(true))
+        return Agreement(math.nan, mse, len(true), mse_low=mse_low, mse_high=mse_high)
+    least = (2e-6 * level) ** 2
     variance = float(((true - true.mean()) ** 2).mean())
-    return Agreement(1 - mse / variance if variance > (2e-6 * level) ** 2 else 0.0, mse, len(true))
+    if variance <= least:
+        return Agreement(0.0, mse, len(true), mse_low=mse_low, mse_high=mse_high)
+    centred = true - true.mean()
+    variances = (drawn @ centred**2 - (drawn @ centred) ** 2).clamp(min=least)
+    low, high = _ends(1 - mse_draws / variances)
+    return Agreement(1 - mse / variance, mse, len(true), low, high, mse_low, mse_high)
+
+
+def _draws(rows: int, device: torch.device) -> Tensor:
+    """Shares of each row in samples with replacement, (DRAWS, rows); always the same for the same number of rows."""
+    generator = torch.Generator().manual_seed(rows)
+    places = torch.randint(rows, (DRAWS, rows), generator=generator)
+    shares = torch.zeros(DRAWS, rows, dtype=torch.float64).scatter_add_(1, places, torch.ones(DRAWS, rows, dtype=torch.float64))
+    return (shares / rows).to(device)
+
+
+def _ends(draws: Tensor) -> tuple[float, float]:
+    ends = torch.quantile(draws, torch.tensor([0.05, 0.95], dtype=draws.dtype, device=draws.device))
+    return float(ends[0]), float(ends[1])
 
 
 def percent(r2: float) -> str:

@@ -16,7 +16,7 @@ kept decides (``length_offsets``) belongs to no unit: it is in every prediction,
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -56,7 +56,11 @@ def additive_score(surrogate: AdditiveSurrogate, name: str, column: int) -> Tens
 
 
 def slalom_standard_errors(
-    surrogate: SlalomSurrogate, influence: Influence, column: int, nearest: Influence | None = None
+    surrogate: SlalomSurrogate,
+    influence: Influence,
+    column: int,
+    nearest: Influence | None = None,
+    names: Sequence[str] = SCORES,
 ) -> dict[str, Tensor]:
     """Sandwich standard errors (n,) of every score for one class, by the delta method.
 
@@ -65,9 +69,10 @@ def slalom_standard_errors(
         influence: of the rows on it.
         column: the class.
         nearest: of the rows on the nearest one-head SLALOM, where ``surrogate`` has several heads.
+        names: which scores.
     """
     errors = {}
-    for name in SCORES:
+    for name in names:
         own = nearest is not None and name in READ_FROM_ONE_HEAD
         function, moved_by = (surrogate.one_head, nearest) if own and nearest is not None else (surrogate, influence)
         by_values, by_importances = _gradients(function, name, column)
