@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import torch
 
@@ -23,6 +25,8 @@ def made(
     heads: int = 1,
     sink: bool = True,
     additive: bool = False,
+    lengths: bool = False,
+    nearest: bool = False,
     labels: tuple[str, ...] = ("negative", "positive"),
     kind: str = "binary",
     target: int = 1,
@@ -46,6 +50,12 @@ def made(
         ends = (draw(heads, columns), draw(heads)) if sink else (None, None)
         function = SlalomSurrogate(draw(heads, n, columns), draw(heads, n), *ends).normalised()
     errors = {name: np.abs(draw(n).numpy()) for name in (("value",) if additive else SCORES)}
+    if lengths:
+        offsets = draw(n + 1, columns)
+        offsets[[0, -1]] = 0
+        function = replace(function, length_offsets=offsets)
+    if nearest:
+        function = replace(function, nearest=SlalomSurrogate(draw(1, n, columns), draw(1, n), draw(1, columns), draw(1)).normalised())
     return Explanation(
         text=text,
         units=units,
@@ -78,6 +88,17 @@ SHAPES = {
     "an additive method for four classes": {"kind": "multiclass", "labels": ("a", "b", "c", "d"), "target": 0, "additive": True},
     "a regression": {"kind": "regression", "labels": ("stars",), "target": 0},
     "units that stand several times": {"text": "so good so very very good so it is", "occurrences": (3, 2, 2, 1, 1)},
+    "one head with lengths": {"lengths": True},
+    "lengths without a sink, the first of two classes": {"lengths": True, "sink": False, "target": 0},
+    "two heads with lengths and their nearest": {"heads": 2, "lengths": True, "nearest": True},
+    "four classes with lengths": {"kind": "multiclass", "labels": ("a", "b", "c", "d"), "target": 2, "lengths": True},
+    "lengths of units that stand several times": {
+        "text": "so good so very very good so it is",
+        "occurrences": (3, 2, 2, 1, 1),
+        "lengths": True,
+        "heads": 2,
+        "nearest": True,
+    },
 }
 
 

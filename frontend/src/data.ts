@@ -113,7 +113,8 @@ function surrogate(units: number, columns: number): Check {
       importances: list(list(number, units), heads),
       sink_values: maybe(list(list(number, columns), heads)),
       sink_importances: maybe(list(number, heads)),
-    })(rest, where);
+      length_offsets: maybe(list(list(number, columns), units + 1)),
+    }, ["length_offsets"])(rest, where);
   };
 }
 

@@ -1,9 +1,9 @@
 /**
  * The formula, in its one JavaScript copy. It gives what `Explanation.predict` gives:
  *
- *   F_c(x) = sum_k [ sum_j n_j w_jk v_jkc + w_0k v_0kc ] / [ sum_j n_j w_jk + w_0k ],   w = exp(s)
+ *   F_c(x) = sum_k [ sum_j n_j w_jk v_jkc + w_0k v_0kc ] / [ sum_j n_j w_jk + w_0k ] + o_c(sum_j n_j),   w = exp(s)
  *
- * for a SLALOM, and for an additive method the whole text's output less the scores of what is left out.
+ * for a SLALOM, where o is what the number of units kept adds by itself (often nothing), and for an additive method the whole text's output less the scores of what is left out.
  */
 export interface Slalom {
   readonly kind: "slalom";
@@ -11,6 +11,7 @@ export interface Slalom {
   readonly importances: readonly (readonly number[])[]; // heads, units
   readonly sink_values: readonly (readonly number[])[] | null; // heads, columns
   readonly sink_importances: readonly number[] | null; // heads
+  readonly length_offsets?: readonly (readonly number[])[] | null; // none to all units kept, columns
 }
 
 export interface Additive {
@@ -48,7 +49,22 @@ function slalom(surrogate: Slalom, counts: ArrayLike<number>): number[] | null {
     if (sinkValues !== null && sinkImportances !== null) add(Math.exp(sinkImportances[head]! - largest), sinkValues[head]!);
     for (let column = 0; column < columns; column++) totals[column]! += sums[column]! / weightSum;
   }
-  return totals;
+  const effect = lengthEffect(surrogate, counts);
+  return effect === null ? totals : totals.map((total, column) => total + effect[column]!);
+}
+
+/** What the number of units kept adds per column, whichever they are; null where it adds nothing to any text. */
+export function lengthEffect(surrogate: Surrogate, counts: ArrayLike<number>): number[] | null {
+  if (surrogate.kind !== "slalom" || !surrogate.length_offsets) return null;
+  const offsets = surrogate.length_offsets;
+  const last = offsets.length - 1;
+  let kept = 0;
+  for (let unit = 0; unit < counts.length; unit++) kept += counts[unit]!;
+  kept = Math.min(kept, last); // a text with repeats counts as the whole text
+  const below = Math.floor(kept);
+  const part = kept - below;
+  const above = offsets[Math.min(below + 1, last)]!;
+  return offsets[below]!.map((offset, column) => (1 - part) * offset + part * above[column]!);
 }
 
 function additive(surrogate: Additive, counts: ArrayLike<number>): number[] {

@@ -1,6 +1,6 @@
 /** What one explanation's view currently shows. Parts of the view read it and listen for changes. */
 import { columnOf, SCORES, signOf, type Column, type Explanation, type Score } from "./data";
-import { predict, probability } from "./formula";
+import { lengthEffect, predict, probability } from "./formula";
 
 export type Change = "score" | "target" | "errors" | "chart" | "counts" | "active";
 export type Chart = "scatter" | "bars";
@@ -107,6 +107,11 @@ export class Model {
   predicted(counts: ArrayLike<number> = this.counts): Prediction | null {
     const columns = predict(this.explanation.function, counts);
     return columns && this.prediction(columns);
+  }
+  /** What of the edit's change is due to the number of units kept, whichever they are; 0 where that changes nothing. */
+  lengthPart(): number {
+    const [now, whole] = [this.counts, this.counts.map(() => 1)].map((counts) => lengthEffect(this.explanation.function, counts)?.[this.column] ?? 0);
+    return this.sign * (now! - whole!);
   }
   private prediction(columns: readonly number[]): Prediction {
     return {

@@ -41,7 +41,16 @@ export class WhatIf {
     const repeated = counts.filter((count) => count > 1).length;
     const edits = [removed ? `${removed} removed` : "", repeated ? `${repeated} repeated` : ""].filter(Boolean).join(" and ");
     const empty = removed === counts.length ? this.model.additive ? " Nothing is left: this is the method's base value." : " Nothing is left: this is the sink's value." : "";
-    return h("strong", {}, `With ${edits}: `, number(now, "edited"), `, a change of ${signed(now.output - whole.output)}.`, empty);
+    return h("strong", {}, `With ${edits}: `, number(now, "edited"), `, a change of ${signed(now.output - whole.output)}`, ...this.length(), ".", empty);
+  }
+
+  /** The part of the change that is no word's doing. */
+  private length(): (Node | string)[] {
+    const { model } = this;
+    const part = model.lengthPart();
+    if (part === 0) return [];
+    const why = model.explanation.removal in STANDS_IN ? `fewer ${model.piece}s are left, whichever they are` : `the text is shorter, whichever ${model.piece}s go`;
+    return [", of which ", h("data", { value: part, "data-kind": "length" }, signed(part)), ` because ${why}`];
   }
 
   private nothing(): HTMLElement {

@@ -27,6 +27,13 @@ test("fidelity may carry an interval, and more than is shown", () => {
   assert.equal(read((data) => (data.columns[0].fidelity = parts)).columns[0]!.fidelity!.local.r2_low, 0.4);
 });
 
+test("length offsets may be there, be null or be left out", () => {
+  for (const offsets of [[[0], [0.5], [0]], null]) {
+    const found = read((data) => (data.function.length_offsets = offsets)).function;
+    assert.deepEqual(found.kind === "slalom" && found.length_offsets, offsets);
+  }
+});
+
 test("what is wrong is named", () => {
   const cases: [(data: any) => void, RegExp][] = [
     [(data) => delete data.method, /explanation 1\.method is missing, where a text should be/],
@@ -39,6 +46,10 @@ test("what is wrong is named", () => {
     [(data) => (data.columns = [null]), /no scores for it/],
     [(data) => (data.parts = [[["a", [5]]]]), /names unit 5, and there are 2/],
     [(data) => (data.spans = [[0, 0, 1]]), /spans has 1 entries, where 2 should be/],
+    [(data) => (data.function.length_offsets = [[0], [0]]), /function\.length_offsets has 2 entries, where 3 should be/],
+    [(data) => (data.function.length_offsets = [[0], [0, 1], [0]]), /function\.length_offsets\[1\] has 2 entries, where 1 should be/],
+    [(data) => (data.function.length_offsets = [[0], [null], [0]]), /function\.length_offsets\[1\]\[0\] is null, where a number should be/],
+    [(data) => (data.function.nearest = null), /unknown field "nearest"/],
     [(data) => (data.target = -1), /target is -1, where a whole number should be/],
   ];
   for (const [change, message] of cases) assert.throws(() => read(change), (error: Error) => error instanceof DataError && message.test(error.message));

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { predict, probability, type Additive, type Slalom } from "../src/formula";
+import { lengthEffect, predict, probability, type Additive, type Slalom } from "../src/formula";
 
 const close = (found: number | undefined, expected: number) => assert.ok(Math.abs(found! - expected) < 1e-12, `${found} is not ${expected}`);
 const LN2 = Math.log(2);
@@ -43,6 +43,30 @@ test("a shift of the importances changes nothing, however far", () => {
 test("what remains is compared with what remains", () => {
   const steep: Slalom = { ...plain, values: [[[3], [-1], [2]]], importances: [[2000, 0, 0]] };
   close(predict(steep, [0, 1, 1])![0], 0.5);
+});
+
+test("lengths add what the number of units kept says, linear between whole numbers and as for the whole text beyond it", () => {
+  const lengths: Slalom = { ...withSink, length_offsets: [[0], [0.25], [0]] };
+  close(predict(lengths, [1, 0])![0], predict(withSink, [1, 0])![0]! + 0.25);
+  close(predict(lengths, [0, 1])![0], predict(withSink, [0, 1])![0]! + 0.25);
+  for (const same of [[0, 0], [1, 1], [2, 0], [2, 3]]) close(predict(lengths, same)![0], predict(withSink, same)![0]!);
+  close(lengthEffect(lengths, [0.5, 0.9])![0], 0.15);
+  close(lengthEffect(lengths, [0.1, 0.1])![0], 0.05);
+  close(predict(lengths, [0.5, 0.9])![0], predict(withSink, [0.5, 0.9])![0]! + 0.15);
+});
+
+test("each column has its own lengths, heads share them", () => {
+  const two: Slalom = { kind: "slalom", values: [[[3, 0], [-1, 9]], [[1, 2], [5, 2]]], importances: [[LN2, 0], [0, 0]], sink_values: null, sink_importances: null };
+  const found = predict({ ...two, length_offsets: [[0, 0], [0.5, -2], [0, 0]] }, [0, 1])!;
+  close(found[0], -1 + 5 + 0.5);
+  close(found[1], 9 + 2 - 2);
+  assert.equal(predict({ ...two, length_offsets: [[0, 0], [1, 1], [0, 0]] }, [0, 0]), null);
+});
+
+test("where no lengths were fitted they say nothing", () => {
+  assert.equal(lengthEffect(plain, [1, 0]), null);
+  assert.equal(lengthEffect({ ...plain, length_offsets: null }, [1, 0]), null);
+  assert.equal(lengthEffect({ kind: "linear", unit_scores: [[1]], full: [2] }, [0]), null);
 });
 
 test("an additive method takes away the scores of what is left out and adds those of repeats", () => {

@@ -142,22 +142,37 @@ def _problems(explanation: Explanation, data: dict[str, Any]) -> Iterator[str]:
         yield f"unknown fields {', '.join(map(repr, foreign[:5]))}"
 
 
-def _function_problems(function: SlalomSurrogate | AdditiveSurrogate, units: int, columns: int) -> Iterator[str]:
-    tensors = {name: tensor for name, tensor in vars(function).items() if tensor is not None}
+def _function_problems(function: SlalomSurrogate | AdditiveSurrogate, units: int, columns: int, where: str = "function") -> Iterator[str]:
+    entries = vars(function)
+    for name, shape in _shapes(function, units, columns).items():
+        found = tuple(entries[name].shape) if isinstance(entries[name], torch.Tensor) else None
+        if found != shape:
+            yield f"{where}.{name} has shape {found}, where {shape} fits the units and outputs"
+        if not bool(torch.isfinite(entries[name]).all()):
+            yield f"{where}.{name} has entries that are not finite numbers"
     if isinstance(function, AdditiveSurrogate):
-        shapes: dict[str, tuple[int, ...]] = {"unit_scores": (units, columns), "full": (columns,)}
-    else:
-        heads = len(function.values)
-        shapes = {"values": (heads, units, columns), "importances": (heads, units)}
-        if (function.sink_values is None) != (function.sink_importances is None):
-            yield "function has half a sink"
-        if function.sink_values is not None:
-            shapes |= {"sink_values": (heads, columns), "sink_importances": (heads,)}
-    for name, shape in shapes.items():
-        if tuple(tensors[name].shape) != shape:
-            yield f"function.{name} has shape {tuple(tensors[name].shape)}, where {shape} fits the units and outputs"
-        if not bool(torch.isfinite(tensors[name]).all()):
-            yield f"function.{name} has entries that are not finite numbers"
+        return
+    if (function.sink_values is None) != (function.sink_importances is None):
+        yield f"{where} has half a sink"
+    if function.length_offsets is not None and bool(function.length_offsets[[0, -1]].any()):
+        yield f"{where}.length_offsets is not 0 for no unit and for all units"
+    if entries["nearest"] is not None:
+        if not isinstance(entries["nearest"], SlalomSurrogate):
+            yield f"{where}.nearest is no SLALOM"
+        yield from _function_problems(entries["nearest"], units, columns, f"{where}.nearest")
+        if len(entries["nearest"].values) != 1:
+            yield f"{where}.nearest has {len(entries['nearest'].values)} heads, where 1 should be"
+
+
+def _shapes(function: SlalomSurrogate | AdditiveSurrogate, units: int, columns: int) -> dict[str, tuple[int, ...]]:
+    """The shape that each tensor of a surrogate has to have; without those that it may lack and does."""
+    if isinstance(function, AdditiveSurrogate):
+        return {"unit_scores": (units, columns), "full": (columns,)}
+    values: Any = function.values  # from a file: perhaps no list at all
+    heads = len(values) if isinstance(values, torch.Tensor) and values.ndim else 1
+    optional = {"sink_values": (heads, columns), "sink_importances": (heads,), "length_offsets": (units + 1, columns)}
+    there = {name: shape for name, shape in optional.items() if getattr(function, name) is not None}
+    return {"values": (heads, units, columns), "importances": (heads, units)} | there
 
 
 def write_file(path: str | Path, content: str) -> Path:

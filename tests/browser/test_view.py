@@ -1,6 +1,7 @@
 """The interactive view as a reader uses it."""
 
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -99,7 +100,8 @@ def test_every_score_and_its_error_is_python_s(show, name):
             assert number(shown[titles.get(other, other)]) == pytest.approx(explanation.scores(other)[largest], abs=0.0051)
             errors = explanation.standard_errors.get(other)
             if errors is not None:
-                assert f"± {errors[largest]:.2f}" in shown[titles.get(other, other)]
+                beside = shown[titles.get(other, other)].split("± ")[1]
+                assert float(beside) == pytest.approx(errors[largest], abs=0.0055)  # rounded twice
         if score != "importance":
             sides = [word.get_attribute("class") for word in words(page).all()]
             assert ["up" in side for side in sides] == [value > 0 for value in numbers]
@@ -150,6 +152,11 @@ def test_what_if_is_predict(show, name):
             continue
         edited = page.locator("data[data-kind=edited]")
         assert float(edited.get_attribute("value")) == pytest.approx(explanation.predict(counts[None])[0], abs=1e-9)
+        said = page.locator("data[data-kind=length]")
+        part = length_part(explanation, counts)
+        assert said.count() == (part != 0)
+        if part:
+            assert float(said.get_attribute("value")) == pytest.approx(part, abs=1e-9)
         if explanation.outputs.kind == "regression":
             assert edited.get_attribute("data-probability") is None
         else:
@@ -168,12 +175,79 @@ def test_what_if_is_predict(show, name):
     assert page.locator(".word.removed").count() == 0
 
 
+def length_part(explanation, counts):
+    """What an edit's prediction owes to the number of units kept: by the definition, not through ``predict``."""
+    offsets = getattr(explanation.function, "length_offsets", None)
+    if offsets is None or counts.sum() >= len(counts):
+        return 0.0
+    binary = explanation.outputs.kind == "binary"
+    offset = float(offsets[int(counts.sum()), 0 if binary else explanation.target_index])
+    return -offset if binary and explanation.target_index == 0 else offset
+
+
 def probability(explanation, counts):
     """By the definition, from the outputs of every class."""
     every = [explanation.for_target(label).predict(counts[None])[0] for label in range(explanation.outputs.width)]
     if explanation.outputs.kind == "multiclass":
         return np.exp(every[explanation.target_index]) / np.exp(every).sum()
     return 1 / (1 + np.exp(-every[explanation.target_index]))
+
+
+@pytest.mark.parametrize("name", [name for name in SHAPES if "lengths" in name])
+def test_what_if_is_predict_far_beyond_the_whole_text(show, name):
+    explanation = shaped(name)
+    page = show(explanation)
+    counts = np.ones(len(explanation))
+    for place in (0, 1, 2):
+        words(page).nth(place).focus()
+        unit = next(
+            i for i, known in enumerate(explanation.units) if known.text == page.locator(".detail strong").inner_text().split(" (")[0]
+        )
+        for _ in range(4):
+            page.keyboard.press("+")
+            counts[unit] += 1
+        edited = page.locator("data[data-kind=edited]")
+        assert float(edited.get_attribute("value")) == pytest.approx(explanation.predict(counts[None])[0], abs=1e-9)
+    assert counts.sum() == len(explanation) + 12
+    assert page.locator("data[data-kind=length]").count() == 0  # longer than the text: lengths add nothing
+
+
+@pytest.mark.parametrize(
+    ("fields", "why"),
+    [
+        ({}, "because the text is shorter, whichever words go."),
+        ({"granularity": "type"}, "because the text is shorter, whichever tokens go."),
+        ({"removal": "mask"}, "because fewer words are left, whichever they are."),
+    ],
+)
+def test_the_part_of_the_length_is_said(show, fields, why):
+    explanation = made(lengths=True)
+    explanation = replace(explanation, **fields)
+    page = show(explanation)
+    assert "of which" not in page.locator(".whatif").inner_text()
+    words(page).nth(4).click()
+    words(page).nth(9).click()
+    counts = np.ones(len(explanation))
+    counts[[4, 9]] = 0
+    offset = float(explanation.function.length_offsets[-3, 0])
+    change = explanation.predict(counts[None])[0] - explanation.predict(np.ones_like(counts)[None])[0]
+
+    def shown(number):
+        return f"{number:+.2f}".replace("-", "−")
+
+    assert f"a change of {shown(change)}, of which {shown(offset)} {why}" in page.locator(".result").inner_text()
+    page.get_by_label("Explained label").select_option("negative")
+    assert f"a change of {shown(-change)}, of which {shown(-offset)} {why}" in page.locator(".result").inner_text()
+    words(page).nth(1).focus()
+    for _ in range(2):
+        page.keyboard.press("+")
+    assert "of which" not in page.locator(".result").inner_text()  # as many words as before
+
+
+def test_without_lengths_nothing_is_said_of_them(show):
+    page = show(made())
+    words(page).nth(9).click()
+    assert "of which" not in page.locator(".whatif").inner_text()
 
 
 def test_clicks_remove_and_repeat_words(show):

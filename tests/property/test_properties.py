@@ -1,6 +1,7 @@
 """What holds for every SLALOM, whatever its numbers."""
 
 import json
+from dataclasses import replace
 from html import unescape
 from itertools import pairwise
 
@@ -123,15 +124,48 @@ def explanation(surrogate, text="", fidelity=None):
     )
 
 
-@given(slaloms(heads=1), st.text())
+@st.composite
+def extended(draw):
+    """With what only the number of units kept adds, and the nearest with one head: each there or not."""
+    surrogate = draw(slaloms())
+    units, classes = surrogate.values.shape[1:]
+    if draw(st.booleans()):
+        offsets = torch.zeros(units + 1, classes).double()
+        offsets[1:-1] = torch.tensor(draw(arrays(np.float64, (units - 1, classes), elements=numbers)))
+        surrogate = replace(surrogate, length_offsets=offsets)
+    if draw(st.booleans()):
+        one = SlalomSurrogate(surrogate.values[:1] + 1, surrogate.importances[:1] / 2).normalised()
+        surrogate = replace(surrogate, nearest=one)
+    return surrogate
+
+
+@given(extended(), st.integers(0, 99))
+def test_lengths_add_what_the_number_of_units_kept_says(surrogate, seed):
+    counts = rows(surrogate, seed)
+    added = surrogate.predict(counts) - replace(surrogate, length_offsets=None).predict(counts)
+    for row, kept in zip(added, counts.sum(dim=1).tolist(), strict=True):
+        none = surrogate.length_offsets is None or kept > surrogate.units
+        assert torch.allclose(row, torch.zeros(1).double() if none else surrogate.length_offsets[int(kept)])
+
+
+@given(extended(), st.text())
 def test_saving_and_loading_gives_the_same_explanation(surrogate, text):
     known = explanation(surrogate.normalised(), text)
     loaded = Explanation.from_dict(json.loads(json.dumps(known.to_dict(), allow_nan=False)))
     assert loaded == known
     for name in SCORES:
         assert np.array_equal(loaded.scores(name), known.scores(name))
-    everything = np.ones((1, surrogate.units))
-    assert np.array_equal(loaded.predict(everything), known.predict(everything))
+    assert loaded.sink == known.sink
+    for row in (np.ones((1, surrogate.units)), np.eye(surrogate.units)[:1], np.full((1, surrogate.units), 0.3)):
+        assert np.array_equal(loaded.predict(row), known.predict(row))
+
+
+@given(slaloms())
+def test_files_from_before_lengths_are_read(surrogate):
+    known = explanation(surrogate.normalised())
+    data = known.to_dict()
+    del data["function"]["length_offsets"], data["function"]["nearest"]
+    assert Explanation.from_dict(data) == known
 
 
 @given(st.text())

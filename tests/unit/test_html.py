@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from importlib.resources import files
 from pathlib import Path
@@ -101,8 +102,10 @@ def test_the_surrogate_goes_in_at_full_precision(name):
     explanation = shaped(name)
     _, data = embedded(page(explanation))
     function = {key: value for key, value in data["function"].items() if key != "kind"}
+    assert "nearest" not in function  # only scores are read from it
     for key, tensor in vars(explanation.function).items():
-        assert function[key] == (None if tensor is None else tensor.tolist())
+        if key != "nearest":
+            assert function[key] == (None if tensor is None else tensor.tolist())
     shown = explanation.for_target(1) if explanation.outputs.kind == "binary" else explanation
     column = data["columns"][0 if explanation.outputs.kind == "binary" else explanation.target_index]
     for score, numbers in column["scores"].items():
@@ -161,6 +164,10 @@ def test_what_cannot_be_reported_is_said():
     broken = SlalomSurrogate(torch.full((1, 18, 1), torch.nan).double(), torch.zeros(1, 18).double())
     with pytest.raises(InputError, match="scores that are not finite numbers"):
         page(Explanation(**(vars(made()) | {"function": broken})))
+    with pytest.raises(InputError, match="scores that are not finite numbers"):
+        page(Explanation(**(vars(made()) | {"function": replace(made(heads=2).function, nearest=broken)})))
+    with pytest.raises(InputError, match="scores that are not finite numbers"):
+        page(Explanation(**(vars(made()) | {"function": replace(made().function, length_offsets=torch.full((19, 1), torch.inf))})))
 
 
 def nan_value(data):
@@ -169,6 +176,14 @@ def nan_value(data):
 
 def a_shorter_list(data):
     data["function"]["importances"][0].pop()
+
+
+def whole_text_offset(data):
+    data["function"]["length_offsets"][-1][0] = 0.5
+
+
+def nan_in_nearest(data):
+    data["function"]["nearest"]["importances"][0][3] = float("nan")
 
 
 def no_outputs(data):
@@ -190,13 +205,24 @@ BAD = {
     "no units": (lambda data: data.update(units=[]), "there are no units"),
     "occurrences": (lambda data: data.update(occurrences=[1]), "occurrences do not fit"),
     "errors": (lambda data: data.update(standard_errors=[]), "standard_errors do not fit"),
+    "no values": (lambda data: data["function"].update(values=None), "function.values has shape None"),
+    "a number for values": (lambda data: data["function"].update(values=3), r"function.values has shape \(\)"),
+    "lengths of another text": (lambda data: data["function"]["length_offsets"].pop(), r"function.length_offsets has shape \(18, 1\)"),
+    "an offset for the whole text": (whole_text_offset, "length_offsets is not 0 for no unit and for all"),
+    "NaN in the nearest": (nan_in_nearest, "function.nearest.importances has entries that are not finite"),
+    "an additive nearest": (
+        lambda data: data["function"].update(nearest=made(additive=True).to_dict()["function"]),
+        "nearest is no SLALOM",
+    ),
+    "a list for the nearest": (lambda data: data["function"].update(nearest=[1.0]), "nearest is no SLALOM"),
+    "two heads as the nearest": (lambda data: data["function"].update(nearest=made(heads=2).to_dict()["function"]), "nearest has 2 heads"),
 }
 
 
 @pytest.mark.parametrize("name", BAD)
 def test_a_damaged_result_file_is_one_clear_line(tmp_path, name):
     change, message = BAD[name]
-    data = made().to_dict()
+    data = made(lengths=True, nearest=True).to_dict()
     change(data)
     path = tmp_path / "damaged.json"
     path.write_text(json.dumps(data), encoding="utf-8")

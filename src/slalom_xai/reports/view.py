@@ -14,11 +14,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from torch import Tensor
 
 from slalom_xai.errors import InputError, shortened
 from slalom_xai.explanation import Array, Explanation
 from slalom_xai.reports.colour import HIGHLIGHT, printable
 from slalom_xai.saved import function_to_dict, without_nan
+from slalom_xai.surrogates.additive import AdditiveSurrogate
 from slalom_xai.surrogates.scores import SCORES
 from slalom_xai.surrogates.shapley import shapley_values
 from slalom_xai.surrogates.slalom import SlalomSurrogate
@@ -71,7 +73,7 @@ def explanation_data(explanation: Explanation) -> dict[str, Any]:
         "labels": [printable(label) for label in explanation.outputs.labels],
         "target": explanation.target_index,
         "full": list(explanation.full),
-        "function": function_to_dict(explanation.function),
+        "function": _function(explanation.function),
         "units": [printable(unit.text) for unit in explanation.units],
         "spans": [[unit.part, unit.start, unit.end] for unit in explanation.units],
         "occurrences": list(explanation.occurrences),
@@ -82,6 +84,11 @@ def explanation_data(explanation: Explanation) -> dict[str, Any]:
         "calls_check": explanation.calls_check,
         "notes": list(explanation.notes),
     }
+
+
+def _function(function: SlalomSurrogate | AdditiveSurrogate) -> dict[str, Any]:
+    """What predicts. The nearest SLALOM with one head does not: the scores read from it are in the page already."""
+    return {name: entry for name, entry in function_to_dict(function).items() if name != "nearest"}
 
 
 def to_json(data: Any) -> str:
@@ -197,8 +204,10 @@ def _rounded(numbers: ArrayLike, digits: int = _DIGITS) -> list[float | None]:
 
 
 def _check_finite(explanation: Explanation) -> None:
-    function: list[Array] = [tensor.numpy() for tensor in vars(explanation.function).values() if tensor is not None]
-    for what, numbers in (("scores", function), ("predictions", [np.array(explanation.full)])):
+    function = explanation.function
+    read = [function, function.one_head] if isinstance(function, SlalomSurrogate) else [function]
+    scores = [entry.numpy() for part in read for entry in vars(part).values() if isinstance(entry, Tensor)]
+    for what, numbers in (("scores", scores), ("predictions", [np.array(explanation.full)])):
         if not all(np.isfinite(entry).all() for entry in numbers):
             raise InputError(
                 f"the explanation of {shortened(explanation.text, 40)} has {what} that are not finite numbers: it cannot be shown; explain again"

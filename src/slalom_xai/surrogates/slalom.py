@@ -1,9 +1,10 @@
 """The formula: a softmax-weighted average of values, over units, heads and a sink.
 
-    F_c(x) = sum_k [ sum_j n_j w_jk v_jck + w_0k v_0ck ] / [ sum_j n_j w_jk + w_0k ],   w = exp(s)
+    F_c(x) = sum_k [ sum_j n_j w_jk v_jck + w_0k v_0ck ] / [ sum_j n_j w_jk + w_0k ] + o_c(sum_j n_j),   w = exp(s)
 
 Units j occur n_j times in the row x; each head k averages their values v under weights
-exp(s); the sink 0 is always present. One head without a sink is the paper's SLALOM (Eq. 4).
+exp(s); the sink 0 is always present; o, often 0, depends on the number of units kept alone.
+One head without a sink and without o is the paper's SLALOM (Eq. 4).
 
 The functions here treat the sink as one more *column* whose count is one, so a row is a
 vector of counts over columns, and a head has one value and one importance per column.
