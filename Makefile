@@ -6,10 +6,10 @@ STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup explain test lowest check view viewcheck docs theory bench clean
+.PHONY: help setup explain test lowest check view viewcheck docs theory bench bench-fidelity clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(STAMP) ## make .venv and install everything (the other targets do this when needed)
 
@@ -64,6 +64,12 @@ theory: $(STAMP) ## run every claim of the theory pages and write their figures 
 bench: $(STAMP) ## run the benchmarks that the tests leave out
 	HF_HUB_OFFLINE=1 $(BIN)/python -m pytest -m bench -s
 	$(BIN)/python benchmarks/view_speed.py
+
+# DATA: see benchmarks/train_imdb.sh. About ten minutes on one large GPU; results and tables go to fidelity/.
+bench-fidelity: $(STAMP) ## train five models and measure how well explanations predict them: make bench-fidelity DATA=folder
+	@test -n "$(DATA)" || { echo "error: no DATA given: name the folder that benchmarks/train_imdb.sh describes, as in: make bench-fidelity DATA=data" >&2; exit 1; }
+	PATH="$(CURDIR)/$(BIN):$$PATH" benchmarks/fidelity_on_gpu.sh $(DATA) fidelity 36000 2
+	$(BIN)/python benchmarks/fidelity.py --tables fidelity/*.jsonl
 
 clean: ## remove .venv, built files and caches
 	rm -rf $(VENV) .venv-lowest build dist docs/_build docs/_generated frontend/node_modules frontend/build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache slalom-explanation*.json

@@ -30,7 +30,9 @@ def main() -> None:
     texts = sorted({text for text, _ in log.measured}, key=int)
     complete = [text for text in texts if all(set(options.metrics) <= set(log.measured.get((text, m), {})) for m in options.methods)]
     frame = tidy(log, complete, options)
-    columns = [(name, next(iter(catalogue()[name].gives))) for name in options.metrics if not any(n.startswith(f"{name}:") for n in given.number)]
+    columns = [
+        (name, next(iter(catalogue()[name].gives))) for name in options.metrics if not any(n.startswith(f"{name}:") for n in given.number)
+    ]
     columns += [(name.partition(":")[0], name.partition(":")[2]) for name in given.number]
     print(f"{len(complete)} texts\n")
     print("\n".join(_table(frame, columns)))

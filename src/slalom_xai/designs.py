@@ -86,8 +86,8 @@ def default_budget(codes: NDArray[np.int64], parameters: int) -> int:
 
 
 def most_budget(codes: NDArray[np.int64], parameters: int) -> int:
-    """What a method that chooses its own budget may spend: 40 calls a unit up to 5000, and never less than the default."""
-    return max(default_budget(codes, parameters), min(40 * len(codes), 5000))
+    """What a method that chooses its own budget may spend: 30 calls a unit up to 5000, and never less than the default."""
+    return max(default_budget(codes, parameters), min(30 * len(codes), 5000))
 
 
 def distinct_rows(codes: NDArray[np.int64]) -> int:

@@ -20,6 +20,7 @@ from slalom_xai.queries import Batches, Queries
 from slalom_xai.text import GRANULARITIES
 
 REMOVALS = ("delete", "mask", "unk")
+STEADY = 1e-3  # answers to one question that differ by less, relative to their size, differ by rounding
 
 
 class Explainer:
@@ -88,11 +89,12 @@ class Explainer:
         self.random_state = int(random_state)
         self.show_progress = show_progress
         self._batches = Batches(batch_tokens, self.model.device)
+        self._unsteady: float | None = None  # how far two answers to one question lay apart; None: not asked yet
 
     @property
     def probe_calls(self) -> int:
-        """Rows asked to learn how the model takes padding; not part of any explanation's calls."""
-        return self.model.probe_calls
+        """Rows asked to learn how the model takes padding and whether it repeats itself; not part of any explanation's calls."""
+        return self.model.probe_calls + (self._unsteady is not None)
 
     @overload
     def __call__(self, text: str, text_pair: str | None = None) -> Explanation: ...  # type: ignore[overload-overlap]
@@ -151,7 +153,14 @@ class Explainer:
                 findings = one_kind(full, len(question.units), self.method.additive)
             else:
                 findings = self.method.explain(queries, np.random.default_rng(self.random_state))
+            if self._unsteady is None:
+                self._unsteady = self._difference(question, full)
         notes = question.notes + findings.notes
+        if self._unsteady > STEADY:
+            notes += (
+                f"The model is noisy: asked the same twice, its answers differed by {self._unsteady:.2g}. The scores' intervals include "
+                "that; a larger budget narrows them.",
+            )
         if question.reading.in_place and queries.asked_sequences:
             notes += (
                 f"{self.method.name} asks short sequences, in which nothing is replaced: removal={self.removal!r} is only in the test.",
@@ -177,6 +186,13 @@ class Explainer:
             random_state=self.random_state,
             occurrences=tuple(question.occurrences.tolist()) if self.granularity == "type" else (),
         )
+
+    def _difference(self, question: Prompt, full: list[float]) -> float:
+        """How far a second answer about the whole text lies from the first, relative to its size."""
+        rows = [question.row(np.ones(len(question.units), dtype=bool))]
+        again = self.model.outputs.columns(self.model.answer(rows).to("cpu", torch.float64))[0]
+        first = torch.tensor(full, dtype=torch.float64)
+        return float((again - first).abs().max() / (1 + first.abs().max()))
 
 
 def explain(

@@ -209,7 +209,11 @@ def without_nan(data: Any) -> Any:
 
 def fidelity_from_dict(data: dict[str, dict[str, Any]]) -> Fidelity:
     """The inverse of ``asdict`` with ``without_nan``."""
-    return Fidelity(**{name: Agreement(**{k: math.nan if v is None else v for k, v in a.items()}) for name, a in data.items()})
+    found = {}
+    for name, stored in data.items():
+        numbers: dict[str, Any] = {key: math.nan if number is None else number for key, number in stored.items()}
+        found[name] = Agreement(**numbers)
+    return Fidelity(**found)
 
 
 def function_to_dict(function: SlalomSurrogate | AdditiveSurrogate) -> dict[str, Any]:

@@ -21,7 +21,7 @@ STEADY = 1e-2  # the weakest prior that is trusted where no rows are left to cho
 NEARLY = 0.05  # a SLALOM without a sink is worth finishing where it leaves less of the variance than this
 INDIFFERENCE = 0.05  # the simpler candidate is kept where it costs less than this in log error: its values stay readable
 CLOSE = (1e2, 1e4)  # how much weaker priors are tried where a fit with a sink is nearly exact
-PAYS = 0.1  # a further round must lower the log errors, local and wide together, by this
+PAYS = 0.2  # a further round must lower the log errors, local and wide together, by this
 RICH = 9  # rows per unit from which an additive head is tried
 
 
@@ -79,16 +79,12 @@ class Slalom:
         gathering = Gathering(queries, self.parameters(len(queries.prompt.units), queries.prompt.kinds), rng)
         evidence = gathering.first(queries.first or queries.budget)
         fit = self._best(evidence)
-        while (
-            queries.first is not None and evidence.choose is not None and queries.calls < queries.budget and not self._enough(evidence, fit)
-        ):
-            before = held_out_loss(evidence, fit.surrogate)
+        growing = queries.first is not None and evidence.choose is not None
+        while growing and queries.calls < queries.budget and not self._enough(evidence, fit):
             evidence = gathering.more(evidence, min(queries.calls, queries.budget - queries.calls))
-            after = self._best(evidence)
-            gained = held_out_loss(evidence, fit.surrogate) - held_out_loss(evidence, after.surrogate)
-            fit = after
-            if gained < PAYS or not math.isfinite(before):
-                break
+            better = self._best(evidence)
+            growing = held_out_loss(evidence, fit.surrogate) - held_out_loss(evidence, better.surrogate) > PAYS
+            fit = better
         return evidence, fit
 
     def _enough(self, evidence: Evidence, fit: Fit) -> bool:

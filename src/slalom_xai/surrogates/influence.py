@@ -10,6 +10,7 @@ from torch import Tensor
 
 from slalom_xai.surrogates.fit import Fit, _curvature, _derivatives, _evaluate, _Problem, _problem
 
+MISFIT = 1.1  # residuals are misfit more than noise, and weights are estimated: errors found are larger than the sandwich's by about this
 EVENNESS = 0.8  # rows are weighted by this power of their inverse variance: few deletions count for much, many are not forgotten
 
 
@@ -78,7 +79,7 @@ def _widening(problem: _Problem, schur_factor: Tensor, factor: Tensor, classes: 
     if problem.length is not None and problem.shrink is not None:
         spent += classes * float((problem.shrink[problem.length] * problem.row_weights).sum())
     equations = rows * classes
-    return math.sqrt(equations / (equations - spent)) if equations - spent > 0.5 else math.nan
+    return MISFIT * math.sqrt(equations / (equations - spent)) if equations - spent > 0.5 else math.nan
 
 
 def _centred(importances: Tensor, units: int) -> Tensor:

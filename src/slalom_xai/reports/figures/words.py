@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from slalom_xai.explanation import Array, Explanation
 from slalom_xai.reports.figures.canvas import label
+from slalom_xai.surrogates.slalom import SlalomSurrogate
 from slalom_xai.text import Unit, words
 
 _WHOLE = ("type", "word", "phrase", "sentence")  # units that are more than a part of one word
@@ -91,6 +92,10 @@ def word_scores(explanation: Explanation, found: Sequence[Word], name: str) -> A
 def _predicted(explanation: Explanation, found: Sequence[Word], single: Array, name: str) -> Array:
     """What the surrogate says without each word, or with nothing else."""
     everything = np.ones((1, len(explanation.units)))
+    # An effect is a word's own: what the length alone does is in no unit's score, so in no word's either.
+    effects = explanation
+    if isinstance(explanation.function, SlalomSurrogate):
+        effects = replace(explanation, function=replace(explanation.function, length_offsets=None))
     scores = np.array([single[word.places[0]] for word in found])
     for place, word in enumerate(found):
         if len(word.places) == 1:
@@ -100,8 +105,8 @@ def _predicted(explanation: Explanation, found: Sequence[Word], single: Array, n
         if name == "alone":
             scores[place] = explanation.predict(row)[0]
         else:
-            without = explanation.predict(everything - row)[0] if len(word.places) < len(explanation.units) else explanation.base_value
-            scores[place] = explanation.predict(everything)[0] - without
+            without = effects.predict(everything - row)[0] if len(word.places) < len(explanation.units) else effects.base_value
+            scores[place] = effects.predict(everything)[0] - without
     return scores
 
 
