@@ -153,10 +153,10 @@ class Explainer:
                 findings = one_kind(full, len(question.units), self.method.additive)
             else:
                 findings = self.method.explain(queries, np.random.default_rng(self.random_state))
-            if self._unsteady is None:
+            if self._unsteady is None and getattr(self.method, "stops_by_itself", False):
                 self._unsteady = self._difference(question, full)
         notes = question.notes + findings.notes
-        if self._unsteady > STEADY:
+        if self._unsteady is not None and self._unsteady > STEADY:
             notes += (
                 f"The model is noisy: asked the same twice, its answers differed by {self._unsteady:.2g}. The scores' intervals include "
                 "that; a larger budget narrows them.",

@@ -269,7 +269,7 @@ def test_the_scale_of_the_output_does_not_matter(scale):
 
 def test_deletions_that_all_do_the_same_are_not_called_no_change():
     found = explain(TEXT, lambda texts: [[0.0, 50.0 if t == TEXT else 0.0] for t in texts], output="logits")
-    assert "Predicts none" in found.trust
+    assert "predicts none" in found.trust
 
 
 @pytest.mark.parametrize("random_state", [-1, "x", None, 1.5])

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from slalom_xai.designs import ENUMERABLE
 from slalom_xai.errors import InputError
 from slalom_xai.estimators.base import Evidence, Findings, Gathering, held_out_loss, linear_findings, linear_fit, measure, register
 from slalom_xai.queries import Queries
@@ -79,7 +80,7 @@ class Slalom:
         gathering = Gathering(queries, self.parameters(len(queries.prompt.units), queries.prompt.kinds), rng)
         evidence = gathering.first(queries.first or queries.budget)
         fit = self._best(evidence)
-        growing = queries.first is not None and evidence.choose is not None
+        growing = queries.first is not None and evidence.choose is not None and len(queries.prompt.units) > ENUMERABLE
         while growing and queries.calls < queries.budget and not self._enough(evidence, fit):
             evidence = gathering.more(evidence, min(queries.calls, queries.budget - queries.calls))
             better = self._best(evidence)
