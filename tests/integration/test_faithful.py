@@ -9,7 +9,8 @@ from word_games import Game
 from slalom_xai import Explainer, Explanation
 from slalom_xai.errors import InputError
 from slalom_xai.estimators import Slalom
-from slalom_xai.surrogates.fit import Extras, fit_slalom
+from slalom_xai.surrogates.fit import fit_slalom
+from slalom_xai.surrogates.gauss_newton import Extras
 from slalom_xai.surrogates.influence import length_penalty
 from slalom_xai.surrogates.quality import Agreement, Fidelity, agreement
 

@@ -13,7 +13,8 @@ from slalom_xai.designs import ENUMERABLE
 from slalom_xai.errors import InputError
 from slalom_xai.estimators.base import Evidence, Findings, Gathering, held_out_loss, linear_findings, linear_fit, measure, register
 from slalom_xai.queries import Queries
-from slalom_xai.surrogates.fit import Extras, Fit, fit_slalom
+from slalom_xai.surrogates.fit import Fit, fit_slalom
+from slalom_xai.surrogates.gauss_newton import Extras
 from slalom_xai.surrogates.influence import Influence, influence, inverse_variance, length_penalty
 from slalom_xai.surrogates.scores import slalom_score, slalom_standard_errors
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from slalom_xai.surrogates.fit import Fit, _curvature, _derivatives, _evaluate, _Problem, _problem
+from slalom_xai.surrogates.fit import Fit
+from slalom_xai.surrogates.gauss_newton import Problem, curvature_of, derivatives_at, evaluate, make_problem
 
 MISFIT = 1.1  # residuals are misfit more than noise, and weights are estimated: errors found are larger than the sandwich's by about this
 EVENNESS = 0.8  # rows are weighted by this power of their inverse variance: few deletions count for much, many are not forgotten
@@ -34,10 +35,10 @@ def influence(counts: Tensor, outputs: Tensor, fit: Fit) -> Influence:
     """Row influences at the optimum of ``fit``, widened for the parameters it spent."""
     surrogate = fit.surrogate
     heads = len(surrogate.values) - fit.extras.additive
-    problem = _problem(counts, outputs, fit.row_weights, surrogate.has_sink, fit.prior, heads, None, fit.extras)
-    state = _evaluate(problem, surrogate.column_values(), surrogate.column_importances())
-    derivatives = _derivatives(problem, state)
-    curvature = _curvature(problem, derivatives)
+    problem = make_problem(counts, outputs, fit.row_weights, surrogate.has_sink, fit.prior, heads, None, fit.extras)
+    state = evaluate(problem, surrogate.column_values(), surrogate.column_importances())
+    derivatives = derivatives_at(problem, state)
+    curvature = curvature_of(problem, derivatives)
     factor = torch.linalg.cholesky(curvature.value)
     across = [torch.cholesky_solve(block.T, factor) for block in curvature.cross]
     schur = curvature.importance - sum(
@@ -66,7 +67,7 @@ def influence(counts: Tensor, outputs: Tensor, fit: Fit) -> Influence:
     return Influence(values * widening, centred * widening)
 
 
-def _widening(problem: _Problem, schur_factor: Tensor, factor: Tensor, classes: int, rows: int) -> float:
+def _widening(problem: Problem, schur_factor: Tensor, factor: Tensor, classes: int, rows: int) -> float:
     """sqrt(rows / (rows - parameters spent)); a parameter held by its prior is not spent.
 
     NaN where the parameters use up the rows: residuals then say nothing about errors.
