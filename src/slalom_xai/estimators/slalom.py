@@ -22,6 +22,7 @@ PRIOR_FREE = 1e-12
 STEADY = 1e-2  # the weakest prior that is trusted where no rows are left to choose by
 NEARLY = 0.05  # a SLALOM without a sink is worth finishing where it leaves less of the variance than this
 INDIFFERENCE = 0.05  # the simpler candidate is kept where it costs less than this in log error: its values stay readable
+READABLE = 3e-2  # the weakest prior of the nearest one-head SLALOM, which is there to be read: weaker ones give values in the hundreds
 CLOSE = (1e2, 1e4)  # how much weaker priors are tried where a fit with a sink is nearly exact
 PAYS = 0.2  # a further round must lower the log errors, local and wide together, by this
 RICH = 9  # rows per unit from which an additive head is tried
@@ -189,11 +190,11 @@ def _richer(evidence: Evidence, best: Fit, heads: int | None) -> Fit:
         counts,
         predicted,
         row_weights=best.row_weights,
-        prior=best.prior,
+        prior=max(best.prior, READABLE),
         offsets=evidence.offsets,
         extras=Extras(anchored=True),
         start=best.surrogate,
-        max_iterations=10,
+        max_iterations=20,
         tolerance=1e-4,
     )
     return replace(rich, surrogate=replace(rich.surrogate, nearest=near.surrogate))
@@ -205,7 +206,7 @@ def _influences(evidence: Evidence, fit: Fit) -> tuple[Influence, Influence | No
     moved = influence(counts, outputs, fit)
     if fit.surrogate.nearest is None:
         return moved, None
-    near = replace(fit, surrogate=fit.surrogate.nearest, extras=replace(fit.extras, additive=False))
+    near = replace(fit, surrogate=fit.surrogate.nearest, prior=max(fit.prior, READABLE), extras=replace(fit.extras, additive=False))
     return moved, influence(counts, outputs, near)
 
 
