@@ -152,14 +152,14 @@ class Explainer:
             if question.kinds == 1:
                 findings = one_kind(full, len(question.units), self.method.additive)
             else:
+                if self._unsteady is None and getattr(self.method, "stops_by_itself", False):
+                    self._unsteady = self._difference(question, full)
                 findings = self.method.explain(queries, np.random.default_rng(self.random_state))
-            if self._unsteady is None and getattr(self.method, "stops_by_itself", False):
-                self._unsteady = self._difference(question, full)
         notes = question.notes + findings.notes
         if self._unsteady is not None and self._unsteady > STEADY:
             notes += (
-                f"The model is noisy: asked the same twice, its answers differed by {self._unsteady:.2g}. The scores' intervals include "
-                "that; a larger budget narrows them.",
+                f"The model is noisy: asked the same twice, its answers differed by {100 * self._unsteady:.2g}% of their size. The scores' "
+                "intervals include that; a larger budget narrows them.",
             )
         if question.reading.in_place and queries.asked_sequences:
             notes += (
@@ -189,8 +189,8 @@ class Explainer:
 
     def _difference(self, question: Prompt, full: list[float]) -> float:
         """How far a second answer about the whole text lies from the first, relative to its size."""
-        rows = [question.row(np.ones(len(question.units), dtype=bool))]
-        again = self.model.outputs.columns(self.model.answer(rows).to("cpu", torch.float64))[0]
+        whole = np.ones((1, len(question.units)), dtype=bool)
+        again = Queries(self.model, question, budget=1, batches=self._batches).ask(whole, "check")[0].cpu()
         first = torch.tensor(full, dtype=torch.float64)
         return float((again - first).abs().max() / (1 + first.abs().max()))
 

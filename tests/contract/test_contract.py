@@ -48,7 +48,7 @@ def asked_directly(architecture, rows):
 
 
 def length_effect(explanation, rows):
-    """What the surrogate says the number of units kept does, whichever they are: the same for every row here, up to the sign of the target."""
+    """What the surrogate says the number of units kept does, whichever they are, for the explained target."""
     if explanation.surrogate == "linear":
         return np.zeros(len(rows))
     target = explanation.outputs.target(explanation.target_index, explanation.full)

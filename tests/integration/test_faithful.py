@@ -7,7 +7,7 @@ from games import surrogate
 from word_games import Game
 
 from slalom_xai import Explainer, Explanation
-from slalom_xai.errors import InputError
+from slalom_xai.errors import InputError, ModelError
 from slalom_xai.estimators import Slalom
 from slalom_xai.surrogates.fit import fit_slalom
 from slalom_xai.surrogates.gauss_newton import Extras
@@ -111,8 +111,24 @@ def test_a_noisy_model_is_noticed_and_intervals_widen():
     noisy = Explainer(Game(lambda words: average(words) + rng.normal(0, 0.3)), budget=600)(TEXT)
     assert not any("noisy" in note for note in steady.notes)
     assert any("noisy" in note for note in noisy.notes)
-    if noisy.surrogate == "slalom":
-        assert np.median(noisy.standard_errors["removal"]) > 3 * np.median(steady.standard_errors["removal"])
+    assert np.median(noisy.standard_errors["removal"]) > 3 * np.median(steady.standard_errors["removal"])
+
+
+def test_a_model_that_fails_when_asked_again_is_one_line():
+    answers = iter([1.0])
+
+    def play(words):
+        return next(answers, None) or 1 / 0
+
+    with pytest.raises(ModelError, match="game failed on"):
+        Explainer(Game(play), budget=600)(TEXT)
+
+
+def test_as_many_heads_as_asked_for_even_for_a_short_text():
+    text = " ".join(WORDS[:6])
+    assert Explainer(Game(average), method=Slalom(heads=2))(text).function.values.shape[0] == 2
+    with pytest.raises(InputError, match="without a sink"):
+        Slalom(heads=2, sink=False)
 
 
 @pytest.mark.parametrize(

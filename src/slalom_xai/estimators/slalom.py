@@ -56,6 +56,8 @@ class Slalom:
     def __post_init__(self) -> None:
         if self.heads is not None and (not isinstance(self.heads, int) or isinstance(self.heads, bool) or self.heads < 1):
             raise InputError(f"heads is {self.heads!r}: give a whole number of at least 1, or None to let held-out error choose")
+        if not self.sink and (self.heads or 1) > 1:
+            raise InputError(f"heads is {self.heads} without a sink: several heads are fitted with one; leave sink=True or heads=None")
         if not 0 <= self.tolerance < math.inf:
             raise InputError(
                 f"tolerance is {self.tolerance!r}: give a share of the largest score, such as 0.02; 0 only stops by held-out error"
@@ -101,21 +103,24 @@ class Slalom:
         return worst <= self.tolerance
 
     def _best(self, evidence: Evidence) -> Fit:
-        free = self._without_sink(evidence)
-        if not self.sink or (free is not None and evidence.choose is None and _exact(free, evidence)):
-            assert free is not None
+        best = self._best_of_one_head(evidence)
+        if self.heads is not None and self.heads > 1:
+            return _richer(evidence, best, self.heads)
+        rows, units = evidence.fit.counts.shape
+        if self.heads == 1 or evidence.choose is None or not best.surrogate.has_sink or rows < RICH * units:
+            return best
+        richer = _richer(evidence, best, None)
+        return richer if held_out_loss(evidence, richer.surrogate) < held_out_loss(evidence, best.surrogate) - INDIFFERENCE else best
+
+    def _best_of_one_head(self, evidence: Evidence) -> Fit:
+        free = None if self.heads is not None and self.heads > 1 else self._without_sink(evidence)
+        if free is not None and (not self.sink or (evidence.choose is None and _exact(free, evidence))):
             return free
         candidates = [*self._with_sink(evidence), *([] if free is None else [free])]
         if evidence.choose is None:
             return min((fit for fit in candidates if fit.prior >= min(STEADY, max(self.priors))), key=_penalised_error)
         losses = [held_out_loss(evidence, fit.surrogate) for fit in candidates]
-        best = next(fit for fit, loss in zip(candidates, losses, strict=True) if loss <= min(losses) + INDIFFERENCE)
-        if best is free or (self.heads is None and len(evidence.fit.counts) < RICH * best.surrogate.units) or self.heads == 1:
-            return best
-        richer = _richer(evidence, best, self.heads)
-        if self.heads is not None:
-            return richer
-        return richer if held_out_loss(evidence, richer.surrogate) < held_out_loss(evidence, best.surrogate) - INDIFFERENCE else best
+        return next(fit for fit, loss in zip(candidates, losses, strict=True) if loss <= min(losses) + INDIFFERENCE)
 
     def _without_sink(self, evidence: Evidence) -> Fit | None:
         """The paper's SLALOM, almost without a prior; None where the model is clearly none and others can be tried."""

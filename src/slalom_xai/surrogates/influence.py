@@ -115,9 +115,9 @@ def length_penalty(fit: Fit, counts: Tensor) -> float:
     s2 / (m Q) by chance, Q being their weight together; what it varies beyond that is the variance of the offsets.
     """
     residuals, weight = fit.residuals, fit.row_weights
-    if fit.surrogate.length_offsets is not None:
-        residuals = residuals - fit.surrogate.length_offsets[counts.sum(dim=1).round().long()]
     length = counts.sum(dim=1).round().long()
+    if fit.surrogate.length_offsets is not None:
+        residuals = residuals - fit.surrogate.length_offsets[length]
     many = counts.shape[1] + 1
     total = torch.zeros(many, dtype=weight.dtype, device=weight.device).index_add_(0, length, weight)
     sums = residuals.new_zeros(many, residuals.shape[1]).index_add_(0, length, weight[:, None] * residuals)
