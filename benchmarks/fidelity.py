@@ -39,9 +39,9 @@ class Ground:
         model = explainer.model
         question = prompt(model.read(text), "token")
         self.units = len(question.units)
-        queries = Queries(model, question, budget=2**60, batches=Batches(None, model.device))
+        queries = Queries(Batches(model), question, budget=2**60)
         rng = np.random.default_rng([seed, 77])
-        pool = Pool(question.interchangeable, question.row)
+        pool = Pool(question.interchangeable, question.keys)
         counts = {"local": uniform_counts(1, min(10, self.units - 1), rng), "wide": uniform_counts(1, self.units - 1, rng)}
         self.test = {name: answered(queries, pool.draw(TEST, deleted, rng, quota=True), "check") for name, deleted in counts.items()}
         self.full = queries.ask(np.ones((1, self.units), dtype=bool))[0]

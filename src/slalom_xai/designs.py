@@ -8,13 +8,14 @@ to choose between fits and to report on share none.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from slalom_xai.errors import BudgetError
+from slalom_xai.keys import CELLS, Keys, kept_keys, mixed
 
 Masks = NDArray[np.bool_]
 
@@ -24,6 +25,7 @@ SHORT_SHARE = 0.125  # of the rows to fit, on one or two units
 LOCAL_SHARE = 0.35  # of the longer rows to fit, 1 to 10 units deleted
 WIDE_SHARE = 0.3  # and any number of units deleted, all equally likely; the numbers of the rest are log-uniform
 ENUMERABLE = 12  # texts up to this many units are enumerated
+PLENTY = 10**9  # more rows than are ever drawn
 
 
 @dataclass(frozen=True)
@@ -110,7 +112,7 @@ def plan_rows(
     budget: int,
     parameters: int,
     rng: np.random.Generator,
-    key: Callable[[Masks], Hashable] | None = None,
+    keys: Callable[[Masks], Keys] | None = None,
     pool: Pool | None = None,
 ) -> Plan:
     """Splits a budget of calls over rows to fit, to choose and to report.
@@ -120,7 +122,7 @@ def plan_rows(
         budget: calls at most, the whole text among them.
         parameters: what the fit must determine.
         rng: the source of all randomness.
-        key: what a row (n,) reads like, where equal codes do not say it all.
+        keys: numbers (m,) that are equal where masks (m, n) read the same; needed where equal codes do not say it all.
         pool: where rows are taken from, to be asked for more later; a new one by default.
 
     Raises:
@@ -128,7 +130,7 @@ def plan_rows(
     """
     check_budget(codes, budget, parameters)
     units, available = len(codes), min(budget, distinct_rows(codes))
-    pool = pool or Pool(codes, key)
+    pool = pool or Pool(codes, keys)
     whole = pool.take(np.ones((1, units), dtype=bool))
     spare = available - parameters
     if spare < 2 * LEAST_HELD_OUT:
@@ -146,22 +148,25 @@ def more_rows(pool: Pool, rows: int, rng: np.random.Generator) -> Plan:
 
 
 class Pool:
-    """Hands out each distinct row once."""
+    """Hands out each distinct row once.
 
-    def __init__(self, codes: NDArray[np.int64], key: Callable[[Masks], Hashable] | None = None) -> None:
+    Args:
+        codes: (n,), equal where two units read the same.
+        keys: masks (m, n) to numbers (m,) that are equal where they read the same; by default what the codes say.
+    """
+
+    def __init__(self, codes: NDArray[np.int64], keys: Callable[[Masks], Keys] | None = None) -> None:
         self.codes = codes
         self.units = len(codes)
-        self._key = key or (lambda mask: codes[mask].tobytes())
-        self._seen: set[Hashable] = set()
+        self._keys = keys or (lambda masks: kept_keys(masks, mixed(codes)))
+        self._seen = np.zeros(0, dtype=np.int64)
 
     def take(self, masks: Masks, limit: int | None = None) -> Masks:
         """Those of ``masks`` that are new, at most ``limit``."""
-        fresh: list[int] = []
-        for index, mask in enumerate(masks):
-            if len(fresh) == limit:
-                break
-            if mask.any() and self.claim(self._key(mask)):
-                fresh.append(index)
+        masks = masks[masks.any(axis=1)]
+        keys = self._keys(masks)
+        fresh = np.flatnonzero(self._new(keys))[:limit]
+        self._seen = np.concatenate([self._seen, keys[fresh]])
         return masks[fresh]
 
     @property
@@ -169,11 +174,17 @@ class Pool:
         """Distinct rows so far."""
         return len(self._seen)
 
-    def claim(self, key: Hashable) -> bool:
-        """Whether a row that reads like this is new; it is not from then on."""
-        new = key not in self._seen
-        self._seen.add(key)
+    def claim(self, keys: Keys) -> NDArray[np.bool_]:
+        """Which rows with these keys are new, (m,); none is from then on."""
+        new = self._new(keys)
+        self._seen = np.concatenate([self._seen, keys[new]])
         return new
+
+    def _new(self, keys: Keys) -> NDArray[np.bool_]:
+        """The first of each key that was not seen before."""
+        new = np.zeros(len(keys), dtype=bool)
+        new[np.unique(keys, return_index=True)[1]] = True
+        return new & ~np.isin(keys, self._seen)
 
     def draw(self, wanted: int, deleted: Callable[[int], NDArray[np.int64]], rng: np.random.Generator, quota: bool = False) -> Masks:
         """Up to ``wanted`` new rows with numbers deleted from ``deleted``; fewer where they run out.
@@ -183,27 +194,50 @@ class Pool:
         """
         taken: list[Masks] = [np.zeros((0, self.units), dtype=bool)]
         left, barren = wanted, 0
-        used: dict[int, int] = {}
+        allowed = self._quotas() if quota else None
         while left > 0 and barren < 30:
-            masks = deletions(self.units, deleted(left + 8), rng)
-            if quota:
-                masks = masks[[self._within_quota(int((~mask).sum()), used) for mask in masks]]
+            numbers = deleted(left + 8)
+            masks = deletions(self.units, numbers, rng)
+            if allowed is not None:
+                masks = masks[_nth_of_its_kind(numbers) < allowed[numbers]]
+                allowed = allowed - np.bincount(numbers, minlength=len(allowed))
             fresh = self.take(masks, left)
             taken.append(fresh)
             left -= len(fresh)
             barren = 0 if len(fresh) else barren + 1
         return np.concatenate(taken)
 
-    def _within_quota(self, deleted: int, used: dict[int, int]) -> bool:
-        allowed = max(1, math.comb(self.units, deleted) // 4)
-        used[deleted] = used.get(deleted, 0) + 1
-        return used[deleted] <= allowed
+    def _quotas(self) -> NDArray[np.int64]:
+        """A quarter of the rows that delete 0, 1, ... units, at least one; plenty where they are countless."""
+        quotas = np.full(self.units + 1, PLENTY)
+        rows = 1
+        for number in range(self.units // 2 + 1):
+            quotas[[number, self.units - number]] = max(1, rows // 4)
+            rows = rows * (self.units - number) // (number + 1)
+            if rows > PLENTY:
+                break
+        return quotas
+
+
+def _nth_of_its_kind(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+    """How many equal numbers stand before each, (m,)."""
+    order = numbers.argsort(kind="stable")
+    starts = np.searchsorted(numbers[order], numbers[order])
+    nth = np.empty_like(order)
+    nth[order] = np.arange(len(order)) - starts
+    return nth
 
 
 def deletions(units: int, deleted: NDArray[np.int64], rng: np.random.Generator) -> Masks:
     """One mask for each number in ``deleted``, which units go being uniform; (len(deleted), units)."""
-    rank = rng.random((len(deleted), units)).argsort(axis=1).argsort(axis=1)
-    return rank >= deleted[:, None]
+    masks = np.empty((len(deleted), units), dtype=bool)
+    rows = max(1, CELLS // units)
+    for start in range(0, len(deleted), rows):
+        part = deleted[start : start + rows, None]
+        drawn = rng.random((len(part), units))
+        least = np.take_along_axis(np.sort(drawn, axis=1), part.clip(max=units - 1), axis=1)  # of what is kept
+        masks[start : start + rows] = (drawn >= least) & (part < units)
+    return masks
 
 
 def uniform_counts(low: int, high: int, rng: np.random.Generator) -> Callable[[int], NDArray[np.int64]]:
@@ -256,14 +290,15 @@ def _every_mask(units: int) -> Masks:
 
 
 def short_sequences(
-    pool: Pool, rows: int, length: int, rng: np.random.Generator, key: Callable[[NDArray[np.int64]], Hashable]
+    pool: Pool, rows: int, length: int, rng: np.random.Generator, keys: Callable[[NDArray[np.int64]], Keys]
 ) -> NDArray[np.int64]:
     """Up to ``rows`` new sequences of distinct kinds of units drawn uniformly, (rows, length) (Algorithm 1)."""
     _, kinds = np.unique(pool.codes, return_index=True)
     if len(kinds) ** length <= 4 * rows:
         every = np.stack(np.meshgrid(*[kinds] * length, indexing="ij"), axis=-1).reshape(-1, length)
-        return rng.permutation([sequence for sequence in every if pool.claim(key(sequence))], axis=0)[:rows]
-    taken: list[NDArray[np.int64]] = []
+        return rng.permutation(every[pool.claim(keys(every))], axis=0)[:rows]
+    taken = np.zeros((0, length), dtype=np.int64)
     while (left := rows - len(taken)) > 0:
-        taken.extend([sequence for sequence in rng.choice(kinds, (left, length)) if pool.claim(key(sequence))])
-    return np.stack(taken)
+        drawn = rng.choice(kinds, (left, length))
+        taken = np.concatenate([taken, drawn[pool.claim(keys(drawn))]])
+    return taken

@@ -88,7 +88,7 @@ class Explainer:
         self.truncation = truncation
         self.random_state = int(random_state)
         self.show_progress = show_progress
-        self._batches = Batches(batch_tokens, self.model.device)
+        self._batches = Batches(self.model, batch_tokens)
         self._unsteady: float | None = None  # how far two answers to one question lay apart; None: not asked yet
 
     @property
@@ -146,7 +146,7 @@ class Explainer:
             if getattr(self.method, "stops_by_itself", False):
                 budget, first = most_budget(question.interchangeable, parameters), budget
         with progress_bar(self.show_progress) as progress:
-            queries = Queries(self.model, question, budget=budget, batches=self._batches, progress=progress, first=first)
+            queries = Queries(self._batches, question, budget=budget, progress=progress, first=first)
             full = queries.ask(np.ones((1, len(question.units)), dtype=bool), "fit" if question.kinds == 1 else "check")[0].tolist()
             target = self.model.outputs.target(self.target, full)  # a wrong target is said before thousands of calls
             if question.kinds == 1:
@@ -190,7 +190,7 @@ class Explainer:
     def _difference(self, question: Prompt, full: list[float]) -> float:
         """How far a second answer about the whole text lies from the first, relative to its size."""
         whole = np.ones((1, len(question.units)), dtype=bool)
-        again = Queries(self.model, question, budget=1, batches=self._batches).ask(whole, "check")[0].cpu()
+        again = Queries(self._batches, question, budget=1).ask(whole, "check")[0].cpu()
         first = torch.tensor(full, dtype=torch.float64)
         return float((again - first).abs().max() / (1 + first.abs().max()))
 

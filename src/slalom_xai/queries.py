@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Literal, Protocol
 
 import numpy as np
@@ -12,26 +12,13 @@ from torch import Tensor
 
 from slalom_xai.errors import BudgetError, InputError, ModelError, SlalomError, shortened
 from slalom_xai.models import Prompt, Row, TextModel
+from slalom_xai.models.rows import Rows, SpelledRows, TokenBatch, TokenRows
 
 Purpose = Literal["fit", "check"]
+Places = NDArray[np.int64]
 
-
-class Batches:
-    """How many tokens go into one batch; learns from running out of memory.
-
-    Args:
-        tokens: padded tokens a batch holds at most; by default 8,192 on a CPU and 131,072 elsewhere.
-        device: where the model runs.
-    """
-
-    def __init__(self, tokens: int | None, device: torch.device) -> None:
-        if tokens is not None and (not isinstance(tokens, int) or tokens < 1):
-            raise InputError(f"batch_tokens is {tokens!r}: give a whole number of at least 1, or None to leave it to the package")
-        self.tokens = tokens or (8_192 if device.type == "cpu" else 131_072)
-
-    def halve(self, rows: int, longest: int) -> None:
-        """Makes the next batches at most half of one that did not fit."""
-        self.tokens = max(1, min(self.tokens, rows * longest) // 2)
+PADDING = 0.04  # of a batch's tokens, at most
+SMALL = 64  # but a batch is not ended for less padding than this part of a full one: each has its own overhead
 
 
 class Progress(Protocol):
@@ -44,29 +31,123 @@ class Progress(Protocol):
         """Some rows are answered."""
 
 
+class Batches:
+    """Hands rows to a model in batches of similar length; learns from running out of memory.
+
+    Args:
+        model: what is asked.
+        tokens: padded tokens a batch holds at most; by default 8,192 on a CPU and 131,072 elsewhere.
+    """
+
+    def __init__(self, model: TextModel, tokens: int | None = None) -> None:
+        if tokens is not None and (not isinstance(tokens, int) or tokens < 1):
+            raise InputError(f"batch_tokens is {tokens!r}: give a whole number of at least 1, or None to leave it to the package")
+        self.model = model
+        self.tokens = tokens or (8_192 if model.device.type == "cpu" else 131_072)
+
+    def answer(self, asked: Sequence[Rows], progress: Progress | None = None) -> list[Tensor]:
+        """The explained columns (m, C), float64, of rows about one text, or about several at once.
+
+        Raises:
+            ModelError: an answer that is not finite, or a row that does not fit into memory.
+        """
+        sizes = [self._sizes(rows) for rows in asked]
+        owner = np.repeat(np.arange(len(asked)), [len(rows) for rows in asked])
+        place = np.concatenate([np.arange(len(rows)) for rows in asked])
+        every = np.concatenate(sizes)
+        order = (-every).argsort(kind="stable")
+        found = []
+        for batch in self._cut(every[order]):
+            rows = order[batch]
+            rows = rows[owner[rows].argsort(kind="stable")]  # rows of one text stand together
+            parts = [asked[one].take(place[rows[owner[rows] == one]]) for one in np.unique(owner[rows])]
+            found.append((rows, self._ask(_together(parts))))
+            if progress:
+                progress.advance(len(rows))
+        logits = torch.cat([answers for _, answers in found])
+        back = np.empty(len(order), dtype=np.int64)
+        back[np.concatenate([rows for rows, _ in found])] = np.arange(len(order))
+        logits = logits[torch.as_tensor(back, device=logits.device)]
+        return list(torch.split(self._columns(logits, asked, owner, place), [len(rows) for rows in asked]))
+
+    def _sizes(self, rows: Rows) -> Places:
+        if isinstance(rows, TokenRows):
+            return rows.sizes
+        return np.array([self.model.size(row) for row in rows.rows], dtype=np.int64)
+
+    def _cut(self, sizes: Places) -> Iterator[slice]:
+        """Cuts sorted sizes, longest first, by what the token budget is at that moment, and before padding grows large."""
+        start, last = 0, len(sizes)
+        while start < last:
+            longest = max(1, int(sizes[start]))
+            most = min(last, start + max(1, self.tokens // longest))
+            padding = np.cumsum(longest - sizes[start:most])
+            over = padding > np.maximum(PADDING * longest * np.arange(1, most - start + 1), self.tokens / SMALL)
+            end = start + int(over.argmax()) if over.any() else most
+            equal = start + int(np.searchsorted(-sizes[start:end], -sizes[start], side="right"))
+            end = equal if 2 * (equal - start) >= end - start else end  # equally long rows need neither padding nor a mask
+            yield slice(start, end)
+            start = end
+
+    def _ask(self, rows: TokenBatch | Sequence[Row]) -> Tensor:
+        """Logits of one batch, asked in halves where it does not fit into memory."""
+        try:
+            if isinstance(rows, TokenBatch):
+                answer: Callable[[TokenBatch], Tensor] = self.model.answer_tokens  # type: ignore[attr-defined]
+                return answer(rows)
+            return self.model.answer(rows)
+        except SlalomError:
+            raise
+        except Exception as error:
+            spelled = rows.row(0) if isinstance(rows, TokenBatch) else rows[0]
+            if not _out_of_memory(error):
+                reason = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+                raise ModelError(
+                    f"{self.model.name} failed on {shortened(self.model.show(spelled))} ({reason}): try the model on this text alone"
+                ) from error
+            longest = int(rows.sizes.max()) if isinstance(rows, TokenBatch) else max(self.model.size(row) for row in rows)
+            if len(rows) == 1:
+                raise ModelError(
+                    f"one row of {longest} tokens does not fit into memory: use a shorter text, a smaller model or another device"
+                ) from error
+            self.tokens = max(1, min(self.tokens, len(rows) * longest) // 2)
+        _free_memory(self.model.device)
+        halves = np.array_split(np.arange(len(rows)), 2)
+        return torch.cat(
+            [self._ask(rows.take(half) if isinstance(rows, TokenBatch) else [rows[place] for place in half]) for half in halves]
+        )
+
+    def _columns(self, logits: Tensor, asked: Sequence[Rows], owner: Places, place: Places) -> Tensor:
+        """Logits as what is explained, in double precision, if they are numbers."""
+        exact = logits.device if logits.device.type != "mps" else torch.device("cpu")
+        columns = self.model.outputs.columns(logits.to(exact, torch.float64))
+        bad = ~columns.isfinite().all(dim=1) | ~logits.isfinite().all(dim=1).to(exact)
+        if bool(bad.any()):
+            first = int(bad.nonzero()[0])
+            rows, number = asked[owner[first]], int(place[first])
+            answer = ", ".join(f"{value:.4g}" for value in logits[first][:6].tolist())
+            raise ModelError(
+                f"{self.model.name} answers [{answer}] (shape {tuple(logits.shape)}) for {shortened(self.model.show(_spelled(rows, number)))}: "
+                "expected finite numbers; check the model's weights and precision"
+            )
+        return columns
+
+
 class Queries:
     """All calls to a model about one text: counted, never repeated, never over budget.
 
     Args:
-        model: what is asked.
+        batches: asks the model; shared with other texts, so that what it learned stays learned.
         prompt: the text as the model reads it.
         budget: distinct rows that may be asked.
-        batches: the batch size, shared with other texts so that it stays learned.
         progress: shown while asking.
         first: calls to begin with, where the method may stop before the budget; None: it should use the budget.
     """
 
     def __init__(
-        self,
-        model: TextModel,
-        prompt: Prompt,
-        *,
-        budget: int,
-        batches: Batches,
-        progress: Progress | None = None,
-        first: int | None = None,
+        self, batches: Batches, prompt: Prompt, *, budget: int, progress: Progress | None = None, first: int | None = None
     ) -> None:
-        self.model = model
+        self.model = batches.model
         self.prompt = prompt
         self.budget = budget
         self.first = first
@@ -75,8 +156,9 @@ class Queries:
         self.asked_sequences = False
         self._batches = batches
         self._progress = progress
-        self._answers: dict[Row, Tensor] = {}
-        self._checked: set[Row] = set()
+        self._answers: Tensor | None = None  # (calls, C)
+        self._numbers: dict[int, int] = {}  # which of them answers the row with a key
+        self._checked: set[int] = set()
 
     @property
     def calls(self) -> int:
@@ -84,9 +166,9 @@ class Queries:
         return self.calls_fit + self.calls_check
 
     @property
-    def asked(self) -> Iterable[Row]:
-        """Every row asked so far."""
-        return self._answers.keys()
+    def asked(self) -> NDArray[np.int64]:
+        """The keys of all rows asked so far."""
+        return np.fromiter(self._numbers, dtype=np.int64, count=len(self._numbers))
 
     def ask(self, masks: NDArray[np.bool_], purpose: Purpose = "fit") -> Tensor:
         """The model's explained columns (m, C), float64, for rows of masks (m, n).
@@ -95,87 +177,64 @@ class Queries:
             BudgetError: more new rows than the budget leaves.
             ModelError: an answer that is not finite, or a row that does not fit into memory.
         """
-        return self.ask_rows([self.prompt.row(mask) for mask in masks], purpose)
+        return self.ask_rows((self.prompt.rows(masks), purpose))[0]
 
-    def ask_sequences(self, sequences: Sequence[NDArray[np.int64]], purpose: Purpose = "fit") -> Tensor:
-        """Like ``ask``, for sequences of units in any order and number, given by their places."""
+    def ask_sequences(self, units: NDArray[np.int64], purpose: Purpose = "fit") -> Tensor:
+        """Like ``ask``, for sequences of units in any order, (m, w); -1 stands for none, at the end of a row."""
         self.asked_sequences = True
-        return self.ask_rows([self.prompt.sequence(units) for units in sequences], purpose)
+        return self.ask_rows((self.prompt.sequences(units), purpose))[0]
 
-    def ask_rows(self, rows: Sequence[Row], purpose: Purpose) -> Tensor:
-        """The model's explained columns (m, C), float64, for its own kind of questions."""
-        if purpose == "fit":
-            self._now_fitted(rows)
-        new = [row for row in dict.fromkeys(rows) if row not in self._answers]
+    def ask_rows(self, *asked: tuple[Rows, Purpose]) -> list[Tensor]:
+        """The model's explained columns, (m, C) each, for several sets of rows that are asked together."""
+        keys = [rows.keys.tolist() for rows, _ in asked]
+        to_fit = {key for own, (_, purpose) in zip(keys, asked, strict=True) if purpose == "fit" for key in own}
+        self._now_fitted(to_fit)
+        new: dict[int, int] = {}
+        parts: list[Rows] = []
+        for own, (rows, _) in zip(keys, asked, strict=True):
+            places = []
+            for place, key in enumerate(own):
+                if key not in self._numbers and key not in new:
+                    new[key] = self.calls + len(new)
+                    places.append(place)
+            if places:
+                parts.append(rows.take(np.array(places)))
         if self.calls + len(new) > self.budget:
             raise BudgetError(f"{self.calls + len(new)} calls asked for with a budget of {self.budget}: raise the budget")
+        if parts:
+            self._keep(parts, new, to_fit)
+        answers = self._answers
+        assert answers is not None
+        return [answers[torch.tensor([self._numbers[key] for key in own], device=answers.device)] for own in keys]
+
+    def _keep(self, parts: Sequence[Rows], new: dict[int, int], to_fit: set[int]) -> None:
+        """Asks rows that are new and stores the answers."""
         if self._progress:
             self._progress.start(len(new))
-        for batch in self._in_batches(sorted(new, key=self.model.size, reverse=True)):
-            self._keep(batch, purpose)
-        return torch.stack([self._answers[row] for row in rows])
+        answers = self._batches.answer(parts, self._progress)
+        self._answers = torch.cat(answers if self._answers is None else [self._answers, *answers])
+        self._numbers.update(new)
+        checked = new.keys() - to_fit
+        self._checked |= checked
+        self.calls_check += len(checked)
+        self.calls_fit += len(new) - len(checked)
 
-    def _now_fitted(self, rows: Sequence[Row]) -> None:
+    def _now_fitted(self, keys: set[int]) -> None:
         """Rows that were only looked at until now count as fitted from here on."""
-        moved = self._checked.intersection(rows)
+        moved = self._checked & keys
         self._checked -= moved
         self.calls_check -= len(moved)
         self.calls_fit += len(moved)
 
-    def _in_batches(self, rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
-        """Cuts sorted rows, longest first, by what the token budget is at that moment."""
-        start = 0
-        while start < len(rows):
-            longest = max(1, self.model.size(rows[start]))
-            size = max(1, self._batches.tokens // longest)
-            yield rows[start : start + size]
-            start += size
 
-    def _keep(self, rows: Sequence[Row], purpose: Purpose) -> None:
-        """Asks one batch, in halves where it does not fit into memory, and stores the answers."""
-        try:
-            logits = self.model.answer(rows)
-        except SlalomError:
-            raise
-        except Exception as error:
-            if not _out_of_memory(error):
-                reason = " ".join(f"{type(error).__name__}: {error}".split())[:300]
-                raise ModelError(
-                    f"{self.model.name} failed on {shortened(self.model.show(rows[0]))} ({reason}): try the model on this text alone"
-                ) from error
-            longest = max(self.model.size(row) for row in rows)
-            if len(rows) == 1:
-                raise ModelError(
-                    f"one row of {longest} tokens does not fit into memory: use a shorter text, a smaller model or another device"
-                ) from error
-            self._batches.halve(len(rows), longest)
-        else:
-            self._store(rows, logits, purpose)
-            return
-        _free_memory(self.model.device)
-        middle = len(rows) // 2
-        self._keep(rows[:middle], purpose)
-        self._keep(rows[middle:], purpose)
+def _together(parts: Sequence[Rows]) -> TokenBatch | list[Row]:
+    """The rows of several texts, as the model takes them."""
+    tokens = [part for part in parts if isinstance(part, TokenRows)]
+    return TokenBatch(tokens) if tokens else [row for part in parts if isinstance(part, SpelledRows) for row in part.rows]
 
-    def _store(self, rows: Sequence[Row], logits: Tensor, purpose: Purpose) -> None:
-        exact = logits.device if logits.device.type != "mps" else torch.device("cpu")
-        answers = self.model.outputs.columns(logits.to(exact, torch.float64))
-        bad = ~(logits.isfinite().all(dim=1) & answers.isfinite().all(dim=1).to(logits.device))
-        if bool(bad.any()):
-            place = int(bad.nonzero()[0])
-            answer = ", ".join(f"{value:.4g}" for value in logits[place][:6].tolist())
-            raise ModelError(
-                f"{self.model.name} answers [{answer}] (shape {tuple(logits.shape)}) for {shortened(self.model.show(rows[place]))}: "
-                "expected finite numbers; check the model's weights and precision"
-            )
-        self._answers.update(zip(rows, answers, strict=True))
-        if purpose == "fit":
-            self.calls_fit += len(rows)
-        else:
-            self.calls_check += len(rows)
-            self._checked.update(rows)
-        if self._progress:
-            self._progress.advance(len(rows))
+
+def _spelled(rows: Rows, place: int) -> Row:
+    return rows.row(place) if isinstance(rows, TokenRows) else rows.rows[place]
 
 
 def _out_of_memory(error: BaseException) -> bool:

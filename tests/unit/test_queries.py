@@ -12,7 +12,7 @@ TEXT = " ".join(f"w{index}" for index in range(40))
 
 
 def queries(model, budget=1000, tokens=None):
-    return Queries(model, prompt(model.read(TEXT), "token"), budget=budget, batches=Batches(tokens, model.device))
+    return Queries(Batches(model, tokens), prompt(model.read(TEXT), "token"), budget=budget)
 
 
 def random_rows(rows, seed=0):

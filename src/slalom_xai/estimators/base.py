@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from slalom_xai.designs import LEAST_HELD_OUT, HeldOut, Masks, Pool, held_out, held_out_rows, more_rows, plan_rows
+from slalom_xai.designs import LEAST_HELD_OUT, HeldOut, Masks, Plan, Pool, held_out, held_out_rows, more_rows, plan_rows
 from slalom_xai.errors import InputError, one_of
 from slalom_xai.models.inside import Inside
 from slalom_xai.queries import Purpose, Queries
@@ -137,17 +137,17 @@ class Gathering:
 
     def __init__(self, queries: Queries, parameters: int, rng: np.random.Generator) -> None:
         self._queries, self._parameters, self._rng = queries, parameters, rng
-        self._pool = Pool(queries.prompt.interchangeable, queries.prompt.row)
+        self._pool = Pool(queries.prompt.interchangeable, queries.prompt.keys)
 
     def first(self, budget: int) -> Evidence:
         """The first round, of so many calls."""
         queries = self._queries
-        plan = plan_rows(queries.prompt.interchangeable, budget, self._parameters, self._rng, queries.prompt.row, self._pool)
-        fit = answered(queries, plan.fit, "fit")
+        plan = plan_rows(queries.prompt.interchangeable, budget, self._parameters, self._rng, pool=self._pool)
+        fit, choose, report = answered_plan(queries, plan)
         return Evidence(
             fit,
-            answered_held_out(queries, plan.choose, "fit"),
-            answered_held_out(queries, plan.report, "check"),
+            choose,
+            report,
             fit.outputs[0],
             torch.as_tensor(np.log(queries.prompt.occurrences), device=fit.outputs.device),
         )
@@ -156,11 +156,9 @@ class Gathering:
         """The evidence with so many more calls."""
         queries = self._queries
         plan = more_rows(self._pool, calls, self._rng)
+        fit, choose, report = answered_plan(queries, plan)
         return replace(
-            evidence,
-            fit=evidence.fit.joined(answered(queries, plan.fit, "fit")),
-            choose=_joined(evidence.choose, answered_held_out(queries, plan.choose, "fit")),
-            report=_joined(evidence.report, answered_held_out(queries, plan.report, "check")),
+            evidence, fit=evidence.fit.joined(fit), choose=_joined(evidence.choose, choose), report=_joined(evidence.report, report)
         )
 
 
@@ -172,16 +170,33 @@ def _joined(before: AnsweredHeldOut | None, after: AnsweredHeldOut | None) -> An
 
 def answered(queries: Queries, masks: Masks, purpose: Purpose) -> Answered:
     """Asks rows."""
-    outputs = queries.ask(masks, purpose)
-    return Answered(torch.as_tensor(masks, dtype=torch.float64, device=outputs.device), outputs)
+    return _with_answers(masks, queries.ask(masks, purpose))
+
+
+def answered_plan(queries: Queries, plan: Plan) -> tuple[Answered, AnsweredHeldOut | None, AnsweredHeldOut | None]:
+    """Asks the rows to fit, to choose and to report on, all at once: large batches of similar length are fastest."""
+    sets: list[tuple[Masks, Purpose]] = [(plan.fit, "fit")]
+    if plan.choose is not None:
+        sets += [(plan.choose.local, "fit"), (plan.choose.wide, "fit")]
+    if plan.report is not None:
+        sets += [(plan.report.local, "check"), (plan.report.wide, "check")]
+    outputs = queries.ask_rows(*((queries.prompt.rows(masks), purpose) for masks, purpose in sets))
+    found = [_with_answers(masks, answers) for (masks, _), answers in zip(sets, outputs, strict=True)]
+    held_out = [AnsweredHeldOut(*found[place : place + 2]) for place in range(1, len(found), 2)]
+    choose = held_out.pop(0) if plan.choose is not None else None
+    return found[0], choose, held_out.pop(0) if plan.report is not None else None
 
 
 def answered_held_out(queries: Queries, rows: HeldOut | None, purpose: Purpose) -> AnsweredHeldOut | None:
     """Asks held-out rows."""
     if rows is None:
         return None
-    local = answered(queries, rows.local, purpose)
-    return AnsweredHeldOut(local, local if rows.wide is rows.local else answered(queries, rows.wide, purpose))
+    outputs = queries.ask_rows(*((queries.prompt.rows(masks), purpose) for masks in (rows.local, rows.wide)))
+    return AnsweredHeldOut(_with_answers(rows.local, outputs[0]), _with_answers(rows.wide, outputs[1]))
+
+
+def _with_answers(masks: Masks, outputs: Tensor) -> Answered:
+    return Answered(torch.as_tensor(masks, device=outputs.device).to(outputs.dtype), outputs)
 
 
 def held_out_loss(evidence: Evidence, surrogate: Surrogate) -> float:
@@ -244,9 +259,8 @@ def attributed(queries: Queries, scores: Tensor, rng: np.random.Generator, notes
     """
     full = queries.ask(np.ones((1, len(scores)), dtype=bool), "check")[0]
     surrogate = AdditiveSurrogate(scores.to(full), full)
-    pool = Pool(queries.prompt.interchangeable, queries.prompt.row)
-    for row in queries.asked:
-        pool.claim(row)
+    pool = Pool(queries.prompt.interchangeable, queries.prompt.keys)
+    pool.claim(queries.asked)
     spare = min(held_out_rows(queries.budget), queries.budget - queries.calls)
     rows = held_out(pool, spare, rng) if spare >= LEAST_HELD_OUT and len(scores) > 1 else None
     report = answered_held_out(queries, rows if rows is not None and rows.complete else None, "check")

@@ -100,8 +100,9 @@ class SlalomEff:
     def explain(self, queries: Queries, rng: np.random.Generator) -> Findings:
         """Asks short sequences and fits."""
         kinds, pool, report = _held_out_first(queries, self.parameters(0, queries.prompt.kinds), rng)
-        sequences = short_sequences(pool, queries.budget - 1 - (report.rows if report else 0), self.length, rng, queries.prompt.sequence)
-        outputs = queries.ask_sequences(list(sequences))
+        rows = queries.budget - 1 - (report.rows if report else 0)
+        sequences = short_sequences(pool, rows, self.length, rng, lambda units: queries.prompt.sequences(units).keys)
+        outputs = queries.ask_sequences(sequences)
         counts = np.zeros((len(sequences), len(kinds.of_unit)))
         np.add.at(counts, (np.arange(len(sequences))[:, None], sequences), 1)
         evidence = _evidence(queries, torch.as_tensor(counts, device=outputs.device), outputs, report)
@@ -200,10 +201,10 @@ class SlalomExact:
 
     @staticmethod
     def _without_sink(queries: Queries, kinds: Kinds) -> tuple[SlalomSurrogate, list[int], Tensor, Tensor]:
-        singles = queries.ask_sequences([np.array([place]) for place in kinds.place])
+        singles = queries.ask_sequences(kinds.place[:, None])
         chosen, _, high = references(singles)
         partners = [(place, kinds.place[int(chosen[k])]) for k, place in enumerate(kinds.place) if k != high]
-        answers = queries.ask_sequences([np.array(pair) for pair in partners])
+        answers = queries.ask_sequences(np.array(partners))
         pairs = torch.cat([answers[:high], singles[high : high + 1], answers[high:]])
         surrogate, doubtful = recover(singles, pairs)
         rows = [(place,) for place in kinds.place] + partners
@@ -214,8 +215,8 @@ class SlalomExact:
         nothing = queries.prompt.row(np.zeros(len(kinds.of_unit), dtype=bool))
         if queries.model.size(nothing) == 0 or nothing == "":
             raise InputError("slalom-exact with a sink asks the empty text, which this model does not accept: use sink=False")
-        empty = queries.ask_rows([nothing], "fit")[0]
-        singles, doubles = (queries.ask_sequences([np.full(times, place) for place in kinds.place]) for times in (1, 2))
+        empty = queries.ask(np.zeros((1, len(kinds.of_unit)), dtype=bool), "fit")[0]
+        singles, doubles = (queries.ask_sequences(np.tile(kinds.place[:, None], times)) for times in (1, 2))
         surrogate, doubtful = recover_with_sink(empty, singles, doubles)
         rows = [(place,) * times for times in (1, 2) for place in kinds.place]
         return surrogate, doubtful, _unit_counts(rows, len(kinds.of_unit), singles), torch.cat([singles, doubles])
@@ -233,12 +234,12 @@ def _held_out_first(
 
     With ``parts`` 2, as many are left for a choice.
     """
-    kinds, pool = Kinds.of(queries), Pool(queries.prompt.codes, queries.prompt.row)
+    kinds, pool = Kinds.of(queries), Pool(queries.prompt.codes, queries.prompt.keys)
     pool.take(np.ones((1, pool.units), dtype=bool))
     if exact:  # the rows of the recovery are given, so the report must do without them
-        every = [(place,) for place in kinds.place] + [(a, b) for a in kinds.place for b in kinds.place]
-        for sequence in every:
-            pool.claim(queries.prompt.sequence(np.array(sequence)))
+        pairs = np.stack(np.meshgrid(kinds.place, kinds.place), axis=-1).reshape(-1, 2)
+        for sequences in (kinds.place[:, None], pairs):
+            pool.claim(queries.prompt.sequences(sequences).keys)
     spare = (queries.budget - parameters) // parts
     if spare < LEAST_HELD_OUT or pool.units < 5:
         return kinds, pool, None

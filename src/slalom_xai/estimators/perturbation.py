@@ -51,8 +51,9 @@ class Lime:
         takes_empty = accepts_empty(queries)
         removed = rng.integers(1, units + (1 if takes_empty else 0), rows_to_fit(queries, units))
         kept_back = kept_back_rows(queries, units, rng)
-        drawn = [mask for mask in deletions(units, removed, rng) if queries.prompt.row(mask) not in kept_back]
-        masks = np.stack([np.ones(units, dtype=bool), *drawn])
+        drawn = deletions(units, removed, rng)
+        drawn = drawn[~np.isin(queries.prompt.keys(drawn), kept_back)]
+        masks = np.concatenate([np.ones((1, units), dtype=bool), drawn])
         outputs = queries.ask(masks, "fit")
         notes = () if takes_empty else ("The model takes no empty text, so that LIME always keeps a unit.",)
         with apart(rng):
@@ -105,10 +106,9 @@ class Gam:
         """Asks wide deletions and regresses."""
         units = len(queries.prompt.units)
         whole = np.ones((1, units), dtype=bool)
-        pool = Pool(queries.prompt.interchangeable, queries.prompt.row)
+        pool = Pool(queries.prompt.interchangeable, queries.prompt.keys)
         pool.take(whole)
-        for row in kept_back_rows(queries, units + 1, rng):
-            pool.claim(row)
+        pool.claim(kept_back_rows(queries, units + 1, rng))
         drawn = pool.draw(rows_to_fit(queries, units + 1), uniform_counts(1, units - 1, rng), rng)
         fit = fit_gam(answered(queries, np.concatenate([whole, drawn]), "fit"))
         names = [name for name in SCORES if name not in ("importance", "alone")]

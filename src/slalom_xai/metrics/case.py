@@ -63,7 +63,7 @@ class Asker:
 
     def pool(self) -> Pool:
         """Hands out rows that the model can tell apart."""
-        return Pool(self._queries.prompt.interchangeable, self._queries.prompt.row)
+        return Pool(self._queries.prompt.interchangeable, self._queries.prompt.keys)
 
 
 def asker(explainer: Explainer, explanation: Explanation, *, same_scale: bool = True) -> Asker:
@@ -84,7 +84,7 @@ def asker(explainer: Explainer, explanation: Explanation, *, same_scale: bool = 
     model = explainer.model
     question = prompt(model.read(explanation.text, explanation.text_pair, truncation=truncation, removal=removal), granularity)
     _check_units(explanation.units, question.units)
-    queries = Queries(model, question, budget=_UNBOUNDED, batches=explainer._batches)
+    queries = Queries(explainer._batches, question, budget=_UNBOUNDED)
     full = queries.ask(np.ones((1, len(question.units)), dtype=bool), "check")[0].tolist()
     wanted = explanation.target_index if explanation.outputs == model.outputs else explanation.target
     target = model.outputs.target(wanted, full)

@@ -13,10 +13,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from slalom_xai.models.rows import KeptTokens, Row, Rows, SpelledRows, TokenText, WrittenTokens
 from slalom_xai.outputs import Outputs
 from slalom_xai.text import Unit, joined, owners, unspaced_note
-
-Row = Hashable  # one question to a model: its token ids, or a string
 
 
 @dataclass(frozen=True)
@@ -34,6 +33,7 @@ class Reading:
         in_place: whether a removed piece leaves a mark where it stood.
         words: (pieces,), the number of the tokenizer's own word that each piece is part of; None where there is no tokenizer.
         positions: (pieces,), the place of each piece in the row of the whole text; None where rows are strings.
+        tokens: the whole text as token ids; None where rows are strings.
     """
 
     text: str
@@ -46,11 +46,38 @@ class Reading:
     in_place: bool = False
     words: NDArray[np.int64] | None = None
     positions: NDArray[np.int64] | None = None
+    tokens: TokenText | None = None
 
     @property
     def texts(self) -> tuple[str, ...]:
         """The text and, where there is one, its pair."""
         return (self.text,) if self.text_pair is None else (self.text, self.text_pair)
+
+    def shortened(self, keep: NDArray[np.bool_]) -> Rows:
+        """Rows that keep some of the pieces, (m, pieces)."""
+        if self.tokens is None or self.positions is None:
+            return SpelledRows([self.shorten(row) for row in keep])
+        whole = np.ones((len(keep), len(self.tokens.streams[0])), dtype=bool)
+        whole[:, self.positions] = keep
+        return KeptTokens(self.tokens, whole)
+
+    def composed(self, places: NDArray[np.int64], sizes: NDArray[np.int64]) -> Rows:
+        """Rows of pieces in any order and number: (m, w), of which the first ``sizes`` (m,) count."""
+        if self.tokens is None or self.positions is None:
+            return SpelledRows([self.compose(row[:size]) for row, size in zip(places, sizes.tolist(), strict=True)])
+        return self._written(self.tokens, self.positions, places, sizes)
+
+    def _written(self, tokens: TokenText, positions: NDArray[np.int64], places: NDArray[np.int64], sizes: NDArray[np.int64]) -> Rows:
+        """Special tokens keep their places before, between and behind the texts: columns are sorted by what they belong to."""
+        parts = np.array([piece.part for piece in self.pieces])
+        special = np.setdiff1d(np.arange(len(tokens.streams[0])), positions)
+        starts = [int(positions[parts == part][0]) for part in range(len(self.texts))]
+        order = np.where(np.arange(places.shape[1]) < sizes[:, None], 2 * parts[places] + 1, 2 * len(starts) + 1)
+        around = np.broadcast_to(2 * np.searchsorted(starts, special), (len(places), len(special)))
+        order = np.concatenate([around, order], axis=1)
+        row = np.concatenate([np.broadcast_to(special, around.shape), positions[places]], axis=1)
+        row = np.take_along_axis(row, order.argsort(axis=1, kind="stable"), axis=1)
+        return WrittenTokens(tuple(stream[row] for stream in tokens.streams), sizes + len(special))
 
 
 @dataclass(frozen=True)
@@ -89,9 +116,23 @@ class Prompt:
         """The question that keeps some units, (n,), in their order in the text."""
         return self.reading.shorten(keep[self.owner])
 
-    def sequence(self, units: NDArray[np.int64]) -> Row:
-        """The question that spells out units in any order and number."""
-        return self.reading.compose(np.concatenate([self.spelling[unit] for unit in units]))
+    def rows(self, masks: NDArray[np.bool_]) -> Rows:
+        """The questions that keep some units, (m, n)."""
+        return self.reading.shortened(masks if len(self.owner) == masks.shape[1] else masks[:, self.owner])
+
+    def keys(self, masks: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """Numbers (m,) that are equal where masks (m, n) keep what reads the same."""
+        return self.rows(masks).keys
+
+    def sequences(self, units: NDArray[np.int64]) -> Rows:
+        """The questions that spell out units in any order and number, (m, w); -1 stands for none, at the end of a row."""
+        longest = max(len(pieces) for pieces in self.spelling)
+        table = np.full((len(self.spelling) + 1, longest), -1)  # the last row is what -1 finds
+        for unit, pieces in enumerate(self.spelling):
+            table[unit, : len(pieces)] = pieces
+        places = table[units].reshape(len(units), -1)
+        moved = np.take_along_axis(places, (places < 0).argsort(axis=1, kind="stable"), axis=1)
+        return self.reading.composed(moved.clip(min=0), (places >= 0).sum(axis=1))
 
 
 def prompt(reading: Reading, granularity: str) -> Prompt:

@@ -13,7 +13,8 @@ from torch import Tensor
 
 from slalom_xai.errors import InputError, ModelError, shortened
 from slalom_xai.models.answers import Answers, check_convention
-from slalom_xai.models.base import Reading, Row, lock_of, unit_codes
+from slalom_xai.models.base import Reading, lock_of, unit_codes
+from slalom_xai.models.rows import Row
 from slalom_xai.outputs import Outputs
 from slalom_xai.text import is_unspaced, words
 

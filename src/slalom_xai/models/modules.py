@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any, cast
 
@@ -11,10 +11,11 @@ from torch import Tensor
 
 from slalom_xai.errors import InputError
 from slalom_xai.models.answers import Answers, check_convention
-from slalom_xai.models.base import Row, lock_of
+from slalom_xai.models.base import lock_of
 from slalom_xai.models.inside import Inside, evaluating
-from slalom_xai.models.padded import PaddedModel, padded
-from slalom_xai.models.tokens import Encoded, Tokens
+from slalom_xai.models.padded import PaddedModel
+from slalom_xai.models.rows import Encoded, Row, TokenBatch, WrittenTokens
+from slalom_xai.models.tokens import Tokens
 from slalom_xai.models.transformers import HALF, check_vocabulary, config_outputs, takes, token_limit
 from slalom_xai.outputs import Outputs
 
@@ -68,15 +69,15 @@ class ModuleModel(PaddedModel):
         """The module as it is on one row, for methods that look inside."""
         if not isinstance(self._module, torch.nn.Module):
             raise InputError(f"{self.name} is a function, which cannot be looked into: give the torch module itself, or use another method")
-        inputs = {name: tensor.to(self.device) for name, tensor in padded([cast(Encoded, row)], self._pad, "right").items()}
+        inputs = TokenBatch([WrittenTokens.of([cast(Encoded, row)])]).inputs(self._pad, "right", self.device)
         return Inside(self._module, inputs, self._lock, self.name)
 
-    def _forward(self, rows: Sequence[Encoded], side: str) -> Tensor:
-        inputs = {name: tensor.to(self.device) for name, tensor in padded(rows, self._pad, side).items()}
+    def _forward(self, batch: TokenBatch, side: str) -> Tensor:
+        inputs = batch.inputs(self._pad, side, self.device)
         mode = evaluating(self._module) if isinstance(self._module, torch.nn.Module) else nullcontext()
         with mode, torch.inference_mode():
             answer = self._module(**inputs)
-        return self._answers.logits(getattr(answer, "logits", answer), len(rows), lambda place: self.show(rows[place]))
+        return self._answers.logits(getattr(answer, "logits", answer), len(batch), lambda place: self.show(batch.row(place)))
 
 
 def _names(module: Callable[..., Any], name: str) -> bool:

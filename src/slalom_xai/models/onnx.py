@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +12,9 @@ from torch import Tensor
 from slalom_xai.errors import InputError, ModelError
 from slalom_xai.models.answers import Answers, check_convention
 from slalom_xai.models.base import lock_of
-from slalom_xai.models.padded import PaddedModel, padded
-from slalom_xai.models.tokens import Encoded, Tokens
+from slalom_xai.models.padded import PaddedModel
+from slalom_xai.models.rows import TokenBatch
+from slalom_xai.models.tokens import Tokens
 from slalom_xai.models.transformers import check_vocabulary, config_outputs, token_limit
 from slalom_xai.outputs import Outputs
 
@@ -56,13 +56,13 @@ class OnnxModel(PaddedModel):
         """What the answers mean; known once the session has answered a text."""
         return self._answers.outputs
 
-    def _forward(self, rows: Sequence[Encoded], side: str) -> Tensor:
-        inputs = padded(rows, self._pad, side)
+    def _forward(self, batch: TokenBatch, side: str) -> Tensor:
+        inputs = batch.inputs(self._pad, side, self.device)
         if "token_type_ids" in self._inputs and "token_type_ids" not in inputs:
             inputs["token_type_ids"] = torch.zeros_like(inputs["input_ids"])
         fed = {name: inputs[name].numpy().astype(kind) for name, kind in self._inputs.items()}
         raw = self._session.run([self._output], fed)[0]
-        return self._answers.logits(raw, len(rows), lambda place: self.show(rows[place]))
+        return self._answers.logits(raw, len(batch), lambda place: self.show(batch.row(place)))
 
 
 def find_onnx(place: str) -> Path | None:

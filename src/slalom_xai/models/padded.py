@@ -12,8 +12,9 @@ import torch
 from torch import Tensor
 
 from slalom_xai.errors import ModelError, few_numbers, shortened
-from slalom_xai.models.base import Reading, Row
-from slalom_xai.models.tokens import Encoded, Tokens
+from slalom_xai.models.base import Reading
+from slalom_xai.models.rows import Encoded, Row, TokenBatch, WrittenTokens
+from slalom_xai.models.tokens import Tokens
 from slalom_xai.outputs import Outputs
 
 
@@ -58,8 +59,8 @@ class PaddedModel(ABC):
         return False
 
     @abstractmethod
-    def _forward(self, rows: Sequence[Encoded], side: str) -> Tensor:
-        """Logits (len(rows), width) for rows padded on one side."""
+    def _forward(self, batch: TokenBatch, side: str) -> Tensor:
+        """Logits (len(batch), width) for rows padded on one side."""
 
     def read(self, text: str, text_pair: str | None = None, *, truncation: bool = False, removal: str = "delete") -> Reading:
         """Splits a text, or a pair, into its tokens."""
@@ -74,62 +75,49 @@ class PaddedModel(ABC):
         return self._tokens.show(row)
 
     def answer(self, rows: Sequence[Row]) -> Tensor:
-        """Logits for a batch; rows of unequal length are padded where padding changes nothing."""
-        encoded = cast(Sequence[Encoded], rows)
-        with self._lock:
-            if len({self.size(row) for row in rows}) == 1:
-                return self._forward(encoded, "right")
-            if self._padding is None:
-                self._padding = self._harmless_padding(encoded)
-            if self._padding != "none":
-                return self._forward(encoded, self._padding)
-            return self._by_length(encoded)
+        """Logits for a batch of rows that are written out."""
+        return self.answer_tokens(TokenBatch([WrittenTokens.of(cast(Sequence[Encoded], rows))]))
 
-    def _by_length(self, rows: Sequence[Encoded]) -> Tensor:
-        lengths = np.array([self.size(row) for row in rows])
+    def answer_tokens(self, batch: TokenBatch) -> Tensor:
+        """Logits for a batch; rows of unequal length are padded where padding changes nothing."""
+        with self._lock:
+            if batch.sizes.min() == batch.sizes.max():
+                return self._forward(batch, "right")
+            if self._padding is None:
+                self._padding = self._harmless_padding(batch)
+            if self._padding != "none":
+                return self._forward(batch, self._padding)
+            return self._by_length(batch)
+
+    def _by_length(self, batch: TokenBatch) -> Tensor:
         result: Tensor | None = None
-        for length in np.unique(lengths):
-            places = np.flatnonzero(lengths == length)
-            logits = self._forward([rows[int(place)] for place in places], "right")
+        for length in np.unique(batch.sizes):
+            places = np.flatnonzero(batch.sizes == length)
+            logits = self._forward(batch.take(places), "right")
             if result is None:
-                result = logits.new_empty(len(rows), logits.shape[1])
+                result = logits.new_empty(len(batch), logits.shape[1])
             result[torch.as_tensor(places, device=logits.device)] = logits
         assert result is not None
         return result
 
-    def _harmless_padding(self, rows: Sequence[Encoded]) -> str:
+    def _harmless_padding(self, batch: TokenBatch) -> str:
         """The side on which padding a row leaves its answer alone; "none" if there is no such side."""
-        short, long = min(rows, key=self.size), max(rows, key=self.size)
-        alone, other = self._forward([short], "right"), self._forward([long], "right")
+        places = np.array([batch.sizes.argmin(), batch.sizes.argmax()])
+        short, long = (batch.take(place) for place in places[:, None])
+        alone, other = self._forward(short, "right"), self._forward(long, "right")
         self.probe_calls += 2
         first = getattr(self._tokens.tokenizer, "padding_side", "right")
         spread = (alone - other).abs().max()
         tolerance = (5e-2 if self._half else 1e-3) * torch.maximum(spread, (1 + alone.abs()) * (0.2 if self._half else 1e-2))
+        own = int(places.argmin())  # where the short row stands of the two
         for side in (first, "left" if first == "right" else "right"):
-            padded = self._forward([short, long], side)[:1]
+            padded = self._forward(batch.take(np.sort(places)), side)[own : own + 1]
             self.probe_calls += 2
             if bool(((padded - alone).abs() <= tolerance).all()):
                 return str(side)
         if self._must_take_padding:
             raise ModelError(
-                f"{self.name} ignores attention_mask: {shortened(self.show(short))} answers {few_numbers(alone[0].tolist())} alone and {few_numbers(padded[0].tolist())} "
-                f"padded to {self.size(long)} tokens; mask the padding in its forward, or pass batch_tokens=1 to ask one row at a time"
+                f"{self.name} ignores attention_mask: {shortened(self.show(short.row(0)))} answers {few_numbers(alone[0].tolist())} alone and {few_numbers(padded[0].tolist())} "
+                f"padded to {long.sizes[0]} tokens; mask the padding in its forward, or pass batch_tokens=1 to ask one row at a time"
             )
         return "none"
-
-
-def padded(rows: Sequence[Encoded], pad: int, side: str) -> dict[str, Tensor]:
-    """Rows as equally long inputs: ids, the mask and, where rows have them, segments."""
-    width = max(len(row[0]) for row in rows)
-
-    def filled(row: tuple[int, ...], filler: int) -> tuple[int, ...]:
-        padding = (filler,) * (width - len(row))
-        return row + padding if side == "right" else padding + row
-
-    inputs = {
-        "input_ids": torch.tensor([filled(row[0], pad) for row in rows]),
-        "attention_mask": torch.tensor([filled((1,) * len(row[0]), 0) for row in rows]),
-    }
-    if len(rows[0]) > 1:
-        inputs["token_type_ids"] = torch.tensor([filled(row[1], 0) for row in rows])
-    return inputs

@@ -9,10 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slalom_xai.errors import InputError, shortened
-from slalom_xai.models.base import Reading, Row, unit_codes
+from slalom_xai.models.base import Reading, unit_codes
+from slalom_xai.models.rows import Encoded, Row, TokenText
 from slalom_xai.text import Unit, trimmed
-
-Encoded = tuple[tuple[int, ...], ...]  # a row: its ids and, where the model has them, its segments
 
 
 class Tokens:
@@ -92,6 +91,7 @@ class Tokens:
             in_place=filler is not None,
             words=words[content],
             positions=np.searchsorted(kept, content),
+            tokens=TokenText(tuple(stream[kept] for stream in streams), filler),
         )
 
     def show(self, row: Row) -> str:

@@ -1,0 +1,50 @@
+"""Numbers that stand for sequences: equal for equal sequences, and different for others but for a chance of about 2^-64.
+
+The key of a sequence is the sum over its places of a number for the place times a number for what stands there, modulo 2^64; both
+come from a fixed mixing function. Sums can be taken over many rows at once, which is why rows are told apart by keys and not by
+what they spell.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Keys = NDArray[np.int64]
+
+CELLS = 1 << 20  # cells of a table of masks that are worked on at a time
+_PLACES = 0x51A10B  # where the numbers of places start, apart from those of codes
+
+
+def mixed(numbers: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """Whole numbers to numbers that look random (the finaliser of SplitMix64)."""
+    with np.errstate(over="ignore"):
+        state = (numbers.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+        state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        return state ^ (state >> np.uint64(31))
+
+
+def kept_keys(keep: NDArray[np.bool_], codes: NDArray[np.uint64]) -> Keys:
+    """Keys (m,) of what is left of a sequence of mixed codes (n,) where masks (m, n) are True, moved together."""
+    salts = _places(keep.shape[1] + 1)
+    found = np.empty(len(keep), dtype=np.uint64)
+    rows = max(1, CELLS // max(1, keep.shape[1]))
+    for start in range(0, len(keep), rows):
+        part = keep[start : start + rows]
+        weighted = salts[part.cumsum(axis=1, dtype=np.int32)]
+        weighted *= codes
+        weighted *= part
+        found[start : start + rows] = weighted.sum(axis=1)
+    return found.view(np.int64)
+
+
+def sequence_keys(codes: NDArray[np.uint64], sizes: NDArray[np.int64]) -> Keys:
+    """Keys (m,) of sequences of mixed codes (m, w), of which the first ``sizes`` (m,) count."""
+    weighted = codes * _places(codes.shape[1] + 1)[1:]
+    weighted *= np.arange(codes.shape[1]) < sizes[:, None]
+    return np.asarray(weighted.sum(axis=1)).view(np.int64)
+
+
+def _places(count: int) -> NDArray[np.uint64]:
+    return mixed(np.arange(_PLACES, _PLACES + count))
