@@ -16,8 +16,9 @@ from slalom_xai.explanation import Explanation
 from slalom_xai.models import Prompt, TextModel, prompt
 from slalom_xai.models.load import text_model
 from slalom_xai.progress import progress_bar
-from slalom_xai.queries import Batches, Queries
+from slalom_xai.queries import Asking, Batches, Progress, Queries
 from slalom_xai.text import GRANULARITIES
+from slalom_xai.together import explain_together
 
 REMOVALS = ("delete", "mask", "unk")
 STEADY = 1e-3  # answers to one question that differ by less, relative to their size, differ by rounding
@@ -114,16 +115,16 @@ class Explainer:
             ModelError: the model failed; ``error.finished`` holds the explanations that were complete.
         """
         if isinstance(text, str):
-            return self._explain(self._read(text, text_pair))
-        questions = [self._read(one, other, f"text {place}: ") for place, (one, other) in enumerate(_paired(text, text_pair))]
-        finished: list[Explanation] = []
+            questions = [self._read(text, text_pair)]
+        else:
+            questions = [self._read(one, other, f"text {place}: ") for place, (one, other) in enumerate(_paired(text, text_pair))]
+        finished: dict[int, Explanation] = {}
         try:
-            for question in questions:
-                finished.append(self._explain(question))
+            self._explain_all(questions, finished)
         except SlalomError as error:
-            error.finished = finished
+            error.finished = [finished[place] for place in sorted(finished)]
             raise
-        return finished
+        return finished[0] if isinstance(text, str) else [finished[place] for place in range(len(questions))]
 
     def _read(self, text: Any, text_pair: Any = None, where: str = "") -> Prompt:
         _check_text(text, where)
@@ -138,23 +139,50 @@ class Explainer:
             raise type(error)(f"{where}{error}") from error
         return question
 
-    def _explain(self, question: Prompt) -> Explanation:
-        parameters = self.method.parameters(len(question.units), question.kinds)
-        budget, first = self.budget, None
-        if budget is None:
-            budget = default_budget(question.interchangeable, parameters)
-            if getattr(self.method, "stops_by_itself", False):
-                budget, first = most_budget(question.interchangeable, parameters), budget
+    def _explain_all(self, questions: Sequence[Prompt], finished: dict[int, Explanation]) -> None:
+        """Explains the first text alone, which shows how the model takes padding and whether it repeats itself, and the others together.
+
+        A text that fails does not take those with it that are under way.
+        """
+        alone = 1 if getattr(self.method, "combines", False) else len(questions)
+        failed: list[BaseException] = []
+
+        def explain_later(asking: Asking, number: int) -> Explanation | None:
+            return None if failed else self._explain(questions[alone + number], asking, progress)
+
         with progress_bar(self.show_progress) as progress:
-            queries = Queries(self._batches, question, budget=budget, progress=progress, first=first)
-            full = queries.ask(np.ones((1, len(question.units)), dtype=bool), "fit" if question.kinds == 1 else "check")[0].tolist()
-            target = self.model.outputs.target(self.target, full)  # a wrong target is said before thousands of calls
-            if question.kinds == 1:
-                findings = one_kind(full, len(question.units), self.method.additive)
-            else:
-                if self._unsteady is None and getattr(self.method, "stops_by_itself", False):
-                    self._unsteady = self._difference(question, full)
-                findings = self.method.explain(queries, np.random.default_rng(self.random_state))
+            for place, question in enumerate(questions[:alone]):
+                finished[place] = self._explain(question, self._batches, progress)
+            weights = [self._calls(question)[0] * len(question.units) for question in questions[alone:]]
+            for number, found in explain_together(explain_later, weights, self._batches):
+                if isinstance(found, BaseException):
+                    failed.append(found)
+                elif found is not None:
+                    finished[alone + number] = found
+        if failed:
+            raise failed[0]
+
+    def _calls(self, question: Prompt) -> tuple[int, int | None]:
+        """The calls a text may take, and how many to begin with where the method may stop before that."""
+        if self.budget is not None:
+            return self.budget, None
+        parameters = self.method.parameters(len(question.units), question.kinds)
+        usual = default_budget(question.interchangeable, parameters)
+        if not getattr(self.method, "stops_by_itself", False):
+            return usual, None
+        return most_budget(question.interchangeable, parameters), usual
+
+    def _explain(self, question: Prompt, asking: Asking, progress: Progress | None) -> Explanation:
+        budget, first = self._calls(question)
+        queries = Queries(asking, question, budget=budget, progress=progress, first=first)
+        full = queries.ask(np.ones((1, len(question.units)), dtype=bool), "fit" if question.kinds == 1 else "check")[0].tolist()
+        target = self.model.outputs.target(self.target, full)  # a wrong target is said before thousands of calls
+        if question.kinds == 1:
+            findings = one_kind(full, len(question.units), self.method.additive)
+        else:
+            if self._unsteady is None and getattr(self.method, "stops_by_itself", False):
+                self._unsteady = self._difference(question, full)
+            findings = self.method.explain(queries, np.random.default_rng(self.random_state))
         notes = question.notes + findings.notes
         if self._unsteady is not None and self._unsteady > STEADY:
             notes += (

@@ -133,6 +133,17 @@ class Batches:
         return columns
 
 
+class Asking(Protocol):
+    """What answers rows: ``Batches``, or whoever collects what several texts ask."""
+
+    @property
+    def model(self) -> TextModel:
+        """What is asked."""
+
+    def answer(self, asked: Sequence[Rows], progress: Progress | None = None) -> list[Tensor]:
+        """The explained columns (m, C), float64, of each set of rows."""
+
+
 class Queries:
     """All calls to a model about one text: counted, never repeated, never over budget.
 
@@ -144,9 +155,7 @@ class Queries:
         first: calls to begin with, where the method may stop before the budget; None: it should use the budget.
     """
 
-    def __init__(
-        self, batches: Batches, prompt: Prompt, *, budget: int, progress: Progress | None = None, first: int | None = None
-    ) -> None:
+    def __init__(self, batches: Asking, prompt: Prompt, *, budget: int, progress: Progress | None = None, first: int | None = None) -> None:
         self.model = batches.model
         self.prompt = prompt
         self.budget = budget

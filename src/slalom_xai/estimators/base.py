@@ -46,6 +46,10 @@ class Estimator(Protocol):
     summary: ClassVar[str]
     additive: ClassVar[bool]  # one score per unit, no importances
 
+    # May also say:
+    # combines = True         holds no lock while it asks, so that several texts may be under way and ask together
+    # stops_by_itself = True  without a budget, begins with ``queries.first`` calls and may stop before ``queries.budget``
+
     def parameters(self, units: int, kinds: int) -> int:
         """How many numbers a fit to so many units, of so many different kinds, must determine; sets the least budget."""
 

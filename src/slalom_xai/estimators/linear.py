@@ -20,6 +20,7 @@ class Linear:
     summary: ClassVar[str] = "one additive score per token: ridge regression on the same calls as slalom, penalty by cross-validation"
 
     additive: ClassVar[bool] = True
+    combines: ClassVar[bool] = True
 
     def parameters(self, units: int, kinds: int) -> int:
         """One score per unit; the fit passes through the whole text."""

@@ -84,6 +84,7 @@ class SlalomEff:
     name: ClassVar[str] = "slalom-eff"
     summary: ClassVar[str] = "the paper's fast estimator: a value and an importance per distinct token from sequences of two tokens"
     additive: ClassVar[bool] = False
+    combines: ClassVar[bool] = True
 
     length: int = 2
     solver: str = "gauss-newton"
@@ -127,6 +128,7 @@ class SlalomFidel:
     name: ClassVar[str] = "slalom-fidel"
     summary: ClassVar[str] = "the paper's faithful estimator: a value and an importance per distinct token from up to 5 deletions"
     additive: ClassVar[bool] = False
+    combines: ClassVar[bool] = True
 
     deletions: int = 5
     solver: str = "gauss-newton"
@@ -180,6 +182,7 @@ class SlalomExact:
     name: ClassVar[str] = "slalom-exact"
     summary: ClassVar[str] = "the paper's recovery: 2 calls per distinct token, exact for a model that is a SLALOM and fragile for others"
     additive: ClassVar[bool] = False
+    combines: ClassVar[bool] = True
 
     sink: bool = False
 

@@ -69,6 +69,7 @@ class Occlusion:
     name: ClassVar[str] = "occlusion"
     summary: ClassVar[str] = "what is lost when one unit goes; one call per unit"
     additive: ClassVar[bool] = True
+    combines: ClassVar[bool] = True
 
     def parameters(self, units: int, kinds: int) -> int:
         """One score per unit."""
@@ -97,6 +98,7 @@ class Gam:
         "additive model of each position with an intercept, ridge regression on uniform wide deletions; any number of calls"
     )
     additive: ClassVar[bool] = True
+    combines: ClassVar[bool] = True
 
     def parameters(self, units: int, kinds: int) -> int:
         """One weight per unit, and the intercept."""

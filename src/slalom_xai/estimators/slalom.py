@@ -45,6 +45,7 @@ class Slalom:
     summary: ClassVar[str] = "a value and an importance per token: a softmax-weighted average fitted to few and many deletions at once"
 
     additive: ClassVar[bool] = False
+    combines: ClassVar[bool] = True
 
     priors: Sequence[float] = (1e-1, 1e-2, 1e-3)
     sink: bool = True
