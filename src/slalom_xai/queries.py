@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Literal, Protocol
+from typing import Literal, Protocol, TypeVar
 
 import numpy as np
 import torch
@@ -16,6 +16,8 @@ from slalom_xai.models.rows import Rows, SpelledRows, TokenBatch, TokenRows
 
 Purpose = Literal["fit", "check"]
 Places = NDArray[np.int64]
+Given = TypeVar("Given")
+Gained = TypeVar("Gained")
 
 PADDING = 0.04  # of a batch's tokens, at most
 SMALL = 64  # but a batch is not ended for less padding than this part of a full one: each has its own overhead
@@ -69,6 +71,10 @@ class Batches:
         back[np.concatenate([rows for rows, _ in found])] = np.arange(len(order))
         logits = logits[torch.as_tensor(back, device=logits.device)]
         return list(torch.split(self._columns(logits, asked, owner, place), [len(rows) for rows in asked]))
+
+    def worked_out(self, work: Callable[[Sequence[Given]], Sequence[Gained]], given: Given) -> Gained:
+        """What ``work`` makes of something, alone."""
+        return work([given])[0]
 
     def _sizes(self, rows: Rows) -> Places:
         if isinstance(rows, TokenRows):
@@ -143,6 +149,9 @@ class Asking(Protocol):
     def answer(self, asked: Sequence[Rows], progress: Progress | None = None) -> list[Tensor]:
         """The explained columns (m, C), float64, of each set of rows."""
 
+    def worked_out(self, work: Callable[[Sequence[Given]], Sequence[Gained]], given: Given) -> Gained:
+        """What ``work`` makes of something; it takes several at a time, so that those of other texts may go with it."""
+
 
 class Queries:
     """All calls to a model about one text: counted, never repeated, never over budget.
@@ -163,7 +172,7 @@ class Queries:
         self.calls_fit = 0
         self.calls_check = 0
         self.asked_sequences = False
-        self._batches = batches
+        self.asking = batches
         self._progress = progress
         self._answers: Tensor | None = None  # (calls, C)
         self._numbers: dict[int, int] = {}  # which of them answers the row with a key
@@ -220,7 +229,7 @@ class Queries:
         """Asks rows that are new and stores the answers."""
         if self._progress:
             self._progress.start(len(new))
-        answers = self._batches.answer(parts, self._progress)
+        answers = self.asking.answer(parts, self._progress)
         self._answers = torch.cat(answers if self._answers is None else [self._answers, *answers])
         self._numbers.update(new)
         checked = new.keys() - to_fit

@@ -1,0 +1,68 @@
+import threading
+
+import pytest
+
+from slalom_xai.turns import Job, take_turns
+
+
+def adding(start, times):
+    """A job that asks for the double of a number, again and again."""
+
+    def work(ask):
+        number = start
+        for _ in range(times):
+            number = ask(number)
+        return number
+
+    return work
+
+
+def doubled(requests):
+    return [2 * request for request in requests]
+
+
+def test_each_job_gets_its_own_answers_and_all_that_wait_are_answered_at_once():
+    rounds = []
+
+    def answer(requests):
+        rounds.append(list(requests))
+        return doubled(requests)
+
+    found = dict(take_turns([Job(adding(start, times), 1) for start, times in ((1, 3), (10, 1), (100, 0), (3, 2))], answer, room=100))
+    assert found == {0: 8, 1: 20, 2: 100, 3: 12}
+    assert [sorted(requests) for requests in rounds if requests] == [[1, 3, 10], [2, 6], [4]]
+
+
+def test_jobs_under_way_stay_within_the_room_unless_one_alone_is_larger():
+    under_way = []
+
+    def answer(requests):
+        under_way.append(len(requests))
+        return doubled(requests)
+
+    weights = [3, 3, 3, 20, 1]
+    found = dict(take_turns([Job(adding(1, 2), weight) for weight in weights], answer, room=6))
+    assert found == dict.fromkeys(range(5), 4)
+    assert max(under_way) == 2
+
+
+def test_an_error_among_the_answers_meets_the_job_that_asked():
+    def answer(requests):
+        return [ValueError("odd") if request % 2 else 2 * request for request in requests]
+
+    found = dict(take_turns([Job(adding(start, 1), 1) for start in (1, 2)], answer, room=10))
+    assert isinstance(found[0], ValueError)
+    assert found[1] == 4
+
+
+def test_an_interruption_leaves_no_job_behind():
+    def answer(requests):
+        raise KeyboardInterrupt
+
+    before = threading.active_count()
+    with pytest.raises(KeyboardInterrupt):
+        list(take_turns([Job(adding(1, 1), 1) for _ in range(5)], answer, room=10))
+    for thread in threading.enumerate():
+        if thread.daemon and thread is not threading.current_thread():
+            thread.join(timeout=5)
+    assert threading.active_count() <= before
