@@ -174,32 +174,35 @@ def _joined(before: AnsweredHeldOut | None, after: AnsweredHeldOut | None) -> An
 
 def answered(queries: Queries, masks: Masks, purpose: Purpose) -> Answered:
     """Asks rows."""
-    return _with_answers(masks, queries.ask(masks, purpose))
+    return with_answers(masks, queries.ask(masks, purpose))
+
+
+def answered_sets(queries: Queries, *sets: tuple[Masks, Purpose]) -> list[Answered]:
+    """Asks several sets of rows at once: large batches of similar length are fastest."""
+    outputs = queries.ask_rows(*((queries.prompt.rows(masks), purpose) for masks, purpose in sets))
+    return [with_answers(masks, answers) for (masks, _), answers in zip(sets, outputs, strict=True)]
 
 
 def answered_plan(queries: Queries, plan: Plan) -> tuple[Answered, AnsweredHeldOut | None, AnsweredHeldOut | None]:
-    """Asks the rows to fit, to choose and to report on, all at once: large batches of similar length are fastest."""
-    sets: list[tuple[Masks, Purpose]] = [(plan.fit, "fit")]
-    if plan.choose is not None:
-        sets += [(plan.choose.local, "fit"), (plan.choose.wide, "fit")]
-    if plan.report is not None:
-        sets += [(plan.report.local, "check"), (plan.report.wide, "check")]
-    outputs = queries.ask_rows(*((queries.prompt.rows(masks), purpose) for masks, purpose in sets))
-    found = [_with_answers(masks, answers) for (masks, _), answers in zip(sets, outputs, strict=True)]
-    held_out = [AnsweredHeldOut(*found[place : place + 2]) for place in range(1, len(found), 2)]
-    choose = held_out.pop(0) if plan.choose is not None else None
-    return found[0], choose, held_out.pop(0) if plan.report is not None else None
+    """Asks the rows to fit, to choose and to report on."""
+    held_out = held_out_sets(plan.choose, "fit") + held_out_sets(plan.report, "check")
+    fit, *others = answered_sets(queries, (plan.fit, "fit"), *held_out)
+    choose = AnsweredHeldOut(*others[:2]) if plan.choose is not None else None
+    return fit, choose, AnsweredHeldOut(*others[-2:]) if plan.report is not None else None
+
+
+def held_out_sets(rows: HeldOut | None, purpose: Purpose) -> list[tuple[Masks, Purpose]]:
+    """The sets of masks of held-out rows, local and wide; none where there are no such rows."""
+    return [] if rows is None else [(rows.local, purpose), (rows.wide, purpose)]
 
 
 def answered_held_out(queries: Queries, rows: HeldOut | None, purpose: Purpose) -> AnsweredHeldOut | None:
     """Asks held-out rows."""
-    if rows is None:
-        return None
-    outputs = queries.ask_rows(*((queries.prompt.rows(masks), purpose) for masks in (rows.local, rows.wide)))
-    return AnsweredHeldOut(_with_answers(rows.local, outputs[0]), _with_answers(rows.wide, outputs[1]))
+    return None if rows is None else AnsweredHeldOut(*answered_sets(queries, *held_out_sets(rows, purpose)))
 
 
-def _with_answers(masks: Masks, outputs: Tensor) -> Answered:
+def with_answers(masks: Masks, outputs: Tensor) -> Answered:
+    """Masks (m, n) and what the model answered, (m, C)."""
     return Answered(torch.as_tensor(masks, device=outputs.device).to(outputs.dtype), outputs)
 
 

@@ -11,9 +11,21 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from slalom_xai.designs import LEAST_HELD_OUT, HeldOut, Masks, Pool, held_out, held_out_rows, short_sequences, uniform_counts
+from slalom_xai.designs import LEAST_HELD_OUT, HeldOut, Masks, Plan, Pool, held_out, held_out_rows, short_sequences, uniform_counts
 from slalom_xai.errors import InputError, one_of
-from slalom_xai.estimators.base import Answered, Evidence, Findings, answered, answered_held_out, linear_fit, measure, register
+from slalom_xai.estimators.base import (
+    Answered,
+    AnsweredHeldOut,
+    Evidence,
+    Findings,
+    answered_held_out,
+    answered_plan,
+    held_out_sets,
+    linear_fit,
+    measure,
+    register,
+    with_answers,
+)
 from slalom_xai.queries import Queries
 from slalom_xai.surrogates.fit import Fit, fit_slalom
 from slalom_xai.surrogates.influence import Influence, influence
@@ -103,10 +115,10 @@ class SlalomEff:
         kinds, pool, report = _held_out_first(queries, self.parameters(0, queries.prompt.kinds), rng)
         rows = queries.budget - 1 - (report.rows if report else 0)
         sequences = short_sequences(pool, rows, self.length, rng, lambda units: queries.prompt.sequences(units).keys)
-        outputs = queries.ask_sequences(sequences)
+        outputs, tested = _sequences_and_report(queries, sequences, report)
         counts = np.zeros((len(sequences), len(kinds.of_unit)))
         np.add.at(counts, (np.arange(len(sequences))[:, None], sequences), 1)
-        evidence = _evidence(queries, torch.as_tensor(counts, device=outputs.device), outputs, report)
+        evidence = _evidence(queries, torch.as_tensor(counts, device=outputs.device), outputs, tested)
         by_kind = evidence.fit.counts[:, torch.as_tensor(kinds.place)]
         if self.solver == "sgd":
             surrogate = fit_by_sgd(by_kind, outputs, int(rng.integers(2**31)))
@@ -152,18 +164,18 @@ class SlalomFidel:
         deleted = uniform_counts(1, min(self.deletions, pool.units - 1), rng)
         drawn = pool.draw(rows - (0 if choose is None else len(choose)), deleted, rng)
         masks = np.concatenate([np.ones((1, pool.units), dtype=bool), drawn])
-        rows_asked = answered(queries, masks, "fit")
-        outputs = rows_asked.outputs
-        evidence = _evidence(queries, rows_asked.counts, outputs, report)
+        fit, chosen, tested = answered_plan(queries, Plan(masks, None if choose is None else HeldOut(choose, choose), report))
+        outputs = fit.outputs
+        evidence = _evidence(queries, fit.counts, outputs, tested)
         by_kind = torch.as_tensor(kinds.counts(masks, queries.prompt.occurrences), device=outputs.device)
         if self.solver == "alternating":
             if outputs.shape[1] > 1:
                 raise InputError("solver='alternating' explains one output: use the default solver for more classes")
             return _findings(evidence, kinds, fit_alternating(by_kind, outputs))
-        if choose is None:
+        if choose is None or chosen is None:
             return _fitted(evidence, kinds, by_kind, fit_slalom(by_kind, outputs, sink=False, prior=PRIOR))
         rows_to_choose = torch.as_tensor(kinds.counts(choose, queries.prompt.occurrences), device=outputs.device)
-        return _fitted(evidence, kinds, by_kind, _best_candidate(by_kind, outputs, rows_to_choose, queries.ask(choose, "fit")))
+        return _fitted(evidence, kinds, by_kind, _best_candidate(by_kind, outputs, rows_to_choose, chosen.local.outputs))
 
     def _rows_to_choose(self, pool: Pool, rows: int, rng: np.random.Generator) -> Masks | None:
         masks = pool.draw(rows, uniform_counts(1, min(2 * self.deletions, pool.units - 1), rng), rng, quota=True)
@@ -194,7 +206,7 @@ class SlalomExact:
         """Asks single units and pairs and solves."""
         kinds, _, report = _held_out_first(queries, self.parameters(0, queries.prompt.kinds), rng, exact=True)
         surrogate, doubtful, counts, outputs = (self._with_sink if self.sink else self._without_sink)(queries, kinds)
-        evidence = _evidence(queries, counts, outputs, report)
+        evidence = _evidence(queries, counts, outputs, answered_held_out(queries, report, "check"))
         names = ", ".join(repr(queries.prompt.units[kinds.place[k]].text) for k in doubtful[:5])
         note = (
             f"{len(doubtful)} of {len(kinds.place)} distinct units have ill-determined importances ({names}{', …' if len(doubtful) > 5 else ''}): "
@@ -250,10 +262,20 @@ def _held_out_first(
     return kinds, pool, report if report.complete else None
 
 
-def _evidence(queries: Queries, counts: Tensor, outputs: Tensor, report: HeldOut | None) -> Evidence:
+def _sequences_and_report(queries: Queries, sequences: NDArray[np.int64], report: HeldOut | None) -> tuple[Tensor, AnsweredHeldOut | None]:
+    """Asks sequences and the rows to report on at once."""
+    queries.asked_sequences = True
+    tests = held_out_sets(report, "check")
+    beside = [(queries.prompt.rows(masks), purpose) for masks, purpose in tests]
+    outputs, *answers = queries.ask_rows((queries.prompt.sequences(sequences), "fit"), *beside)
+    tested = [with_answers(masks, found) for (masks, _), found in zip(tests, answers, strict=True)]
+    return outputs, AnsweredHeldOut(*tested) if tested else None
+
+
+def _evidence(queries: Queries, counts: Tensor, outputs: Tensor, report: AnsweredHeldOut | None) -> Evidence:
     full = queries.ask(np.ones((1, counts.shape[1]), dtype=bool), "check")[0]
     offsets = torch.as_tensor(np.log(queries.prompt.occurrences), device=outputs.device)
-    return Evidence(Answered(counts, outputs), None, answered_held_out(queries, report, "check"), full, offsets)
+    return Evidence(Answered(counts, outputs), None, report, full, offsets)
 
 
 def _with_best_prior(counts: Tensor, outputs: Tensor) -> Fit:
