@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Literal, Protocol, TypeVar
 
 import numpy as np
@@ -12,7 +13,8 @@ from torch import Tensor
 
 from slalom_xai.errors import BudgetError, InputError, ModelError, SlalomError, shortened
 from slalom_xai.models import Prompt, Row, TextModel
-from slalom_xai.models.rows import Rows, SpelledRows, TokenBatch, TokenRows
+from slalom_xai.models.rows import KeptTokens, Rows, SpelledRows, TokenBatch, TokenRows
+from slalom_xai.models.sharing import plan_batches
 
 Purpose = Literal["fit", "check"]
 Places = NDArray[np.int64]
@@ -20,6 +22,7 @@ Given = TypeVar("Given")
 Gained = TypeVar("Gained")
 
 PADDING = 0.04  # of a batch's tokens, at most
+FEW = 64  # rows for which a text is not read beforehand
 SMALL = 64  # but a batch is not ended for less padding than this part of a full one: each has its own overhead
 
 
@@ -57,18 +60,17 @@ class Batches:
         owner = np.repeat(np.arange(len(asked)), [len(rows) for rows in asked])
         place = np.concatenate([np.arange(len(rows)) for rows in asked])
         every = np.concatenate(sizes)
-        order = (-every).argsort(kind="stable")
         found = []
-        for batch in self._cut(every[order]):
-            rows = order[batch]
-            rows = rows[owner[rows].argsort(kind="stable")]  # rows of one text stand together
-            parts = [asked[one].take(place[rows[owner[rows] == one]]) for one in np.unique(owner[rows])]
-            found.append((rows, self._ask(_together(parts))))
-            if progress:
-                progress.advance(len(rows))
+        with self._cuts(asked, every) as cuts:
+            for batch, shared in cuts:
+                rows = batch[owner[batch].argsort(kind="stable")]  # rows of one text stand together
+                parts = [asked[one].take(place[rows[owner[rows] == one]]) for one in np.unique(owner[rows])]
+                found.append((rows, self._ask(_together(parts, shared))))
+                if progress:
+                    progress.advance(len(rows))
         logits = torch.cat([answers for _, answers in found])
-        back = np.empty(len(order), dtype=np.int64)
-        back[np.concatenate([rows for rows, _ in found])] = np.arange(len(order))
+        back = np.empty(len(every), dtype=np.int64)
+        back[np.concatenate([rows for rows, _ in found])] = np.arange(len(every))
         logits = logits[torch.as_tensor(back, device=logits.device)]
         return list(torch.split(self._columns(logits, asked, owner, place), [len(rows) for rows in asked]))
 
@@ -80,6 +82,24 @@ class Batches:
         if isinstance(rows, TokenRows):
             return rows.sizes
         return np.array([self.model.size(row) for row in rows.rows], dtype=np.int64)
+
+    @contextmanager
+    def _cuts(self, asked: Sequence[Rows], sizes: Places) -> Iterator[Iterable[tuple[Places, int]]]:
+        """Batches of rows, as their places and the tokens that a model lends them, having read the text once."""
+        order = (-sizes).argsort(kind="stable")
+        plain = ((order[batch], 0) for batch in self._cut(sizes[order]))
+        kept = [rows for rows in asked if isinstance(rows, KeptTokens)]
+        one_text = len(kept) == len(asked) and all(rows.text is kept[0].text for rows in kept)
+        if not one_text or len(sizes) < FEW or not getattr(self.model, "lends", False):
+            yield plain
+            return
+        text, shared = kept[0].text, np.concatenate([rows.shared for rows in kept])
+        if not plan_batches(shared, sizes, self.tokens, len(text.streams[0])).worth:
+            yield plain
+            return
+        with self.model.lending(text) as most:  # type: ignore[attr-defined]
+            plan = plan_batches(np.minimum(shared, most), sizes, self.tokens, len(text.streams[0]))
+            yield ((batch.rows, batch.shared) for batch in plan.batches) if plan.worth else plain
 
     def _cut(self, sizes: Places) -> Iterator[slice]:
         """Cuts sorted sizes, longest first, by what the token budget is at that moment, and before padding grows large."""
@@ -245,10 +265,10 @@ class Queries:
         self.calls_fit += len(moved)
 
 
-def _together(parts: Sequence[Rows]) -> TokenBatch | list[Row]:
+def _together(parts: Sequence[Rows], shared: int) -> TokenBatch | list[Row]:
     """The rows of several texts, as the model takes them."""
     tokens = [part for part in parts if isinstance(part, TokenRows)]
-    return TokenBatch(tokens) if tokens else [row for part in parts if isinstance(part, SpelledRows) for row in part.rows]
+    return TokenBatch(tokens, shared) if tokens else [row for part in parts if isinstance(part, SpelledRows) for row in part.rows]
 
 
 def _spelled(rows: Rows, place: int) -> Row:

@@ -50,6 +50,15 @@ class PrefixCache:
         self._tried = 0  # tokens of the longest text on which borrowing was seen to change nothing
 
     @property
+    def possible(self) -> bool:
+        """Whether the model may lend, as far as is known."""
+        return self._possible
+
+    def forget(self) -> None:
+        """Keeps nothing any longer."""
+        self._layers = []
+
+    @property
     def kept(self) -> int:
         """How many tokens rows may share; 0 before a text is kept, or where nothing can be."""
         return int(self._layers[0][0].shape[2]) if self._layers else 0

@@ -110,37 +110,43 @@ class KeptTokens(TokenRows):
     """
 
     def __init__(self, text: TokenText, keep: NDArray[np.bool_]) -> None:
-        self._text, self._keep = text, keep
+        self.text, self._keep = text, keep
         whole = text.filler is not None
         self.sizes = np.full(len(keep), keep.shape[1]) if whole else np.count_nonzero(keep, axis=1).astype(np.int64)
 
     @cached_property
     def keys(self) -> Keys:  # noqa: D102
-        if self._text.filler is None:
-            return kept_keys(self._keep, self._text.codes)
-        filled = np.where(self._keep, self._text.codes, stream_codes((np.array(self._text.filler), *self._text.streams[1:])))
+        if self.text.filler is None:
+            return kept_keys(self._keep, self.text.codes)
+        filled = np.where(self._keep, self.text.codes, stream_codes((np.array(self.text.filler), *self.text.streams[1:])))
         return sequence_keys(filled, self.sizes)
 
     @property
     def ids(self) -> NDArray[np.int64]:  # noqa: D102
-        filler = [] if self._text.filler is None else [self._text.filler]
-        return np.append(self._text.streams[0], filler).astype(np.int64)
+        filler = [] if self.text.filler is None else [self.text.filler]
+        return np.append(self.text.streams[0], filler).astype(np.int64)
+
+    @property
+    def shared(self) -> Places:
+        """How many tokens each row has in common with the beginning of the whole text, (m,)."""
+        common: Places = np.where(self._keep.all(axis=1), self._keep.shape[1], (~self._keep).argmax(axis=1))
+        return common
 
     def take(self, places: Places) -> KeptTokens:  # noqa: D102
-        return KeptTokens(self._text, self._keep[places])
+        return KeptTokens(self.text, self._keep[places])
 
     def row(self, place: int) -> Encoded:  # noqa: D102
-        keep, (ids, *others) = self._keep[place], self._text.streams
-        if self._text.filler is not None:
-            return tuple(tuple(stream.tolist()) for stream in (np.where(keep, ids, self._text.filler), *others))
+        keep, (ids, *others) = self._keep[place], self.text.streams
+        if self.text.filler is not None:
+            return tuple(tuple(stream.tolist()) for stream in (np.where(keep, ids, self.text.filler), *others))
         return tuple(tuple(stream[keep].tolist()) for stream in (ids, *others))
 
     def tensors(self, width: int, pad: int, side: str, device: torch.device) -> tuple[Tensor, ...]:  # noqa: D102
-        ids, *others = self._text.on(device)
+        ids, *others = self.text.on(device)
         keep = _moved(self._keep, device)
         rows = len(keep)
-        if self._text.filler is not None:
-            return torch.where(keep, ids, self._text.filler), *(stream.expand(rows, -1) for stream in others)
+        if self.text.filler is not None:
+            return torch.where(keep, ids, self.text.filler), *(stream.expand(rows, -1) for stream in others)
         place = keep.cumsum(dim=1).sub_(1)
         if side == "left":
             place += width - _moved(self.sizes, device)[:, None]
@@ -206,10 +212,11 @@ class TokenBatch:
 
     Args:
         parts: rows by text.
+        shared: tokens at their beginning that a model has read before, for all of them.
     """
 
-    def __init__(self, parts: Sequence[TokenRows]) -> None:
-        self._parts = parts
+    def __init__(self, parts: Sequence[TokenRows], shared: int = 0) -> None:
+        self._parts, self.shared = parts, shared
         self._starts = np.cumsum([0, *(len(part) for part in parts)])
         self.sizes = np.concatenate([part.sizes for part in parts])
 
@@ -229,7 +236,8 @@ class TokenBatch:
     def take(self, places: Places) -> TokenBatch:
         """Some of the rows, ``places`` ascending."""
         owner = np.searchsorted(self._starts, places, side="right") - 1
-        return TokenBatch([self._parts[part].take(places[owner == part] - self._starts[part]) for part in np.unique(owner)])
+        parts = [self._parts[part].take(places[owner == part] - self._starts[part]) for part in np.unique(owner)]
+        return TokenBatch(parts, self.shared)
 
     def inputs(self, pad: int, side: str, device: torch.device) -> dict[str, Tensor]:
         """Equally long inputs: ids, the mask and, where rows have them, segments."""

@@ -14,7 +14,8 @@ from slalom_xai.errors import InputError, ModelError, shortened
 from slalom_xai.models.base import lock_of
 from slalom_xai.models.inside import Inside, evaluating
 from slalom_xai.models.padded import PaddedModel
-from slalom_xai.models.rows import Encoded, Row, TokenBatch, WrittenTokens
+from slalom_xai.models.prefix import PrefixCache
+from slalom_xai.models.rows import Encoded, Row, TokenBatch, TokenText, WrittenTokens
 from slalom_xai.models.tokens import Tokens
 from slalom_xai.outputs import Kind, Outputs
 
@@ -37,6 +38,7 @@ class TransformersModel(PaddedModel):
         )
         super().__init__(tokens, name or getattr(model.config, "name_or_path", "") or type(model).__name__, lock_of(model))
         self._model = model
+        self._prefix = PrefixCache(model)
         self._outputs = config_outputs(model.config, multilabel)
         stated = inspect.signature(model.forward).parameters.get("attention_mask")
         self._mask_is_optional = stated is not None and stated.default is None
@@ -54,6 +56,32 @@ class TransformersModel(PaddedModel):
     @property
     def _half(self) -> bool:
         return next(self._model.parameters()).dtype in HALF
+
+    @property
+    def lends(self) -> bool:
+        """Whether it looks like a decoder, whose reading of a text's beginning serves all rows that share it."""
+        return self._prefix.possible
+
+    @contextmanager
+    def lending(self, text: TokenText) -> Iterator[int]:
+        """Reads the whole text once, where that serves its rows; gives the tokens that they may then borrow, 0 where none."""
+        with self._lock:
+            before = self._prefix.rows_asked
+            with _tensor_cores(self.device):
+                kept = self._prefix.keep(*(stream.tolist() for stream in text.streams), filler=text.filler)
+            self.probe_calls += self._prefix.rows_asked - before
+            try:
+                yield kept
+            finally:
+                self._prefix.forget()
+
+    def _forward_rest(self, batch: TokenBatch) -> Tensor:
+        device, shared = self.device, batch.shared
+        inputs = batch.inputs(0, "right", device)
+        lengths = inputs["attention_mask"][:, shared:].sum(dim=1)
+        segments = inputs.get("token_type_ids")
+        with _tensor_cores(device):
+            return self._prefix.answer(shared, inputs["input_ids"][:, shared:], lengths, None if segments is None else segments[:, shared:])
 
     def inside(self, row: Row) -> Inside:
         """The model as it is on one row, for methods that look inside."""
