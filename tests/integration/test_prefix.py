@@ -4,6 +4,7 @@ import pytest
 import torch
 import transformers
 from tiny import tiny
+from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import DynamicCache
 
 from slalom_xai.errors import ModelError
@@ -283,3 +284,27 @@ def test_not_a_number_means_that_nothing_is_lent():
     with torch.no_grad():
         model.score.weight.fill_(float("nan"))
     assert PrefixCache(model).keep(TEXT) == 0
+
+
+class Waits(TorchDispatchMode):
+    """Counts what makes the program wait for the device to tell it a number."""
+
+    def __init__(self):
+        super().__init__()
+        self.count = 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        self.count += any(name in str(function) for name in ("is_nonzero", "_local_scalar_dense", "aten.nonzero", "aten.equal"))
+        return function(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("name", ["Llama", "Bloom", "Phi", *([] if BEFORE_5 else ["GPT2", "OPT"])])  # those two wait of themselves there
+def test_a_batch_that_borrows_does_not_wait_for_the_device(name):
+    cache = PrefixCache(decoder(name))
+    with Waits() as waits:
+        assert cache.keep(TEXT)
+    assert waits.count > 0  # trying waits, so that waiting is counted
+    rests = rows_behind(20)
+    with Waits() as waits:
+        asked(cache, 20, rests)
+    assert waits.count == 0

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-WORTH = 0.1  # share of the tokens that must be saved
+WORTH = 0.05  # share of the tokens that must be saved: on a CPU, 0 saved costs 1 to 3% of the time and 0.07 gains 8%
 GROUPS = (1, 2, 4, 8, 16, 32, 64, 128)
 BORROWED = 4  # borrowed tokens that take as much memory in a batch as one that is read
 FULL = 32  # starting a batch is taken to cost this part of the time of a full one
