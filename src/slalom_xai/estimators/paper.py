@@ -16,7 +16,7 @@ from slalom_xai.errors import InputError, one_of
 from slalom_xai.estimators.base import Answered, Evidence, Findings, answered, answered_held_out, linear_fit, measure, register
 from slalom_xai.queries import Queries
 from slalom_xai.surrogates.fit import Fit, fit_slalom
-from slalom_xai.surrogates.influence import Influence, influence
+from slalom_xai.surrogates.influence import Covariance, covariance
 from slalom_xai.surrogates.published import fit_alternating, fit_by_sgd
 from slalom_xai.surrogates.recover import recover, recover_with_sink, references
 from slalom_xai.surrogates.scores import slalom_standard_errors
@@ -64,11 +64,10 @@ class Kinds:
         importances = surrogate.importances[:, units] + torch.as_tensor(self.shift, device=surrogate.values.device)
         return SlalomSurrogate(surrogate.values[:, units], importances, surrogate.sink_values, surrogate.sink_importances).normalised()
 
-    def spread_influence(self, moved: Influence, sink: bool) -> Influence:
-        """The influence of rows on the copied scores."""
+    def spread_covariance(self, covariance: Covariance, sink: bool) -> Covariance:
+        """The covariance of the copied scores."""
         places = np.concatenate([self.of_unit, [len(self.place)]]) if sink else self.of_unit
-        index = torch.as_tensor(places, device=moved.values.device)
-        return Influence(moved.values[:, index], moved.importances[:, index])
+        return covariance.spread(torch.as_tensor(places, device=covariance.joint.device))
 
 
 @register
@@ -308,8 +307,8 @@ def _vanishing(counts: Tensor, outputs: Tensor, fit: Fit) -> list[Fit]:
 
 def _fitted(evidence: Evidence, kinds: Kinds, by_kind: Tensor, fit: Fit) -> Findings:
     surrogate = kinds.spread(fit.surrogate)
-    moved = kinds.spread_influence(influence(by_kind, evidence.fit.outputs, fit), fit.surrogate.has_sink)
-    errors = tuple(slalom_standard_errors(surrogate, moved, column) for column in range(len(evidence.full)))
+    spread = kinds.spread_covariance(covariance(by_kind, evidence.fit.outputs, fit), fit.surrogate.has_sink)
+    errors = tuple(slalom_standard_errors(surrogate, spread, column) for column in range(len(evidence.full)))
     return Findings(surrogate, errors, measure(evidence, surrogate, linear_fit(evidence).surrogate))
 
 

@@ -14,8 +14,8 @@ from slalom_xai.errors import InputError
 from slalom_xai.estimators.base import Evidence, Findings, Gathering, held_out_loss, linear_findings, linear_fit, measure, register
 from slalom_xai.queries import Queries
 from slalom_xai.surrogates.fit import Fit, fit_slalom
-from slalom_xai.surrogates.gauss_newton import Extras
-from slalom_xai.surrogates.influence import Influence, influence, inverse_variance, length_penalty
+from slalom_xai.surrogates.influence import Covariance, covariance, inverse_variance, length_penalty
+from slalom_xai.surrogates.problem import Extras
 from slalom_xai.surrogates.scores import slalom_score, slalom_standard_errors
 
 PRIOR_FREE = 1e-12
@@ -75,8 +75,8 @@ class Slalom:
         linear = linear_fit(evidence)
         if evidence.choose is not None and held_out_loss(evidence, linear.surrogate) < held_out_loss(evidence, fit.surrogate):
             return linear_findings(evidence, linear, (LINEAR_WINS,))
-        moved, nearest = _influences(evidence, fit)
-        errors = tuple(slalom_standard_errors(fit.surrogate, moved, column, nearest) for column in range(len(evidence.full)))
+        spread, nearest = _covariances(evidence, fit)
+        errors = tuple(slalom_standard_errors(fit.surrogate, spread, column, nearest) for column in range(len(evidence.full)))
         return Findings(fit.surrogate, errors, measure(evidence, fit.surrogate, linear.surrogate))
 
     def _in_rounds(self, queries: Queries, rng: np.random.Generator) -> tuple[Evidence, Fit]:
@@ -94,10 +94,10 @@ class Slalom:
 
     def _enough(self, evidence: Evidence, fit: Fit) -> bool:
         """Whether the scores are as certain as was asked for."""
-        moved = influence(evidence.fit.counts, evidence.fit.outputs, fit)
+        spread = covariance(evidence.fit.counts, evidence.fit.outputs, fit)
         worst = 0.0
         for column in range(len(evidence.full)):
-            error = slalom_standard_errors(fit.surrogate, moved, column, names=("removal",))["removal"]
+            error = slalom_standard_errors(fit.surrogate, spread, column, names=("removal",))["removal"]
             largest = float(slalom_score(fit.surrogate, "removal", column).abs().max()) + 1e-300
             worst = max(worst, float(error.median()) / largest)
         return worst <= self.tolerance
@@ -205,14 +205,14 @@ def _richer(evidence: Evidence, best: Fit, heads: int | None) -> Fit:
     return replace(rich, surrogate=replace(rich.surrogate, nearest=near.surrogate))
 
 
-def _influences(evidence: Evidence, fit: Fit) -> tuple[Influence, Influence | None]:
-    """Of the rows on the fit, and on its nearest one-head SLALOM where there is one."""
+def _covariances(evidence: Evidence, fit: Fit) -> tuple[Covariance, Covariance | None]:
+    """Of the fit's parameters, and of its nearest one-head SLALOM's where there is one."""
     counts, outputs = evidence.fit.counts, evidence.fit.outputs
-    moved = influence(counts, outputs, fit)
+    spread = covariance(counts, outputs, fit)
     if fit.surrogate.nearest is None:
-        return moved, None
+        return spread, None
     near = replace(fit, surrogate=fit.surrogate.nearest, prior=max(fit.prior, READABLE), extras=replace(fit.extras, additive=False))
-    return moved, influence(counts, outputs, near)
+    return spread, covariance(counts, outputs, near)
 
 
 def _steps(units: int) -> int:
