@@ -25,6 +25,7 @@ from slalom_xai.surrogates.slalom import SlalomSurrogate
 PRIOR = 1e-6  # next to nothing: what an exact SLALOM needs
 EFF_PRIORS = (1e-2, PRIOR)
 VANISHING_PRIORS = (1e-9, 1e-12, 1e-15)
+CLOSE_ENOUGH = 1e-5  # a step that lowers the objective by less than this part ends a fit: held-out errors no longer tell
 NEARLY, EXACT = 1e-3, 1e-8  # parts of the variance left: where a SLALOM is suspected, and where it is proven
 # What slalom-fidel chooses from: the whole text's weight as a part of all other rows', and the prior.
 # Scores are read as changes against the whole text, which as one row of many is fitted badly.
@@ -256,7 +257,7 @@ def _with_best_prior(counts: Tensor, outputs: Tensor) -> Fit:
     if len(counts) < 30:
         return fit_slalom(counts, outputs, sink=False, prior=PRIOR)
     test = torch.arange(len(counts), device=counts.device) % 10 == 9
-    fits = [fit_slalom(counts[~test], outputs[~test], sink=False, prior=prior) for prior in EFF_PRIORS]
+    fits = [fit_slalom(counts[~test], outputs[~test], sink=False, prior=prior, tolerance=CLOSE_ENOUGH) for prior in EFF_PRIORS]
     best = min(fits, key=lambda fit: float(((fit.surrogate.predict(counts[test]) - outputs[test]) ** 2).mean()))
     return fit_slalom(counts, outputs, sink=False, prior=best.prior, start=best.surrogate)
 
@@ -286,7 +287,7 @@ def _candidates(counts: Tensor, outputs: Tensor, sink: bool, settings: Sequence[
         weights = torch.ones_like(outputs[:, 0])
         weights[0] += whole * len(weights)
         start = fits[-1].surrogate if place and settings[place - 1][0] == whole else None
-        fits.append(fit_slalom(counts, outputs, row_weights=weights, sink=sink, prior=prior, start=start))
+        fits.append(fit_slalom(counts, outputs, row_weights=weights, sink=sink, prior=prior, start=start, tolerance=CLOSE_ENOUGH))
     return fits
 
 

@@ -25,6 +25,7 @@ INDIFFERENCE = 0.05  # the simpler candidate is kept where it costs less than th
 READABLE = 3e-2  # the weakest prior of the nearest one-head SLALOM, which is there to be read: weaker ones give values in the hundreds
 CLOSE = (1e2, 1e4)  # how much weaker priors are tried where a fit with a sink is nearly exact
 PAYS = 0.2  # a further round must lower the log errors, local and wide together, by this
+CLOSE_ENOUGH = 3e-4  # a step that lowers the objective by less than this part ends a fit: held-out errors no longer tell
 RICH = 9  # rows per unit from which an additive head is tried
 
 
@@ -105,12 +106,14 @@ class Slalom:
     def _best(self, evidence: Evidence) -> Fit:
         best = self._best_of_one_head(evidence)
         if self.heads is not None and self.heads > 1:
-            return _richer(evidence, best, self.heads)
+            return _with_nearest(evidence, best, _richer(evidence, best, self.heads))
         rows, units = evidence.fit.counts.shape
         if self.heads == 1 or evidence.choose is None or not best.surrogate.has_sink or rows < RICH * units:
             return best
         richer = _richer(evidence, best, None)
-        return richer if held_out_loss(evidence, richer.surrogate) < held_out_loss(evidence, best.surrogate) - INDIFFERENCE else best
+        if held_out_loss(evidence, richer.surrogate) >= held_out_loss(evidence, best.surrogate) - INDIFFERENCE:
+            return best
+        return _with_nearest(evidence, best, richer)
 
     def _best_of_one_head(self, evidence: Evidence) -> Fit:
         free = None if self.heads is not None and self.heads > 1 else self._without_sink(evidence)
@@ -126,7 +129,16 @@ class Slalom:
         """The paper's SLALOM, almost without a prior; None where the model is clearly none and others can be tried."""
         counts, outputs = evidence.fit.counts, evidence.fit.outputs
         steps = _steps(counts.shape[1])
-        held = fit_slalom(counts, outputs, sink=False, prior=1e-6, offsets=evidence.offsets, max_iterations=steps)
+        held = fit_slalom(
+            counts,
+            outputs,
+            sink=False,
+            prior=1e-6,
+            offsets=evidence.offsets,
+            max_iterations=steps,
+            tolerance=1e-4,
+            hopeless=NEARLY if self.sink else None,
+        )
         if self.sink and _left(held, evidence) > NEARLY:
             return None
         free = fit_slalom(
@@ -166,7 +178,7 @@ class Slalom:
                 extras=extras,
                 start=fit.surrogate,
                 max_iterations=steps,
-                tolerance=1e-4,
+                tolerance=CLOSE_ENOUGH,
             )
             yield fit
 
@@ -175,10 +187,9 @@ LINEAR_WINS = "A linear explanation predicts held-out deletions better here than
 
 
 def _richer(evidence: Evidence, best: Fit, heads: int | None) -> Fit:
-    """The best fit with further heads, by default an additive one, and the one-head SLALOM nearest to all of them."""
+    """The best fit with further heads, by default an additive one."""
     counts, outputs = evidence.fit.counts, evidence.fit.outputs
-    steps = _steps(counts.shape[1])
-    rich = fit_slalom(
+    return fit_slalom(
         counts,
         outputs,
         row_weights=best.row_weights,
@@ -187,9 +198,14 @@ def _richer(evidence: Evidence, best: Fit, heads: int | None) -> Fit:
         heads=heads or 1,
         extras=replace(best.extras, additive=heads is None),
         start=best.surrogate,
-        max_iterations=steps,
+        max_iterations=_steps(counts.shape[1]),
         tolerance=1e-4,
     )
+
+
+def _with_nearest(evidence: Evidence, best: Fit, rich: Fit) -> Fit:
+    """A fit with several heads and the one-head SLALOM nearest to all of them."""
+    counts = evidence.fit.counts
     predicted = replace(rich.surrogate, length_offsets=None).predict(counts)
     near = fit_slalom(
         counts,
@@ -200,7 +216,7 @@ def _richer(evidence: Evidence, best: Fit, heads: int | None) -> Fit:
         extras=Extras(anchored=True),
         start=best.surrogate,
         max_iterations=20,
-        tolerance=1e-4,
+        tolerance=CLOSE_ENOUGH,
     )
     return replace(rich, surrogate=replace(rich.surrogate, nearest=near.surrogate))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -59,9 +58,7 @@ def fit_slalom(
     hopeless: float | None = None,
 ) -> Fit:
     """Fits a SLALOM to outputs (m, C) on rows (m, n); the arguments are those of ``FitRequest``."""
-    request = FitRequest(
-        counts, outputs, row_weights, sink, prior, heads, offsets, extras, start, max_iterations, tolerance, hopeless
-    )
+    request = FitRequest(counts, outputs, row_weights, sink, prior, heads, offsets, extras, start, max_iterations, tolerance, hopeless)
     return fit_many([request])[0]
 
 
@@ -77,7 +74,15 @@ def _batches(requests: Sequence[FitRequest]) -> Iterator[list[int]]:
     """Places of requests that are fitted together: alike in kind, similar in size, and not too many."""
 
     def kind(r: FitRequest) -> tuple[object, ...]:
-        return r.sink, r.heads, r.extras.anchored, r.extras.additive, r.extras.length_penalty is None, r.outputs.shape[1], r.outputs.device.type
+        return (
+            r.sink,
+            r.heads,
+            r.extras.anchored,
+            r.extras.additive,
+            r.extras.length_penalty is None,
+            r.outputs.shape[1],
+            r.outputs.device.type,
+        )
 
     by_kind: dict[tuple[object, ...], list[int]] = {}
     for place, r in enumerate(requests):
@@ -128,16 +133,16 @@ def _start(request: FitRequest, centre: Tensor) -> Tensor:
     return importances
 
 
-def _search(
-    problem: Problem, state: State, requests: Sequence[FitRequest]
-) -> Iterator[tuple[int, Problem, State, int, bool]]:
+def _search(problem: Problem, state: State, requests: Sequence[FitRequest]) -> Iterator[tuple[int, Problem, State, int, bool]]:
     """Damped steps for all texts at once; each is given out, as a problem and state of one, when it ends."""
     places = list(range(len(requests)))
     damping, refused, iterations = [FIRST_DAMPING] * len(places), [0] * len(places), [1] * len(places)
     curvature = curvature_of(problem, state)
     while places:
         new, promised = step_from(problem, state, curvature, torch.tensor(damping, dtype=promised_type(state), device=state.loss.device))
-        before, after, promise, loss, variance = torch.stack([state.objective, new.objective, promised, new.loss, problem.variance]).tolist()
+        before, after, promise, loss, variance = torch.stack(
+            [state.objective, new.objective, promised, new.loss, problem.variance]
+        ).tolist()
         better = [a < b for a, b in zip(after, before, strict=True)]
         ended: dict[int, bool] = {}
         for i, place in enumerate(places):
@@ -154,9 +159,9 @@ def _search(
                 else:
                     iterations[i] += 1
             else:
-                damping[i] *= 4
                 refused[i] += 1
-                if refused[i] >= REJECTIONS:
+                damping[i] *= 4 ** min(refused[i], 3)
+                if refused[i] >= REJECTIONS or 0 <= promise[i] < request.tolerance * before[i]:
                     ended[i] = True
         if all(better):
             state = new

@@ -49,7 +49,9 @@ def covariance(counts: Tensor, outputs: Tensor, fit: Fit) -> Covariance:
     across = curvature.across[0].unflatten(1, (outputs.shape[1], -1)).transpose(0, 1)  # (C, P, S)
     value_inverse, importance_inverse = torch.cholesky_inverse(state.factor[0]), _definite_inverse(curvature.schur[0])
     by_values, by_importances = _row_slopes(problem, state, columns(counts, surrogate.has_sink))
-    beyond = by_importances - sum((rows @ part for rows, part in zip(by_values, across, strict=True)), start=torch.zeros_like(by_importances))
+    beyond = by_importances - sum(
+        (rows @ part for rows, part in zip(by_values, across, strict=True)), start=torch.zeros_like(by_importances)
+    )
     widening = _widening(problem, value_inverse, importance_inverse, len(across))
     centred = _centred(importance_inverse.unflatten(1, (heads, -1)), surrogate.units).flatten(1)
     if fit.extras.additive:

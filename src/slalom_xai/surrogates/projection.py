@@ -21,6 +21,7 @@ from torch import Tensor
 from slalom_xai.surrogates.problem import Problem
 
 LARGEST_STEP = 3.0
+LEAST_HELD = 1e-6  # of an importance's own curvature is left where values can stand in for it: what damping is relative to, at least
 
 
 @dataclass(frozen=True)
@@ -130,7 +131,9 @@ def project(problem: Problem, importances: Tensor, values: Tensor, settled: bool
     objective = (
         loss
         + problem.importance_penalty * ((importances - problem.importance_centre) ** 2).sum(dim=(1, 2))
-        + (problem.value_penalty[..., None, None] * (values - problem.value_centre) ** 2 * problem.real[:, None, :, None]).sum(dim=(1, 2, 3))
+        + (problem.value_penalty[..., None, None] * (values - problem.value_centre) ** 2 * problem.real[:, None, :, None]).sum(
+            dim=(1, 2, 3)
+        )
     )
     objective = torch.where(failed == 0, objective, torch.nan)
     return State(importances, values, weights, features, blocks, factor, predicted, residuals, loss, objective)
@@ -187,7 +190,7 @@ def curvature_of(problem: Problem, state: State) -> Curvature:
     across = torch.cholesky_solve(mixed_part.permute(0, 3, 2, 1).flatten(2), state.factor)
     following = across.unflatten(2, (classes, -1)).transpose(1, 2).flatten(1, 2)
     schur = importance - mixed_part.flatten(2) @ following
-    held = schur.diagonal(dim1=1, dim2=2).clamp(min=1e-9 * diagonal)
+    held = schur.diagonal(dim1=1, dim2=2).clamp(min=LEAST_HELD * diagonal)
     return Curvature(schur, held, _slope(problem, state, values, predicted), across)
 
 
