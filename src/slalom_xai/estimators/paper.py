@@ -25,7 +25,7 @@ from slalom_xai.surrogates.slalom import SlalomSurrogate
 PRIOR = 1e-6  # next to nothing: what an exact SLALOM needs
 EFF_PRIORS = (1e-2, PRIOR)
 VANISHING_PRIORS = (1e-9, 1e-12, 1e-15)
-CLOSE_ENOUGH = 1e-5  # a step that lowers the objective by less than this part ends a fit: held-out errors no longer tell
+CLOSE_ENOUGH = 3e-4  # a step that lowers the objective by less than this part ends a fit: held-out errors no longer tell
 NEARLY, EXACT = 1e-3, 1e-8  # parts of the variance left: where a SLALOM is suspected, and where it is proven
 # What slalom-fidel chooses from: the whole text's weight as a part of all other rows', and the prior.
 # Scores are read as changes against the whole text, which as one row of many is fitted badly.
@@ -259,7 +259,7 @@ def _with_best_prior(counts: Tensor, outputs: Tensor) -> Fit:
     test = torch.arange(len(counts), device=counts.device) % 10 == 9
     fits = [fit_slalom(counts[~test], outputs[~test], sink=False, prior=prior, tolerance=CLOSE_ENOUGH) for prior in EFF_PRIORS]
     best = min(fits, key=lambda fit: float(((fit.surrogate.predict(counts[test]) - outputs[test]) ** 2).mean()))
-    return fit_slalom(counts, outputs, sink=False, prior=best.prior, start=best.surrogate)
+    return fit_slalom(counts, outputs, sink=False, prior=best.prior, start=best.surrogate, tolerance=1e-5)
 
 
 def _best_candidate(counts: Tensor, outputs: Tensor, choose: Tensor, answers: Tensor) -> Fit:
@@ -281,13 +281,14 @@ def _best_candidate(counts: Tensor, outputs: Tensor, choose: Tensor, answers: Te
 
 
 def _candidates(counts: Tensor, outputs: Tensor, sink: bool, settings: Sequence[tuple[float, float]]) -> list[Fit]:
-    """One fit for each setting; those that differ from the one before in the prior alone start from it."""
+    """One fit for each setting, starting from the last one of the same prior, or else from the one before."""
     fits: list[Fit] = []
-    for place, (whole, prior) in enumerate(settings):
+    for whole, prior in settings:
         weights = torch.ones_like(outputs[:, 0])
         weights[0] += whole * len(weights)
-        start = fits[-1].surrogate if place and settings[place - 1][0] == whole else None
-        fits.append(fit_slalom(counts, outputs, row_weights=weights, sink=sink, prior=prior, start=start, tolerance=CLOSE_ENOUGH))
+        start = next((fit for fit in fits if fit.prior == prior), fits[-1] if fits else None)
+        given = None if start is None else start.surrogate
+        fits.append(fit_slalom(counts, outputs, row_weights=weights, sink=sink, prior=prior, start=given, tolerance=CLOSE_ENOUGH))
     return fits
 
 

@@ -25,7 +25,7 @@ INDIFFERENCE = 0.05  # the simpler candidate is kept where it costs less than th
 READABLE = 3e-2  # the weakest prior of the nearest one-head SLALOM, which is there to be read: weaker ones give values in the hundreds
 CLOSE = (1e2, 1e4)  # how much weaker priors are tried where a fit with a sink is nearly exact
 PAYS = 0.2  # a further round must lower the log errors, local and wide together, by this
-CLOSE_ENOUGH = 3e-4  # a step that lowers the objective by less than this part ends a fit: held-out errors no longer tell
+CLOSE_ENOUGH = 5e-3  # a step that lowers the objective by less than this part ends a fit: held-out errors no longer tell
 RICH = 9  # rows per unit from which an additive head is tried
 
 
@@ -119,10 +119,18 @@ class Slalom:
         free = None if self.heads is not None and self.heads > 1 else self._without_sink(evidence)
         if free is not None and (not self.sink or (evidence.choose is None and _exact(free, evidence))):
             return free
-        candidates = [*self._with_sink(evidence), *([] if free is None else [free])]
         if evidence.choose is None:
+            candidates = [*self._with_sink(evidence), *([] if free is None else [free])]
             return min((fit for fit in candidates if fit.prior >= min(STEADY, max(self.priors))), key=_penalised_error)
-        losses = [held_out_loss(evidence, fit.surrogate) for fit in candidates]
+        candidates, losses = [], []
+        for fit in self._with_sink(evidence):
+            candidates.append(fit)
+            losses.append(held_out_loss(evidence, fit.surrogate))
+            if losses[-1] > min(losses) + INDIFFERENCE:
+                break  # weaker priors follow the rows to fit ever more closely, and others ever less
+        if free is not None:
+            candidates.append(free)
+            losses.append(held_out_loss(evidence, free.surrogate))
         return next(fit for fit, loss in zip(candidates, losses, strict=True) if loss <= min(losses) + INDIFFERENCE)
 
     def _without_sink(self, evidence: Evidence) -> Fit | None:
@@ -199,7 +207,7 @@ def _richer(evidence: Evidence, best: Fit, heads: int | None) -> Fit:
         extras=replace(best.extras, additive=heads is None),
         start=best.surrogate,
         max_iterations=_steps(counts.shape[1]),
-        tolerance=1e-4,
+        tolerance=1e-3,
     )
 
 

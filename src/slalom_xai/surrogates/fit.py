@@ -14,7 +14,7 @@ from slalom_xai.surrogates.slalom import SlalomSurrogate
 
 FIRST_DAMPING = 1e-2
 LEAST_DAMPING = 1e-9
-HOPELESS = 0.03  # a step that lowers the objective by less ends a fit that leaves too much to be of use
+HOPELESS = 0.1  # a step that lowers the objective by less ends a fit that leaves too much to be of use
 REJECTIONS = 10  # in a row, after which no damping helps
 TOGETHER = 4_000_000  # counts at most in a batch of texts: what fits into a processor's cache
 
@@ -105,11 +105,9 @@ def _batches(requests: Sequence[FitRequest]) -> Iterator[list[int]]:
 
 def _fit_alike(requests: Sequence[FitRequest]) -> list[Fit]:
     problem = make_problem(requests)
-    size, classes = problem.rows.shape[2], problem.outputs.shape[2]
-    values = problem.value_centre.expand(-1, -1, size, -1)
+    values = problem.value_centre.expand(-1, -1, problem.rows.shape[2], -1)
     found: dict[int, Fit] = {}
     importances = torch.stack([_start(r, centre) for r, centre in zip(requests, problem.importance_centre, strict=True)])
-    del classes
     for place, fitted, state, iterations, converged in _search(problem, project(problem, importances, values), requests):
         found[place] = _finished(requests[place], fitted, state, iterations, converged)
     return [found[place] for place in range(len(requests))]
@@ -139,7 +137,7 @@ def _search(problem: Problem, state: State, requests: Sequence[FitRequest]) -> I
     damping, refused, iterations = [FIRST_DAMPING] * len(places), [0] * len(places), [1] * len(places)
     curvature = curvature_of(problem, state)
     while places:
-        new, promised = step_from(problem, state, curvature, torch.tensor(damping, dtype=promised_type(state), device=state.loss.device))
+        new, promised = step_from(problem, state, curvature, torch.tensor(damping, dtype=state.loss.dtype, device=state.loss.device))
         before, after, promise, loss, variance = torch.stack(
             [state.objective, new.objective, promised, new.loss, problem.variance]
         ).tolist()
@@ -149,7 +147,8 @@ def _search(problem: Problem, state: State, requests: Sequence[FitRequest]) -> I
             request = requests[place]
             if better[i]:
                 fall = before[i] - after[i]
-                damping[i] = max(damping[i] / (5.0 if fall > 0.5 * promise[i] else 1.5), LEAST_DAMPING)
+                kept = fall / promise[i] if promise[i] > 0 else 0.0
+                damping[i] = max(damping[i] / (5.0 if kept > 0.75 else 1.5 if kept > 0.4 else 1.0), LEAST_DAMPING)
                 refused[i] = 0
                 hopeless = request.hopeless is not None and loss[i] > request.hopeless * variance[i]
                 if fall < (HOPELESS if hopeless else request.tolerance) * before[i]:
@@ -160,7 +159,7 @@ def _search(problem: Problem, state: State, requests: Sequence[FitRequest]) -> I
                     iterations[i] += 1
             else:
                 refused[i] += 1
-                damping[i] *= 4 ** min(refused[i], 3)
+                damping[i] *= 5.0
                 if refused[i] >= REJECTIONS or 0 <= promise[i] < request.tolerance * before[i]:
                     ended[i] = True
         if all(better):
@@ -177,10 +176,6 @@ def _search(problem: Problem, state: State, requests: Sequence[FitRequest]) -> I
         places, damping, refused, iterations = ([old[i] for i in keep] for old in (places, damping, refused, iterations))
         if any(better[i] for i in keep):
             curvature = curvature_of(problem, state)
-
-
-def promised_type(state: State) -> torch.dtype:
-    return state.loss.dtype
 
 
 def _finished(request: FitRequest, problem: Problem, state: State, iterations: int, converged: bool) -> Fit:
