@@ -6,7 +6,7 @@ from games import surrogate
 from slalom_xai.designs import plan_rows
 from slalom_xai.surrogates.additive import fit_additive
 from slalom_xai.surrogates.fit import fit_slalom
-from slalom_xai.surrogates.influence import EVENNESS, influence, inverse_variance
+from slalom_xai.surrogates.influence import EVENNESS, covariance, inverse_variance
 from slalom_xai.surrogates.scores import slalom_standard_errors
 
 
@@ -88,7 +88,7 @@ def test_standard_errors_match_the_spread_over_repeated_noise(score):
         noise = 0.05 * torch.randn(clean.shape, generator=torch.Generator().manual_seed(seed)).double()
         fit = fit_slalom(counts, clean + noise, prior=1e-4)
         found.append(slalom_score(fit.surrogate, score, 0))
-        stated.append(slalom_standard_errors(fit.surrogate, influence(counts, clean + noise, fit), 0)[score])
+        stated.append(slalom_standard_errors(fit.surrogate, covariance(counts, clean + noise, fit), 0)[score])
     ratio = torch.stack(stated).mean(dim=0) / torch.stack(found).std(dim=0)
     assert 0.7 < float(ratio.median()) < 1.4
 
@@ -98,7 +98,7 @@ def test_no_standard_error_where_parameters_use_up_the_rows():
     counts = torch.tensor([[1.0, 1.0], [1.0, 0.0], [0.0, 1.0]]).double()
     outputs = truth.predict(counts)
     fit = fit_slalom(counts, outputs, sink=False, prior=1e-10)
-    assert slalom_standard_errors(fit.surrogate, influence(counts, outputs, fit), 0)["value"].isnan().all()
+    assert slalom_standard_errors(fit.surrogate, covariance(counts, outputs, fit), 0)["value"].isnan().all()
 
 
 def test_weights_follow_the_growth_of_errors():

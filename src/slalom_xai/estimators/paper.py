@@ -28,7 +28,7 @@ from slalom_xai.estimators.base import (
 )
 from slalom_xai.queries import Queries
 from slalom_xai.surrogates.fit import Fit, fit_slalom
-from slalom_xai.surrogates.influence import Influence, influence
+from slalom_xai.surrogates.influence import Covariance, covariance
 from slalom_xai.surrogates.published import fit_alternating, fit_by_sgd
 from slalom_xai.surrogates.recover import recover, recover_with_sink, references
 from slalom_xai.surrogates.scores import slalom_standard_errors
@@ -37,6 +37,7 @@ from slalom_xai.surrogates.slalom import SlalomSurrogate
 PRIOR = 1e-6  # next to nothing: what an exact SLALOM needs
 EFF_PRIORS = (1e-2, PRIOR)
 VANISHING_PRIORS = (1e-9, 1e-12, 1e-15)
+CLOSE_ENOUGH = 3e-4  # a step that lowers the objective by less than this part ends a fit: held-out errors no longer tell
 NEARLY, EXACT = 1e-3, 1e-8  # parts of the variance left: where a SLALOM is suspected, and where it is proven
 # What slalom-fidel chooses from: the whole text's weight as a part of all other rows', and the prior.
 # Scores are read as changes against the whole text, which as one row of many is fitted badly.
@@ -76,11 +77,10 @@ class Kinds:
         importances = surrogate.importances[:, units] + torch.as_tensor(self.shift, device=surrogate.values.device)
         return SlalomSurrogate(surrogate.values[:, units], importances, surrogate.sink_values, surrogate.sink_importances).normalised()
 
-    def spread_influence(self, moved: Influence, sink: bool) -> Influence:
-        """The influence of rows on the copied scores."""
+    def spread_covariance(self, covariance: Covariance, sink: bool) -> Covariance:
+        """The covariance of the copied scores."""
         places = np.concatenate([self.of_unit, [len(self.place)]]) if sink else self.of_unit
-        index = torch.as_tensor(places, device=moved.values.device)
-        return Influence(moved.values[:, index], moved.importances[:, index])
+        return covariance.spread(torch.as_tensor(places, device=covariance.joint.device))
 
 
 @register
@@ -283,9 +283,9 @@ def _with_best_prior(counts: Tensor, outputs: Tensor) -> Fit:
     if len(counts) < 30:
         return fit_slalom(counts, outputs, sink=False, prior=PRIOR)
     test = torch.arange(len(counts), device=counts.device) % 10 == 9
-    fits = [fit_slalom(counts[~test], outputs[~test], sink=False, prior=prior) for prior in EFF_PRIORS]
+    fits = [fit_slalom(counts[~test], outputs[~test], sink=False, prior=prior, tolerance=CLOSE_ENOUGH) for prior in EFF_PRIORS]
     best = min(fits, key=lambda fit: float(((fit.surrogate.predict(counts[test]) - outputs[test]) ** 2).mean()))
-    return fit_slalom(counts, outputs, sink=False, prior=best.prior, start=best.surrogate)
+    return fit_slalom(counts, outputs, sink=False, prior=best.prior, start=best.surrogate, tolerance=1e-5)
 
 
 def _best_candidate(counts: Tensor, outputs: Tensor, choose: Tensor, answers: Tensor) -> Fit:
@@ -307,13 +307,14 @@ def _best_candidate(counts: Tensor, outputs: Tensor, choose: Tensor, answers: Te
 
 
 def _candidates(counts: Tensor, outputs: Tensor, sink: bool, settings: Sequence[tuple[float, float]]) -> list[Fit]:
-    """One fit for each setting; those that differ from the one before in the prior alone start from it."""
+    """One fit for each setting, starting from the last one of the same prior, or else from the one before."""
     fits: list[Fit] = []
-    for place, (whole, prior) in enumerate(settings):
+    for whole, prior in settings:
         weights = torch.ones_like(outputs[:, 0])
         weights[0] += whole * len(weights)
-        start = fits[-1].surrogate if place and settings[place - 1][0] == whole else None
-        fits.append(fit_slalom(counts, outputs, row_weights=weights, sink=sink, prior=prior, start=start))
+        start = next((fit for fit in fits if fit.prior == prior), fits[-1] if fits else None)
+        given = None if start is None else start.surrogate
+        fits.append(fit_slalom(counts, outputs, row_weights=weights, sink=sink, prior=prior, start=given, tolerance=CLOSE_ENOUGH))
     return fits
 
 
@@ -334,8 +335,8 @@ def _vanishing(counts: Tensor, outputs: Tensor, fit: Fit) -> list[Fit]:
 
 def _fitted(evidence: Evidence, kinds: Kinds, by_kind: Tensor, fit: Fit) -> Findings:
     surrogate = kinds.spread(fit.surrogate)
-    moved = kinds.spread_influence(influence(by_kind, evidence.fit.outputs, fit), fit.surrogate.has_sink)
-    errors = tuple(slalom_standard_errors(surrogate, moved, column) for column in range(len(evidence.full)))
+    spread = kinds.spread_covariance(covariance(by_kind, evidence.fit.outputs, fit), fit.surrogate.has_sink)
+    errors = tuple(slalom_standard_errors(surrogate, spread, column) for column in range(len(evidence.full)))
     return Findings(surrogate, errors, measure(evidence, surrogate, linear_fit(evidence).surrogate))
 
 

@@ -14,8 +14,8 @@ from slalom_xai.errors import InputError
 from slalom_xai.estimators.base import Evidence, Findings, Gathering, held_out_loss, linear_findings, linear_fit, measure, register
 from slalom_xai.queries import Queries
 from slalom_xai.surrogates.fit import Fit, fit_slalom
-from slalom_xai.surrogates.gauss_newton import Extras
-from slalom_xai.surrogates.influence import Influence, influence, inverse_variance, length_penalty
+from slalom_xai.surrogates.influence import Covariance, covariance, inverse_variance, length_penalty
+from slalom_xai.surrogates.problem import Extras
 from slalom_xai.surrogates.scores import slalom_score, slalom_standard_errors
 
 PRIOR_FREE = 1e-12
@@ -25,6 +25,7 @@ INDIFFERENCE = 0.05  # the simpler candidate is kept where it costs less than th
 READABLE = 3e-2  # the weakest prior of the nearest one-head SLALOM, which is there to be read: weaker ones give values in the hundreds
 CLOSE = (1e2, 1e4)  # how much weaker priors are tried where a fit with a sink is nearly exact
 PAYS = 0.2  # a further round must lower the log errors, local and wide together, by this
+CLOSE_ENOUGH = 5e-3  # a step that lowers the objective by less than this part ends a fit: held-out errors no longer tell
 RICH = 9  # rows per unit from which an additive head is tried
 
 
@@ -76,8 +77,8 @@ class Slalom:
         linear = linear_fit(evidence)
         if evidence.choose is not None and held_out_loss(evidence, linear.surrogate) < held_out_loss(evidence, fit.surrogate):
             return linear_findings(evidence, linear, (LINEAR_WINS,))
-        moved, nearest = _influences(evidence, fit)
-        errors = tuple(slalom_standard_errors(fit.surrogate, moved, column, nearest) for column in range(len(evidence.full)))
+        spread, nearest = _covariances(evidence, fit)
+        errors = tuple(slalom_standard_errors(fit.surrogate, spread, column, nearest) for column in range(len(evidence.full)))
         return Findings(fit.surrogate, errors, measure(evidence, fit.surrogate, linear.surrogate))
 
     def _in_rounds(self, queries: Queries, rng: np.random.Generator) -> tuple[Evidence, Fit]:
@@ -95,10 +96,10 @@ class Slalom:
 
     def _enough(self, evidence: Evidence, fit: Fit) -> bool:
         """Whether the scores are as certain as was asked for."""
-        moved = influence(evidence.fit.counts, evidence.fit.outputs, fit)
+        spread = covariance(evidence.fit.counts, evidence.fit.outputs, fit)
         worst = 0.0
         for column in range(len(evidence.full)):
-            error = slalom_standard_errors(fit.surrogate, moved, column, names=("removal",))["removal"]
+            error = slalom_standard_errors(fit.surrogate, spread, column, names=("removal",))["removal"]
             largest = float(slalom_score(fit.surrogate, "removal", column).abs().max()) + 1e-300
             worst = max(worst, float(error.median()) / largest)
         return worst <= self.tolerance
@@ -106,28 +107,47 @@ class Slalom:
     def _best(self, evidence: Evidence) -> Fit:
         best = self._best_of_one_head(evidence)
         if self.heads is not None and self.heads > 1:
-            return _richer(evidence, best, self.heads)
+            return _with_nearest(evidence, best, _richer(evidence, best, self.heads))
         rows, units = evidence.fit.counts.shape
         if self.heads == 1 or evidence.choose is None or not best.surrogate.has_sink or rows < RICH * units:
             return best
         richer = _richer(evidence, best, None)
-        return richer if held_out_loss(evidence, richer.surrogate) < held_out_loss(evidence, best.surrogate) - INDIFFERENCE else best
+        if held_out_loss(evidence, richer.surrogate) >= held_out_loss(evidence, best.surrogate) - INDIFFERENCE:
+            return best
+        return _with_nearest(evidence, best, richer)
 
     def _best_of_one_head(self, evidence: Evidence) -> Fit:
         free = None if self.heads is not None and self.heads > 1 else self._without_sink(evidence)
         if free is not None and (not self.sink or (evidence.choose is None and _exact(free, evidence))):
             return free
-        candidates = [*self._with_sink(evidence), *([] if free is None else [free])]
         if evidence.choose is None:
+            candidates = [*self._with_sink(evidence), *([] if free is None else [free])]
             return min((fit for fit in candidates if fit.prior >= min(STEADY, max(self.priors))), key=_penalised_error)
-        losses = [held_out_loss(evidence, fit.surrogate) for fit in candidates]
+        candidates, losses = [], []
+        for fit in self._with_sink(evidence):
+            candidates.append(fit)
+            losses.append(held_out_loss(evidence, fit.surrogate))
+            if losses[-1] > min(losses) + INDIFFERENCE:
+                break  # weaker priors follow the rows to fit ever more closely, and others ever less
+        if free is not None:
+            candidates.append(free)
+            losses.append(held_out_loss(evidence, free.surrogate))
         return next(fit for fit, loss in zip(candidates, losses, strict=True) if loss <= min(losses) + INDIFFERENCE)
 
     def _without_sink(self, evidence: Evidence) -> Fit | None:
         """The paper's SLALOM, almost without a prior; None where the model is clearly none and others can be tried."""
         counts, outputs = evidence.fit.counts, evidence.fit.outputs
         steps = _steps(counts.shape[1])
-        held = fit_slalom(counts, outputs, sink=False, prior=1e-6, offsets=evidence.offsets, max_iterations=steps)
+        held = fit_slalom(
+            counts,
+            outputs,
+            sink=False,
+            prior=1e-6,
+            offsets=evidence.offsets,
+            max_iterations=steps,
+            tolerance=1e-4,
+            hopeless=NEARLY if self.sink else None,
+        )
         if self.sink and _left(held, evidence) > NEARLY:
             return None
         free = fit_slalom(
@@ -167,7 +187,7 @@ class Slalom:
                 extras=extras,
                 start=fit.surrogate,
                 max_iterations=steps,
-                tolerance=1e-4,
+                tolerance=CLOSE_ENOUGH,
             )
             yield fit
 
@@ -176,10 +196,9 @@ LINEAR_WINS = "A linear explanation predicts held-out deletions better here than
 
 
 def _richer(evidence: Evidence, best: Fit, heads: int | None) -> Fit:
-    """The best fit with further heads, by default an additive one, and the one-head SLALOM nearest to all of them."""
+    """The best fit with further heads, by default an additive one."""
     counts, outputs = evidence.fit.counts, evidence.fit.outputs
-    steps = _steps(counts.shape[1])
-    rich = fit_slalom(
+    return fit_slalom(
         counts,
         outputs,
         row_weights=best.row_weights,
@@ -188,9 +207,14 @@ def _richer(evidence: Evidence, best: Fit, heads: int | None) -> Fit:
         heads=heads or 1,
         extras=replace(best.extras, additive=heads is None),
         start=best.surrogate,
-        max_iterations=steps,
-        tolerance=1e-4,
+        max_iterations=_steps(counts.shape[1]),
+        tolerance=1e-3,
     )
+
+
+def _with_nearest(evidence: Evidence, best: Fit, rich: Fit) -> Fit:
+    """A fit with several heads and the one-head SLALOM nearest to all of them."""
+    counts = evidence.fit.counts
     predicted = replace(rich.surrogate, length_offsets=None).predict(counts)
     near = fit_slalom(
         counts,
@@ -201,19 +225,19 @@ def _richer(evidence: Evidence, best: Fit, heads: int | None) -> Fit:
         extras=Extras(anchored=True),
         start=best.surrogate,
         max_iterations=20,
-        tolerance=1e-4,
+        tolerance=CLOSE_ENOUGH,
     )
     return replace(rich, surrogate=replace(rich.surrogate, nearest=near.surrogate))
 
 
-def _influences(evidence: Evidence, fit: Fit) -> tuple[Influence, Influence | None]:
-    """Of the rows on the fit, and on its nearest one-head SLALOM where there is one."""
+def _covariances(evidence: Evidence, fit: Fit) -> tuple[Covariance, Covariance | None]:
+    """Of the fit's parameters, and of its nearest one-head SLALOM's where there is one."""
     counts, outputs = evidence.fit.counts, evidence.fit.outputs
-    moved = influence(counts, outputs, fit)
+    spread = covariance(counts, outputs, fit)
     if fit.surrogate.nearest is None:
-        return moved, None
+        return spread, None
     near = replace(fit, surrogate=fit.surrogate.nearest, prior=max(fit.prior, READABLE), extras=replace(fit.extras, additive=False))
-    return moved, influence(counts, outputs, near)
+    return spread, covariance(counts, outputs, near)
 
 
 def _steps(units: int) -> int:

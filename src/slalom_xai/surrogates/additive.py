@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from slalom_xai.surrogates.rows import rows_of
+
 RIDGES = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0)
+LONG = 1_000  # units from which a penalty is chosen by one fold alone: each takes a factor of a matrix of that size
 
 
 @dataclass(frozen=True)
@@ -47,12 +51,27 @@ class AdditiveFit:
     Attributes:
         surrogate: the fitted scores.
         ridge: the penalty that cross-validation chose, relative to the mean diagonal.
-        standard_errors: (n, C), from a sandwich covariance with residuals widened by their leverage.
+        counts: (m, n), the rows.
+        outputs: (m, C), what the model answered.
+        row_weights: (m,), as used, summing to one.
+        factor: (n, n), of the penalised Gram matrix.
     """
 
     surrogate: AdditiveSurrogate
     ridge: float
-    standard_errors: Tensor
+    counts: Tensor
+    outputs: Tensor
+    row_weights: Tensor
+    factor: Tensor
+
+    @functools.cached_property
+    def standard_errors(self) -> Tensor:
+        """(n, C), from a sandwich covariance with residuals widened by their leverage."""
+        removed = 1 - self.counts
+        residuals = self.surrogate.predict(self.counts) - self.outputs
+        pull = self.row_weights[:, None] * (removed @ torch.cholesky_inverse(self.factor))
+        leverage = (pull * removed).sum(dim=1).clamp(max=0.99)
+        return ((pull**2).T @ (residuals / (1 - leverage)[:, None]) ** 2).sqrt()
 
 
 def fit_additive(counts: Tensor, outputs: Tensor, full: Tensor, weights: Tensor | None = None, folds: int = 5) -> AdditiveFit:
@@ -63,42 +82,48 @@ def fit_additive(counts: Tensor, outputs: Tensor, full: Tensor, weights: Tensor 
         outputs: (m, C) model outputs.
         full: (C,) output on the whole text, through which the fit passes exactly.
         weights: (m,) row weights; equal by default.
-        folds: the penalty minimises the weighted error over this many folds.
+        folds: the penalty minimises the weighted error over this many folds; in long texts over one of them.
     """
-    removed = 1 - counts
-    changes = full - outputs
     row_weights = torch.ones_like(outputs[:, 0]) if weights is None else weights
     row_weights = row_weights / row_weights.sum()
-    ridge = _cross_validated_ridge(removed, changes, row_weights, min(folds, len(counts)))
-    solver = _ridge_inverse(removed, row_weights, ridge)
-    scores = solver @ (removed.T @ (row_weights[:, None] * changes))
-    residuals = changes - removed @ scores
-    pull = (row_weights[:, None] * removed) @ solver
-    leverage = (pull * removed).sum(dim=1).clamp(max=0.99)
-    spread = (pull**2).T @ (residuals / (1 - leverage)[:, None]) ** 2
-    return AdditiveFit(AdditiveSurrogate(scores, full), ridge, spread.sqrt())
-
-
-def _ridge_inverse(removed: Tensor, row_weights: Tensor, ridge: float) -> Tensor:
-    gram = removed.T @ (row_weights[:, None] * removed)
+    changes = full - outputs
+    folds = max(1, min(folds, len(counts)))
+    parts = [_products(counts[k::folds], changes[k::folds], row_weights[k::folds]) for k in range(folds)]
+    gram, target = (torch.stack(both).sum(dim=0) for both in zip(*parts, strict=True))
+    ridge = RIDGES[0]
+    if folds > 1:
+        errors = torch.zeros(len(RIDGES), dtype=changes.dtype, device=changes.device)
+        for k in range(folds if counts.shape[1] <= LONG else 1):
+            solutions = _solutions(gram - parts[k][0], target - parts[k][1])
+            missed = (changes[k::folds] - (1 - counts[k::folds]) @ solutions) ** 2  # (ridges, m, C)
+            errors += (row_weights[k::folds, None] * missed).sum(dim=(1, 2))
+        ridge = RIDGES[int(errors.argmin())]
     gram.diagonal().add_(ridge * gram.diagonal().mean() + 1e-12)
-    return torch.cholesky_inverse(torch.linalg.cholesky(gram))
+    factor = torch.linalg.cholesky(gram)
+    return AdditiveFit(AdditiveSurrogate(torch.cholesky_solve(target, factor), full), ridge, counts, outputs, row_weights, factor)
 
 
-def _cross_validated_ridge(removed: Tensor, changes: Tensor, row_weights: Tensor, folds: int) -> float:
-    """The penalty with the least weighted error on left-out folds; one eigenbasis serves all penalties."""
-    if folds < 2:
-        return RIDGES[0]
-    fold = torch.arange(len(removed), device=removed.device) % folds
-    errors = torch.zeros(len(RIDGES), dtype=changes.dtype)
-    for k in range(folds):
-        inside, outside = fold != k, fold == k
-        gram = removed[inside].T @ (row_weights[inside, None] * removed[inside])
-        target = removed[inside].T @ (row_weights[inside, None] * changes[inside])
-        eigenvalues, basis = torch.linalg.eigh(gram)
-        rotated, test = basis.T @ target, removed[outside] @ basis
-        scale = gram.diagonal().mean()
-        for index, ridge in enumerate(RIDGES):
-            residuals = changes[outside] - test @ (rotated / (eigenvalues.clamp(min=0) + ridge * scale + 1e-12)[:, None])
-            errors[index] += float((row_weights[outside, None] * residuals**2).sum())
-    return RIDGES[int(errors.argmin())]
+def _products(counts: Tensor, changes: Tensor, row_weights: Tensor) -> tuple[Tensor, Tensor]:
+    """Weighted products of what rows removed, with each other (n, n) and with the changes (n, C).
+
+    In counts N, with which rows of few units are fast, they are ``(1 - N)' Q (1 - N) = q 1 1' - a 1' - 1 a' + N' Q N``, ``a = N' Q 1``.
+    """
+    rows = rows_of(counts[None], exact=True)
+    weighed = torch.cat([row_weights[:, None], row_weights[:, None] * changes], dim=1)
+    sums, total = rows.back(weighed[None])[0], weighed.sum(dim=0)
+    kept = sums[:, 0]
+    return rows.gram(row_weights[None])[0] + (total[0] - kept - kept[:, None]), total[1:] - sums[:, 1:]
+
+
+def _solutions(gram: Tensor, target: Tensor) -> Tensor:
+    """Scores (ridges, n, C) under each penalty; all at once where the matrices are small."""
+    level = gram.diagonal().mean()
+    penalties = torch.tensor(RIDGES, dtype=gram.dtype, device=gram.device) * level + 1e-12
+    together = len(RIDGES) if len(gram) <= LONG // 2 else 1
+    found = []
+    for some in penalties.split(together):
+        penalised = gram.repeat(len(some), 1, 1)
+        penalised.diagonal(dim1=1, dim2=2).add_(some[:, None])
+        factor, _ = torch.linalg.cholesky_ex(penalised)
+        found.append(torch.cholesky_solve(target.expand(len(some), -1, -1), factor))
+    return torch.cat(found)

@@ -1,26 +1,22 @@
-"""Fitting a SLALOM: damped Gauss-Newton on values and importances together.
-
-The objective, with row weights q that sum to one and P columns over all heads:
-
-    sum_i q_i |F(x_i) - f_i|^2  +  prior * Var(f) |s - m|^2 / P  +  VALUE_PRIOR * prior |v - mean f|^2 / P
-
-where m is 0 for units (or their offsets) and log n for a sink, which competes with all n units at once.
-
-Three things may be added. An **anchored** fit compares changes from the first row, the whole text, and passes through it. **Length
-offsets** take up what depends on the number of units kept and on nothing else: models that number their positions answer differently
-when everything moves up by one. Each offset is shrunk by its own ridge and eliminated exactly, which costs next to nothing since every
-row has one length. An **additive head** has equal importances and a heavy sink: nearly linear, it takes what no average can.
-"""
+"""Fitting SLALOMs: damped steps of variable projection, one text or several at once."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
-from slalom_xai.surrogates.gauss_newton import PLAIN, Extras, Problem, State, evaluate, make_problem, step_from
-from slalom_xai.surrogates.slalom import SlalomSurrogate, weights
+from slalom_xai.surrogates.problem import PLAIN, Extras, FitRequest, Problem, make_problem
+from slalom_xai.surrogates.projection import State, curvature_of, merged, project, step_from, taken
+from slalom_xai.surrogates.slalom import SlalomSurrogate
+
+FIRST_DAMPING = 1e-2
+LEAST_DAMPING = 1e-9
+HOPELESS = 0.1  # a step that lowers the objective by less ends a fit that leaves too much to be of use
+REJECTIONS = 10  # in a row, after which no damping helps
+TOGETHER = 4_000_000  # counts at most in a batch of texts: what fits into a processor's cache
 
 
 @dataclass(frozen=True)
@@ -30,7 +26,7 @@ class Fit:
     Attributes:
         surrogate: the fitted function, importances summing to 0 over the units.
         residuals: (m, C), prediction minus output on the fitted rows.
-        iterations: Gauss-Newton steps taken.
+        iterations: steps taken.
         converged: whether the objective stopped falling before the step limit.
         row_weights: (m,), as used, summing to one.
         prior: the penalty on importances, as given.
@@ -59,57 +55,140 @@ def fit_slalom(
     start: SlalomSurrogate | None = None,
     max_iterations: int = 60,
     tolerance: float = 1e-7,
+    hopeless: float | None = None,
 ) -> Fit:
-    """Fits a SLALOM to outputs on rows.
+    """Fits a SLALOM to outputs (m, C) on rows (m, n); the arguments are those of ``FitRequest``."""
+    request = FitRequest(counts, outputs, row_weights, sink, prior, heads, offsets, extras, start, max_iterations, tolerance, hopeless)
+    return fit_many([request])[0]
 
-    Args:
-        counts: (m, n), how often each unit occurs in each row.
-        outputs: (m, C), what the model answered.
-        row_weights: (m,), positive; equal by default.
-        sink: whether a column that is always present is fitted too.
-        prior: ridge on the importances in units of the outputs' variance.
-        heads: how many softmax averages are added.
-        offsets: (n,), importances to shrink to and to start from; 0 by default.
-        extras: an anchor, length offsets, an additive head.
-        start: where to begin; otherwise all importances 0 and values by least squares. Its heads come first where it has fewer.
-        max_iterations: steps at most.
-        tolerance: stop when a step lowers the objective by less than this fraction.
-    """
-    problem = make_problem(counts, outputs, row_weights, sink, prior, heads, offsets, extras)
-    state = _initial(problem, start)
-    damping, converged, iterations = 1e-2, False, 0
-    while not converged and iterations < max_iterations:
-        iterations += 1
-        moved, damping = step_from(problem, state, damping)
-        converged = moved is None or state.objective - moved.objective < tolerance * state.objective
-        state = moved or state
-    values = state.values
+
+def fit_many(requests: Sequence[FitRequest]) -> list[Fit]:
+    """Fits SLALOMs, those that are alike and of similar size together; each as if it were alone."""
+    fits: dict[int, Fit] = {}
+    for places in _batches(requests):
+        fits.update(zip(places, _fit_alike([requests[place] for place in places]), strict=True))
+    return [fits[place] for place in range(len(requests))]
+
+
+def _batches(requests: Sequence[FitRequest]) -> Iterator[list[int]]:
+    """Places of requests that are fitted together: alike in kind, similar in size, and not too many."""
+
+    def kind(r: FitRequest) -> tuple[object, ...]:
+        return (
+            r.sink,
+            r.heads,
+            r.extras.anchored,
+            r.extras.additive,
+            r.extras.length_penalty is None,
+            r.outputs.shape[1],
+            r.outputs.device.type,
+        )
+
+    by_kind: dict[tuple[object, ...], list[int]] = {}
+    for place, r in enumerate(requests):
+        by_kind.setdefault(kind(r), []).append(place)
+    for places in by_kind.values():
+        places.sort(key=lambda place: requests[place].counts.shape[::-1])
+        batch: list[int] = []
+        most = 0
+        for place in places:
+            rows, units = requests[place].counts.shape
+            widest = max(most, rows)
+            narrow = bool(batch) and requests[batch[0]].counts.shape[1] < units // 2
+            if batch and (narrow or (len(batch) + 1) * widest * units > TOGETHER):
+                yield batch
+                batch, widest = [], rows
+            batch.append(place)
+            most = widest
+        yield batch
+
+
+def _fit_alike(requests: Sequence[FitRequest]) -> list[Fit]:
+    problem = make_problem(requests)
+    values = problem.value_centre.expand(-1, -1, problem.rows.shape[2], -1)
+    found: dict[int, Fit] = {}
+    importances = torch.stack([_start(r, centre) for r, centre in zip(requests, problem.importance_centre, strict=True)])
+    for place, fitted, state, iterations, converged in _search(problem, project(problem, importances, values), requests):
+        found[place] = _finished(requests[place], fitted, state, iterations, converged)
+    return [found[place] for place in range(len(requests))]
+
+
+def _start(request: FitRequest, centre: Tensor) -> Tensor:
+    """Importances (K, p) to begin with."""
+    importances, free = centre.clone(), request.heads
+    if free > 1:  # equal heads would stay equal: a fixed, small tilt parts them
+        units = request.counts.shape[1]
+        tilt = torch.linspace(-1, 1, units + request.sink, dtype=centre.dtype, device=centre.device)
+        tilted = 0.5 * torch.cos(torch.arange(free, device=centre.device)[:, None] * (tilt + 2.0))
+        importances[:free, :units] += tilted[:, :units]
+        if request.sink:
+            importances[:free, -1] += tilted[:, -1]
+    if request.start is not None:
+        given, sink = request.start.importances, request.start.sink_importances
+        importances[: len(given), : given.shape[1]] = given
+        if sink is not None:
+            importances[: len(given), -1] = sink
+    return importances
+
+
+def _search(problem: Problem, state: State, requests: Sequence[FitRequest]) -> Iterator[tuple[int, Problem, State, int, bool]]:
+    """Damped steps for all texts at once; each is given out, as a problem and state of one, when it ends."""
+    places = list(range(len(requests)))
+    damping, refused, iterations = [FIRST_DAMPING] * len(places), [0] * len(places), [1] * len(places)
+    curvature = curvature_of(problem, state)
+    while places:
+        new, promised = step_from(problem, state, curvature, torch.tensor(damping, dtype=state.loss.dtype, device=state.loss.device))
+        before, after, promise, loss, variance = torch.stack(
+            [state.objective, new.objective, promised, new.loss, problem.variance]
+        ).tolist()
+        better = [a < b for a, b in zip(after, before, strict=True)]
+        ended: dict[int, bool] = {}
+        for i, place in enumerate(places):
+            request = requests[place]
+            if better[i]:
+                fall = before[i] - after[i]
+                kept = fall / promise[i] if promise[i] > 0 else 0.0
+                damping[i] = max(damping[i] / (5.0 if kept > 0.75 else 1.5 if kept > 0.4 else 1.0), LEAST_DAMPING)
+                refused[i] = 0
+                hopeless = request.hopeless is not None and loss[i] > request.hopeless * variance[i]
+                if fall < (HOPELESS if hopeless else request.tolerance) * before[i]:
+                    ended[i] = True
+                elif iterations[i] >= request.max_iterations:
+                    ended[i] = False
+                else:
+                    iterations[i] += 1
+            else:
+                refused[i] += 1
+                damping[i] *= 5.0
+                if refused[i] >= REJECTIONS or 0 <= promise[i] < request.tolerance * before[i]:
+                    ended[i] = True
+        if all(better):
+            state = new
+        elif any(better):
+            state = merged(torch.tensor(better, device=state.loss.device), new, state)
+        for i, converged in ended.items():
+            alone = torch.tensor([i], device=state.loss.device)
+            yield places[i], problem.take(alone), taken(alone, state), iterations[i], converged
+        keep = [i for i in range(len(places)) if i not in ended]
+        if ended and keep:
+            index = torch.tensor(keep, device=state.loss.device)
+            problem, state, curvature = problem.take(index), taken(index, state), taken(index, curvature)
+        places, damping, refused, iterations = ([old[i] for i in keep] for old in (places, damping, refused, iterations))
+        if any(better[i] for i in keep):
+            curvature = curvature_of(problem, state)
+
+
+def _finished(request: FitRequest, problem: Problem, state: State, iterations: int, converged: bool) -> Fit:
+    rows, units = request.counts.shape
+    values, importances = state.values[0], state.importances[0]
     if problem.anchored:  # a constant moves between the values freely; this one passes through the whole text
-        missing = outputs[0] - state.heads[0].sum(dim=0)
+        missing = request.outputs[0] - state.heads[0, 0].sum(dim=0)
         values = torch.cat([values[:1] + missing, values[1:]])
-    surrogate = SlalomSurrogate.from_columns(values, state.importances, sink)
-    if problem.length is not None:
-        surrogate = replace(surrogate, length_offsets=-problem.offsets(state.residuals))
-    return Fit(surrogate, problem.beyond_length(state.residuals), iterations, converged, problem.row_weights, prior, extras)
-
-
-def _initial(problem: Problem, start: SlalomSurrogate | None) -> State:
-    size, classes = problem.counts.shape[1], problem.outputs.shape[1]
-    importances = problem.importance_centre.clone()
-    if problem.free > 1:  # equal heads would stay equal: a fixed, small tilt parts them
-        tilt = torch.linspace(-1, 1, size, dtype=importances.dtype, device=importances.device)
-        order = torch.arange(problem.free, device=tilt.device)[:, None]
-        importances[: problem.free] += 0.5 * torch.cos(order * (tilt + 2.0))
-    if start is not None:
-        values = problem.value_centre.repeat(1, size, 1)
-        values[1:] = 0.0  # heads beyond those given start from nothing
-        given = start.column_values()
-        values[: len(given)] = given
-        importances[: len(given)] = start.column_importances()
-        return evaluate(problem, values, importances)
-    shares = problem.from_anchor(weights(problem.counts, importances).flatten(1))
-    gram = shares.T @ problem.weighed(shares)
-    gram.diagonal().add_(1e-4 * gram.diagonal().mean())
-    target = shares.T @ problem.weighed(problem.from_anchor(problem.outputs - problem.mean))
-    values = problem.value_centre + torch.linalg.solve(gram, target).reshape(-1, size, classes)
-    return evaluate(problem, values, importances)
+    if request.sink:
+        surrogate = SlalomSurrogate(values[:, :units], importances[:, :units], values[:, -1], importances[:, -1]).normalised()
+    else:
+        surrogate = SlalomSurrogate(values[:, :units], importances[:, :units]).normalised()
+    residuals = problem.beyond_length(state.residuals)[0, :rows]
+    if problem.lengths is not None:
+        surrogate = replace(surrogate, length_offsets=-problem.offsets(state.residuals)[0, : units + 1])
+    return Fit(surrogate, residuals, iterations, converged, problem.row_weights[0, :rows], request.prior, request.extras)

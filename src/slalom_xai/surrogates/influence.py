@@ -1,4 +1,4 @@
-"""How each row moved a fit: the root of a sandwich covariance, and the weights that rows deserve."""
+"""The covariance of a fit's parameters, and the weights that rows deserve."""
 
 from __future__ import annotations
 
@@ -9,78 +9,100 @@ import torch
 from torch import Tensor
 
 from slalom_xai.surrogates.fit import Fit
-from slalom_xai.surrogates.gauss_newton import Problem, curvature_of, derivatives_at, evaluate, make_problem
+from slalom_xai.surrogates.problem import FitRequest, Problem, make_problem
+from slalom_xai.surrogates.projection import State, curvature_of, project
+from slalom_xai.surrogates.slalom import columns
 
 MISFIT = 1.1  # residuals are misfit more than noise, and weights are estimated: errors found are larger than the sandwich's by about this
 EVENNESS = 0.8  # rows are weighted by this power of their inverse variance: few deletions count for much, many are not forgotten
 
 
 @dataclass(frozen=True)
-class Influence:
-    """How each fitted row moved the parameters: the root of a sandwich covariance.
-
-    The covariance of parameters a and b is the sum over rows of the product of their
-    influences, so an error of any score needs only the score's derivatives.
+class Covariance:
+    """The sandwich covariance of the values of each class and the importances, over the P columns of all heads.
 
     Attributes:
-        values: (m, P, C).
-        importances: (m, P), with a common shift of all importances projected out over the units; 0 for an additive head.
+        joint: (C, 2 P, 2 P), values before importances, with a common shift of all importances projected out over the units; the
+            importances of an additive head have none.
     """
 
-    values: Tensor
-    importances: Tensor
+    joint: Tensor
+
+    def of(self, column: int, by_values: Tensor, by_importances: Tensor) -> Tensor:
+        """The variances (k,) of scores of one class, from their derivatives (k, P) by its values and by the importances."""
+        slopes = torch.cat([by_values, by_importances], dim=1)
+        return ((slopes @ self.joint[column]) * slopes).sum(dim=1)
+
+    def spread(self, columns: Tensor) -> Covariance:
+        """Of parameters that are copied: the column each is a copy of, (P',)."""
+        both = torch.cat([columns, columns + self.joint.shape[1] // 2])
+        return Covariance(self.joint[:, both][:, :, both])
 
 
-def influence(counts: Tensor, outputs: Tensor, fit: Fit) -> Influence:
-    """Row influences at the optimum of ``fit``, widened for the parameters it spent."""
+def covariance(counts: Tensor, outputs: Tensor, fit: Fit) -> Covariance:
+    """At the optimum of ``fit``, widened for the parameters it spent."""
     surrogate = fit.surrogate
     heads = len(surrogate.values) - fit.extras.additive
-    problem = make_problem(counts, outputs, fit.row_weights, surrogate.has_sink, fit.prior, heads, None, fit.extras)
-    state = evaluate(problem, surrogate.column_values(), surrogate.column_importances())
-    derivatives = derivatives_at(problem, state)
-    curvature = curvature_of(problem, derivatives)
-    factor = torch.linalg.cholesky(curvature.value)
-    across = [torch.cholesky_solve(block.T, factor) for block in curvature.cross]
-    schur = curvature.importance - sum(
-        (block @ solved for block, solved in zip(curvature.cross, across, strict=True)), start=torch.zeros_like(curvature.importance)
+    problem = make_problem([FitRequest(counts, outputs, fit.row_weights, surrogate.has_sink, fit.prior, heads, None, fit.extras)])
+    state = project(problem, surrogate.column_importances()[None], surrogate.column_values()[None], settled=True)
+    curvature = curvature_of(problem, state)
+    across = curvature.across[0].unflatten(1, (outputs.shape[1], -1)).transpose(0, 1)  # (C, P, S)
+    value_inverse, importance_inverse = torch.cholesky_inverse(state.factor[0]), _definite_inverse(curvature.schur[0])
+    by_values, by_importances = _row_slopes(problem, state, columns(counts, surrogate.has_sink))
+    beyond = by_importances - sum(
+        (rows @ part for rows, part in zip(by_values, across, strict=True)), start=torch.zeros_like(by_importances)
     )
+    widening = _widening(problem, value_inverse, importance_inverse, len(across))
+    centred = _centred(importance_inverse.unflatten(1, (heads, -1)), surrogate.units).flatten(1)
+    if fit.extras.additive:
+        centred = torch.cat([centred, centred.new_zeros(len(centred), len(value_inverse) - centred.shape[1])], dim=1)
+    own = beyond.T @ beyond
+    joint = []
+    for rows, part in zip(by_values, across, strict=True):
+        mixed = rows.T @ beyond
+        meat = torch.cat([torch.cat([rows.T @ rows, mixed], dim=1), torch.cat([mixed.T, own], dim=1)])
+        follow = torch.cat([value_inverse, -importance_inverse @ part.T])
+        bread = torch.cat([follow, torch.cat([torch.zeros_like(centred[:1]).expand(len(value_inverse), -1), centred])], dim=1)
+        joint.append(bread.T @ meat @ bread)
+    return Covariance(widening**2 * torch.stack(joint))
+
+
+def _row_slopes(problem: Problem, state: State, counts: Tensor) -> tuple[list[Tensor], Tensor]:
+    """Each row's part in the slope of the objective: by the values of each class, C of (m, P), and by the importances, (m, S)."""
+    heads, free = state.heads[0], problem.free
+    shares = counts[:, None] * state.weights[0] * state.features.scales[0, ..., None]  # (m, K, p)
+    scaled = (problem.row_weights[..., None] * problem.beyond_length(state.residuals))[0]  # (m, C)
+    by_values = problem.beyond_length(problem.from_anchor(shares.flatten(1)[None]))[0]
+    by_importances = torch.zeros_like(by_values[:, : free * counts.shape[1]])
+    for c in range(scaled.shape[1]):
+        slopes = (shares[:, :free] * (state.values[0, :free, :, c] - heads[:, :free, c, None])).flatten(1)
+        by_importances += problem.beyond_length(problem.from_anchor(slopes[None]))[0] * scaled[:, c, None]
+    return [by_values * scaled[:, c, None] for c in range(scaled.shape[1])], by_importances
+
+
+def _definite_inverse(schur: Tensor) -> Tensor:
+    schur = schur.clone()
     schur.diagonal().add_(1e-12 * schur.diagonal().mean().abs())
-    schur_factor, failed = torch.linalg.cholesky_ex(schur)
+    factor, failed = torch.linalg.cholesky_ex(schur)
     if bool(failed):
         schur.diagonal().add_(1e-8 * schur.diagonal().mean().abs() + 1e-300)
-        schur_factor = torch.linalg.cholesky(schur)
-    scaled = problem.row_weights[:, None] * problem.beyond_length(state.residuals)  # (m, C)
-    shares = problem.beyond_length(derivatives.values)
-    own = [shares * scaled[:, c : c + 1] for c in range(scaled.shape[1])]
-    score = sum(
-        (problem.beyond_length(j) * scaled[:, c : c + 1] for c, j in enumerate(derivatives.importances)),
-        start=torch.zeros_like(derivatives.importances[0]),
-    ) - sum((rows @ solved for rows, solved in zip(own, across, strict=True)), start=torch.zeros_like(derivatives.importances[0]))
-    importances = torch.cholesky_solve(score.T, schur_factor).T
-    values = torch.stack(
-        [torch.cholesky_solve(rows.T, factor).T - importances @ solved.T for rows, solved in zip(own, across, strict=True)], dim=2
-    )
-    widening = _widening(problem, schur_factor, factor, len(across), len(counts))
-    centred = _centred(importances.reshape(len(counts), heads, -1), surrogate.units).flatten(1)
-    if fit.extras.additive:
-        centred = torch.cat([centred, torch.zeros_like(problem.counts)], dim=1)
-    return Influence(values * widening, centred * widening)
+        factor = torch.linalg.cholesky(schur)
+    return torch.cholesky_inverse(factor)
 
 
-def _widening(problem: Problem, schur_factor: Tensor, factor: Tensor, classes: int, rows: int) -> float:
+def _widening(problem: Problem, value_inverse: Tensor, importance_inverse: Tensor, classes: int) -> float:
     """sqrt(rows / (rows - parameters spent)); a parameter held by its prior is not spent.
 
     NaN where the parameters use up the rows: residuals then say nothing about errors.
     """
-    size = problem.counts.shape[1]
-    held = problem.importance_penalty * float(torch.cholesky_inverse(schur_factor).diagonal().sum())
-    penalties = problem.value_penalty.expand(-1, size, 1).flatten()
-    held += classes * float((penalties * torch.cholesky_inverse(factor).diagonal()).sum())
-    spent = classes * factor.shape[0] + schur_factor.shape[0] - problem.free - held
-    if problem.length is not None and problem.shrink is not None:
-        spent += classes * float((problem.shrink[problem.length] * problem.row_weights).sum())
-    equations = rows * classes
-    return MISFIT * math.sqrt(equations / (equations - spent)) if equations - spent > 0.5 else math.nan
+    _, rows, size = problem.rows.shape
+    penalties = problem.value_penalty[0, :, None].expand(-1, size).flatten()
+    held = problem.importance_penalty[0] * importance_inverse.diagonal().sum() + classes * (penalties * value_inverse.diagonal()).sum()
+    spent = classes * len(value_inverse) + len(importance_inverse) - problem.free - held
+    if problem.lengths is not None:
+        spent = spent + classes * (problem.lengths.shrink[0, problem.lengths.of_row[0]] * problem.row_weights[0]).sum()
+    left = rows * classes - float(spent)
+    return MISFIT * math.sqrt(rows * classes / left) if left > 0.5 else math.nan
 
 
 def _centred(importances: Tensor, units: int) -> Tensor:

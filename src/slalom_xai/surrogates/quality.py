@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
 
@@ -69,34 +70,34 @@ def agreement(predicted: Tensor, true: Tensor, level: float) -> Agreement:
     A change within single-precision rounding of the outputs is none. Where every deletion
     changes the output by the same, nothing of it can be told apart, and r2 is 0.
     """
-    squares = (predicted - true) ** 2
-    mse = float(squares.mean())
-    drawn = _draws(len(true), true.device).to(true)
-    mse_draws = drawn @ squares
-    mse_low, mse_high = _ends(mse_draws)
+    predicted, true = predicted.cpu(), true.cpu()  # small, and every number is looked at
+    centred = true - true.mean()
+    parts = torch.stack([(predicted - true) ** 2, centred**2, centred])
+    mse, variance, _ = parts.mean(dim=1).tolist()
+    mse_draws, square_draws, mean_draws = parts @ _draws(len(true)).to(true)
+    least = (2e-6 * level) ** 2
+    variances = (square_draws - mean_draws**2).clamp(min=least)
+    (mse_low, low), (mse_high, high) = _ends(torch.stack([mse_draws, 1 - mse_draws / variances]))
     if float(true.abs().max()) <= 2e-6 * level:
         return Agreement(math.nan, mse, len(true), mse_low=mse_low, mse_high=mse_high)
-    least = (2e-6 * level) ** 2
-    variance = float(((true - true.mean()) ** 2).mean())
     if variance <= least:
         return Agreement(0.0, mse, len(true), mse_low=mse_low, mse_high=mse_high)
-    centred = true - true.mean()
-    variances = (drawn @ centred**2 - (drawn @ centred) ** 2).clamp(min=least)
-    low, high = _ends(1 - mse_draws / variances)
     return Agreement(1 - mse / variance, mse, len(true), low, high, mse_low, mse_high)
 
 
-def _draws(rows: int, device: torch.device) -> Tensor:
-    """Shares of each row in samples with replacement, (DRAWS, rows); always the same for the same number of rows."""
+@functools.lru_cache(maxsize=64)
+def _draws(rows: int) -> Tensor:
+    """Shares of each row in samples with replacement, (rows, DRAWS); always the same for the same number of rows."""
     generator = torch.Generator().manual_seed(rows)
     places = torch.randint(rows, (DRAWS, rows), generator=generator)
     shares = torch.zeros(DRAWS, rows, dtype=torch.float64).scatter_add_(1, places, torch.ones(DRAWS, rows, dtype=torch.float64))
-    return (shares / rows).to(device)
+    return (shares / rows).T.contiguous()
 
 
-def _ends(draws: Tensor) -> tuple[float, float]:
-    ends = torch.quantile(draws, torch.tensor([0.05, 0.95], dtype=draws.dtype, device=draws.device))
-    return float(ends[0]), float(ends[1])
+def _ends(draws: Tensor) -> list[list[float]]:
+    """The 5% and 95% points of draws (k, DRAWS), (2, k)."""
+    ends: list[list[float]] = torch.quantile(draws, torch.tensor([0.05, 0.95], dtype=draws.dtype), dim=1).tolist()
+    return ends
 
 
 def percent(r2: float) -> str:

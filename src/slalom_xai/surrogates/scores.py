@@ -20,10 +20,9 @@ from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
-from torch.func import jacrev
 
 from slalom_xai.surrogates.additive import AdditiveSurrogate
-from slalom_xai.surrogates.influence import Influence
+from slalom_xai.surrogates.influence import Covariance
 from slalom_xai.surrogates.shapley import shapley_derivatives, shapley_values
 from slalom_xai.surrogates.slalom import SlalomSurrogate
 
@@ -57,36 +56,34 @@ def additive_score(surrogate: AdditiveSurrogate, name: str, column: int) -> Tens
 
 def slalom_standard_errors(
     surrogate: SlalomSurrogate,
-    influence: Influence,
+    covariance: Covariance,
     column: int,
-    nearest: Influence | None = None,
+    nearest: Covariance | None = None,
     names: Sequence[str] = SCORES,
 ) -> dict[str, Tensor]:
     """Sandwich standard errors (n,) of every score for one class, by the delta method.
 
     Args:
         surrogate: what was fitted.
-        influence: of the rows on it.
+        covariance: of its parameters.
         column: the class.
-        nearest: of the rows on the nearest one-head SLALOM, where ``surrogate`` has several heads.
+        nearest: of the parameters of the nearest one-head SLALOM, where ``surrogate`` has several heads.
         names: which scores.
     """
     errors = {}
     for name in names:
         own = nearest is not None and name in READ_FROM_ONE_HEAD
-        function, moved_by = (surrogate.one_head, nearest) if own and nearest is not None else (surrogate, influence)
-        by_values, by_importances = _gradients(function, name, column)
-        moved = moved_by.values[:, :, column] @ by_values.T + moved_by.importances @ by_importances.T
-        errors[name] = (moved**2).sum(dim=0).sqrt()
+        function, spread = (surrogate.one_head, nearest) if own and nearest is not None else (surrogate, covariance)
+        errors[name] = spread.of(column, *score_derivatives(function, name, column)).clamp(min=0).sqrt()
     return errors
 
 
-def _gradients(surrogate: SlalomSurrogate, name: str, column: int) -> tuple[Tensor, Tensor]:
-    """Derivatives (n, P) of a score by the values and by the importances of all heads."""
+def score_derivatives(surrogate: SlalomSurrogate, name: str, column: int) -> tuple[Tensor, Tensor]:
+    """Derivatives (n, P) of a score of one class by its values and by the importances, over the columns of all heads."""
     if name == "shapley":
         return shapley_derivatives(surrogate, column)
     heads = zip(surrogate.column_values()[:, :, column], surrogate.column_importances(), strict=True)
-    parts = [jacrev(_FORMULAS[name], argnums=(0, 1))(values, importances, surrogate.units) for values, importances in heads]
+    parts = [_DERIVATIVES[name](values, importances, surrogate.units) for values, importances in heads]
     return torch.cat([part[0] for part in parts], dim=1), torch.cat([part[1] for part in parts], dim=1)
 
 
@@ -121,6 +118,64 @@ def _removal(values: Tensor, importances: Tensor, units: int) -> Tensor:
     return (shares * (values - shares @ values) / (1 - shares))[:units]
 
 
+# The derivatives (n, p) of each formula by values and by importances, in the order of the formulas.
+
+
+def _value_derivatives(values: Tensor, importances: Tensor, units: int) -> tuple[Tensor, Tensor]:
+    one = _diagonal(torch.ones_like(values[:units]), len(values))
+    return one, torch.zeros_like(one)
+
+
+def _importance_derivatives(values: Tensor, importances: Tensor, units: int) -> tuple[Tensor, Tensor]:
+    one = _diagonal(torch.ones_like(values[:units]), len(values))
+    by_importances = one.clone()
+    by_importances[:, :units] -= 1 / units
+    return torch.zeros_like(one), by_importances
+
+
+def _alone_derivatives(values: Tensor, importances: Tensor, units: int) -> tuple[Tensor, Tensor]:
+    if len(values) == units:
+        return _value_derivatives(values, importances, units)
+    share = torch.sigmoid(importances[:units] - importances[-1])
+    tilt = share * (1 - share) * (values[:units] - values[-1])
+    by_values, by_importances = _diagonal(share, len(values)), _diagonal(tilt, len(values))
+    by_values[:, -1], by_importances[:, -1] = 1 - share, -tilt
+    return by_values, by_importances
+
+
+def _linearized_derivatives(values: Tensor, importances: Tensor, units: int) -> tuple[Tensor, Tensor]:
+    weights = torch.exp(_importance(values, importances, units))
+    by_importances = _diagonal(values[:units] * weights, len(values))
+    by_importances[:, :units] -= (values[:units] * weights)[:, None] / units
+    return _diagonal(weights, len(values)), by_importances
+
+
+def _slope_derivatives(values: Tensor, importances: Tensor, units: int) -> tuple[Tensor, Tensor]:
+    shares = torch.softmax(importances, dim=0)
+    slope = shares * (values - shares @ values)
+    by_values = _diagonal(shares[:units], len(values)) - shares[:units, None] * shares
+    by_importances = _diagonal(slope[:units], len(values)) - slope[:units, None] * shares - shares[:units, None] * slope
+    return by_values, by_importances
+
+
+def _removal_derivatives(values: Tensor, importances: Tensor, units: int) -> tuple[Tensor, Tensor]:
+    if len(values) == 1:
+        return _value_derivatives(values, importances, units)
+    shares = torch.softmax(importances, dim=0)
+    left = 1 - shares[:units]
+    by_values, by_importances = (part / left[:, None] for part in _slope_derivatives(values, importances, units))
+    slope = (shares * (values - shares @ values))[:units]
+    by_share = slope * shares[:units] / left**2
+    return by_values, by_importances + _diagonal(by_share, len(values)) - by_share[:, None] * shares
+
+
+def _diagonal(entries: Tensor, columns: int) -> Tensor:
+    """Entries (n,) on the diagonal of (n, columns)."""
+    matrix = entries.new_zeros(len(entries), columns)
+    matrix.diagonal().copy_(entries)
+    return matrix
+
+
 _FORMULAS: dict[str, _Score] = {
     "value": _value,
     "importance": _importance,
@@ -128,4 +183,13 @@ _FORMULAS: dict[str, _Score] = {
     "linearized": _linearized,
     "slope": _slope,
     "removal": _removal,
+}
+
+_DERIVATIVES: dict[str, Callable[[Tensor, Tensor, int], tuple[Tensor, Tensor]]] = {
+    "value": _value_derivatives,
+    "importance": _importance_derivatives,
+    "alone": _alone_derivatives,
+    "linearized": _linearized_derivatives,
+    "slope": _slope_derivatives,
+    "removal": _removal_derivatives,
 }
