@@ -172,7 +172,8 @@ def eager(model: Any) -> Iterator[None]:
 def evaluating(model: Any) -> Iterator[None]:
     """Switches dropout off, and every module back to its own mode afterwards."""
     training = [module for module in model.modules() if module.training]
-    model.eval()
+    if training:
+        model.eval()
     try:
         yield
     finally:

@@ -39,6 +39,7 @@ class TransformersModel(PaddedModel):
         super().__init__(tokens, name or getattr(model.config, "name_or_path", "") or type(model).__name__, lock_of(model))
         self._model = model
         self._prefix = PrefixCache(model)
+        self._fast = True
         self._outputs = config_outputs(model.config, multilabel)
         stated = inspect.signature(model.forward).parameters.get("attention_mask")
         self._mask_is_optional = stated is not None and stated.default is None
@@ -57,6 +58,14 @@ class TransformersModel(PaddedModel):
     def _half(self) -> bool:
         return next(self._model.parameters()).dtype in HALF
 
+    @contextmanager
+    def _exactly(self) -> Iterator[None]:
+        self._fast = False
+        try:
+            yield
+        finally:
+            self._fast = True
+
     @property
     def lends(self) -> bool:
         """Whether it looks like a decoder, whose reading of a text's beginning serves all rows that share it."""
@@ -67,7 +76,7 @@ class TransformersModel(PaddedModel):
         """Reads the whole text once, where that serves its rows; gives the tokens that they may then borrow, 0 where none."""
         with self._lock:
             before = self._prefix.rows_asked
-            with _tensor_cores(self.device):
+            with self._exactly():
                 kept = self._prefix.keep(*(stream.tolist() for stream in text.streams), filler=text.filler)
             self.probe_calls += self._prefix.rows_asked - before
             try:
@@ -80,7 +89,7 @@ class TransformersModel(PaddedModel):
         inputs = batch.inputs(0, "right", device)
         lengths = inputs["attention_mask"][:, shared:].sum(dim=1)
         segments = inputs.get("token_type_ids")
-        with _tensor_cores(device):
+        with _tensor_cores(device, self._fast):
             return self._prefix.answer(shared, inputs["input_ids"][:, shared:], lengths, None if segments is None else segments[:, shared:])
 
     def inside(self, row: Row) -> Inside:
@@ -90,7 +99,7 @@ class TransformersModel(PaddedModel):
 
     def _forward(self, batch: TokenBatch, side: str) -> Tensor:
         device = self.device
-        with evaluating(self._model), torch.inference_mode(), _tensor_cores(device), _pad_token(self._model, batch) as pad:
+        with evaluating(self._model), torch.inference_mode(), _tensor_cores(device, self._fast), _pad_token(self._model, batch) as pad:
             inputs = batch.inputs(pad, side, device)
             if self._mask_is_optional and batch.sizes.min() == batch.sizes.max():
                 del inputs["attention_mask"]  # attention is faster without one
@@ -109,9 +118,9 @@ class TransformersModel(PaddedModel):
 
 
 @contextmanager
-def _tensor_cores(device: torch.device) -> Iterator[None]:
+def _tensor_cores(device: torch.device, fast: bool) -> Iterator[None]:
     """Lets a GPU multiply float32 matrices in TF32, several times faster; what it rounds is far below what a fit leaves."""
-    if device.type != "cuda":
+    if device.type != "cuda" or not fast:
         yield
         return
     before = torch.get_float32_matmul_precision()
