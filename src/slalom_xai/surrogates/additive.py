@@ -121,7 +121,8 @@ def _solutions(gram: Tensor, target: Tensor) -> Tensor:
     penalties = torch.tensor(RIDGES, dtype=gram.dtype, device=gram.device) * level + 1e-12
     together = len(RIDGES) if len(gram) <= LONG // 2 else 1
     found = []
-    for some in penalties.split(together):
+    for start in range(0, len(RIDGES), together):
+        some = penalties[start : start + together]
         penalised = gram.repeat(len(some), 1, 1)
         penalised.diagonal(dim1=1, dim2=2).add_(some[:, None])
         factor, _ = torch.linalg.cholesky_ex(penalised)

@@ -108,8 +108,8 @@ def _fit_alike(requests: Sequence[FitRequest]) -> list[Fit]:
     values = problem.value_centre.expand(-1, -1, problem.rows.shape[2], -1)
     found: dict[int, Fit] = {}
     importances = torch.stack([_start(r, centre) for r, centre in zip(requests, problem.importance_centre, strict=True)])
-    for place, fitted, state, iterations, converged in _search(problem, project(problem, importances, values), requests):
-        found[place] = _finished(requests[place], fitted, state, iterations, converged)
+    for walk, alone, state in _search(problem, project(problem, importances, values), requests):
+        found[walk.place] = _finished(walk, alone, state)
     return [found[place] for place in range(len(requests))]
 
 
@@ -131,54 +131,79 @@ def _start(request: FitRequest, centre: Tensor) -> Tensor:
     return importances
 
 
-def _search(problem: Problem, state: State, requests: Sequence[FitRequest]) -> Iterator[tuple[int, Problem, State, int, bool]]:
+@dataclass
+class _Walk:
+    """Where one text's search stands.
+
+    Attributes:
+        place: of its request.
+        request: what is fitted.
+        damping: of the next step.
+        refused: steps in a row that did not lower the objective.
+        iterations: steps that did, and the one under way.
+        ended: None while it goes on; then whether it converged.
+    """
+
+    place: int
+    request: FitRequest
+    damping: float = FIRST_DAMPING
+    refused: int = 0
+    iterations: int = 1
+    ended: bool | None = None
+
+    def judge(self, before: float, after: float, promised: float, left: float) -> bool:
+        """Whether a step is taken, from the objective before and after it, the promised fall, and the part of the variance left."""
+        request, fall = self.request, before - after
+        if not fall > 0:  # or NaN
+            self.refused += 1
+            self.damping *= 5.0
+            if self.refused >= REJECTIONS or 0 <= promised < request.tolerance * before:
+                self.ended = True
+            return False
+        kept = fall / promised if promised > 0 else 0.0
+        self.damping = max(self.damping / (5.0 if kept > 0.75 else 1.5 if kept > 0.4 else 1.0), LEAST_DAMPING)
+        self.refused = 0
+        hopeless = request.hopeless is not None and left > request.hopeless
+        if fall < (HOPELESS if hopeless else request.tolerance) * before:
+            self.ended = True
+        elif self.iterations >= request.max_iterations:
+            self.ended = False
+        else:
+            self.iterations += 1
+        return True
+
+
+def _search(problem: Problem, state: State, requests: Sequence[FitRequest]) -> Iterator[tuple[_Walk, Problem, State]]:
     """Damped steps for all texts at once; each is given out, as a problem and state of one, when it ends."""
-    places = list(range(len(requests)))
-    damping, refused, iterations = [FIRST_DAMPING] * len(places), [0] * len(places), [1] * len(places)
+    walks = [_Walk(place, request) for place, request in enumerate(requests)]
     curvature = curvature_of(problem, state)
-    while places:
-        new, promised = step_from(problem, state, curvature, torch.tensor(damping, dtype=state.loss.dtype, device=state.loss.device))
-        before, after, promise, loss, variance = torch.stack(
-            [state.objective, new.objective, promised, new.loss, problem.variance]
-        ).tolist()
-        better = [a < b for a, b in zip(after, before, strict=True)]
-        ended: dict[int, bool] = {}
-        for i, place in enumerate(places):
-            request = requests[place]
-            if better[i]:
-                fall = before[i] - after[i]
-                kept = fall / promise[i] if promise[i] > 0 else 0.0
-                damping[i] = max(damping[i] / (5.0 if kept > 0.75 else 1.5 if kept > 0.4 else 1.0), LEAST_DAMPING)
-                refused[i] = 0
-                hopeless = request.hopeless is not None and loss[i] > request.hopeless * variance[i]
-                if fall < (HOPELESS if hopeless else request.tolerance) * before[i]:
-                    ended[i] = True
-                elif iterations[i] >= request.max_iterations:
-                    ended[i] = False
-                else:
-                    iterations[i] += 1
-            else:
-                refused[i] += 1
-                damping[i] *= 5.0
-                if refused[i] >= REJECTIONS or 0 <= promise[i] < request.tolerance * before[i]:
-                    ended[i] = True
+    while walks:
+        device = state.loss.device
+        new, promised = step_from(
+            problem, state, curvature, torch.tensor([walk.damping for walk in walks], dtype=state.loss.dtype).to(device)
+        )
+        left = new.loss / problem.variance.clamp(min=1e-300)
+        numbers = torch.stack([state.objective, new.objective, promised, left], dim=1).tolist()  # the one wait for a device
+        better = [walk.judge(*of_walk) for walk, of_walk in zip(walks, numbers, strict=True)]
         if all(better):
             state = new
         elif any(better):
-            state = merged(torch.tensor(better, device=state.loss.device), new, state)
-        for i, converged in ended.items():
-            alone = torch.tensor([i], device=state.loss.device)
-            yield places[i], problem.take(alone), taken(alone, state), iterations[i], converged
-        keep = [i for i in range(len(places)) if i not in ended]
-        if ended and keep:
-            index = torch.tensor(keep, device=state.loss.device)
+            state = merged(torch.tensor(better, device=device), new, state)
+        going = [i for i, walk in enumerate(walks) if walk.ended is None]
+        if len(going) < len(walks):
+            for i, walk in enumerate(walks):
+                if walk.ended is not None:
+                    alone = torch.tensor([i], device=device)
+                    yield walk, problem.take(alone), taken(alone, state)
+            index = torch.tensor(going, dtype=torch.long, device=device)
             problem, state, curvature = problem.take(index), taken(index, state), taken(index, curvature)
-        places, damping, refused, iterations = ([old[i] for i in keep] for old in (places, damping, refused, iterations))
-        if any(better[i] for i in keep):
+            walks = [walks[i] for i in going]
+        if any(better[i] for i in going):
             curvature = curvature_of(problem, state)
 
 
-def _finished(request: FitRequest, problem: Problem, state: State, iterations: int, converged: bool) -> Fit:
+def _finished(walk: _Walk, problem: Problem, state: State) -> Fit:
+    request = walk.request
     rows, units = request.counts.shape
     values, importances = state.values[0], state.importances[0]
     if problem.anchored:  # a constant moves between the values freely; this one passes through the whole text
@@ -191,4 +216,5 @@ def _finished(request: FitRequest, problem: Problem, state: State, iterations: i
     residuals = problem.beyond_length(state.residuals)[0, :rows]
     if problem.lengths is not None:
         surrogate = replace(surrogate, length_offsets=-problem.offsets(state.residuals)[0, : units + 1])
-    return Fit(surrogate, residuals, iterations, converged, problem.row_weights[0, :rows], request.prior, request.extras)
+    weights = problem.row_weights[0, :rows]
+    return Fit(surrogate, residuals, walk.iterations, bool(walk.ended), weights, request.prior, request.extras)

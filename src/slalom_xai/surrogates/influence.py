@@ -46,14 +46,14 @@ def covariance(counts: Tensor, outputs: Tensor, fit: Fit) -> Covariance:
     problem = make_problem([FitRequest(counts, outputs, fit.row_weights, surrogate.has_sink, fit.prior, heads, None, fit.extras)])
     state = project(problem, surrogate.column_importances()[None], surrogate.column_values()[None], settled=True)
     curvature = curvature_of(problem, state)
-    across = curvature.across[0].unflatten(1, (outputs.shape[1], -1)).transpose(0, 1)  # (C, P, S)
+    across = curvature.across[0].reshape(-1, outputs.shape[1], len(curvature.schur[0])).transpose(0, 1)  # (C, P, S)
     value_inverse, importance_inverse = torch.cholesky_inverse(state.factor[0]), _definite_inverse(curvature.schur[0])
     by_values, by_importances = _row_slopes(problem, state, columns(counts, surrogate.has_sink))
     beyond = by_importances - sum(
         (rows @ part for rows, part in zip(by_values, across, strict=True)), start=torch.zeros_like(by_importances)
     )
     widening = _widening(problem, value_inverse, importance_inverse, len(across))
-    centred = _centred(importance_inverse.unflatten(1, (heads, -1)), surrogate.units).flatten(1)
+    centred = _centred(importance_inverse.reshape(len(importance_inverse), heads, -1), surrogate.units).flatten(1)
     if fit.extras.additive:
         centred = torch.cat([centred, centred.new_zeros(len(centred), len(value_inverse) - centred.shape[1])], dim=1)
     own = beyond.T @ beyond

@@ -11,8 +11,8 @@ Classes share importances and the block of the values.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
 import torch
@@ -109,23 +109,24 @@ class Curvature:
 
 def project(problem: Problem, importances: Tensor, values: Tensor, settled: bool = False) -> State:
     """The state at importances (B, K, p); the values are found as a change of given ones (B, K, p, C), or kept where settled."""
-    heads, size, classes = values.shape[1:]
+    batch, heads, size, classes = values.shape
     weights = torch.exp(importances - importances.amax(dim=2, keepdim=True))
     sums = problem.rows.totals(torch.cat([weights, (weights[..., None] * values).movedim(3, 2).flatten(1, 2)], dim=1).mT)
     scales = 1 / sums[..., :heads]
-    predicted = sums[..., heads:].unflatten(2, (heads, classes)) * scales[..., None]
+    predicted = sums[..., heads:].reshape(batch, -1, heads, classes) * scales[..., None]
     residuals = problem.from_anchor(predicted.sum(dim=2) - problem.outputs)
     pulled = scales[..., None] * problem.pull(residuals)[:, :, None]
     away = problem.value_penalty[..., None, None] * (values - problem.value_centre)
-    slope = (weights[..., None] * problem.rows.back(pulled.flatten(2)).unflatten(2, (heads, classes)).movedim(1, 2) + away).flatten(1, 2)
+    by_values = problem.rows.back(pulled.flatten(2)).reshape(batch, size, heads, classes).transpose(1, 2)
+    slope = (weights[..., None] * by_values + away).flatten(1, 2)
     features = features_of(problem, scales)
     blocks = _blocks(problem, features, heads)
     factor, failed = torch.linalg.cholesky_ex(_value_curvature(problem, weights, blocks))
     if not settled:
-        change = -torch.cholesky_solve(slope, factor).unflatten(1, (heads, size))
+        change = -torch.cholesky_solve(slope, factor).reshape(values.shape)
         values = values + change
         moved = problem.rows.totals((weights[..., None] * change).movedim(3, 2).flatten(1, 2).mT)
-        predicted = predicted + moved.unflatten(2, (heads, classes)) * scales[..., None]
+        predicted = predicted + moved.reshape(predicted.shape) * scales[..., None]
         residuals = problem.from_anchor(predicted.sum(dim=2) - problem.outputs)
     loss = (problem.row_weights[..., None] * residuals * problem.beyond_length(residuals)).sum(dim=(1, 2))
     objective = (
@@ -145,12 +146,13 @@ def _blocks(problem: Problem, features: Features, heads: int) -> Tensor:
         return inner(problem, features, features, [(0, 0)])[:, None, None]
     upper = {(k, j): inner(problem, features, features, [(k, j)]) for k in range(heads) for j in range(k, heads)}
     grid = [upper[k, j] if k <= j else upper[j, k].mT for k in range(heads) for j in range(heads)]
-    return torch.stack(grid, dim=1).unflatten(1, (heads, heads))
+    size = problem.rows.shape[2]
+    return torch.stack(grid, dim=1).reshape(-1, heads, heads, size, size)
 
 
 def _value_curvature(problem: Problem, weights: Tensor, blocks: Tensor) -> Tensor:
     """By values, the same for every class, penalties included: (B, K p, K p)."""
-    heads, size = weights.shape[1:]
+    size = weights.shape[2]
     flat = weights.flatten(1)
     value = blocks.movedim(3, 2).flatten(3, 4).flatten(1, 2) * flat[:, :, None] * flat[:, None]
     if problem.anchored:  # no row tells a constant added to all values
@@ -163,15 +165,15 @@ def _value_curvature(problem: Problem, weights: Tensor, blocks: Tensor) -> Tenso
 def curvature_of(problem: Problem, state: State) -> Curvature:
     """Of the objective in the importances, values following them."""
     free, classes = problem.free, state.values.shape[3]
-    heads, size = state.weights.shape[1:]
+    batch, heads, size = state.weights.shape
     # Any constant taken from values and predictions leaves the derivatives as they are; the mean keeps digits.
-    level = (problem.row_weights[:, None] @ state.heads.flatten(2)).unflatten(2, (heads, classes))[:, 0]
+    level = (problem.row_weights[:, None] @ state.heads.flatten(2)).reshape(batch, heads, classes)
     values = (state.values - level[:, :, None])[:, :free].mT  # (B, F, C, p)
     predicted = (state.heads - level[:, None])[:, :, :free]
     drawn = features_of(problem, (state.features.scales[..., :free, None] * predicted).flatten(2))
     mixed = torch.stack(
         [inner(problem, drawn, state.features, [(place, head)]) for place in range(free * classes) for head in range(heads)], dim=1
-    ).reshape(-1, free, classes, heads, size, size)
+    ).reshape(batch, free, classes, heads, size, size)
     cross = values[:, :, :, None, :, None] * state.blocks[:, :free, None] - mixed
     own = cross[:, :, :, :free] * values.transpose(1, 2)[:, None, :, :, None] - values[:, :, :, None, :, None] * mixed[
         :, :, :, :free
@@ -181,14 +183,14 @@ def curvature_of(problem: Problem, state: State) -> Curvature:
     importance = own.transpose(2, 3).reshape(-1, free * size, free * size) * weights[:, :, None] * weights[:, None]
     importance.diagonal(dim1=1, dim2=2).add_(problem.importance_penalty[:, None])
     diagonal = importance.diagonal(dim1=1, dim2=2).clone()
-    shift = (diagonal.unflatten(1, (free, size)) * problem.real[:, None]).sum(dim=(1, 2)) / (free * problem.sizes**2)
+    shift = (diagonal.reshape(batch, free, size) * problem.real[:, None]).sum(dim=(1, 2)) / (free * problem.sizes**2)
     for head in range(free):
         place = slice(head * size, (head + 1) * size)
         importance[:, place, place] += shift[:, None, None] * problem.real[:, :, None] * problem.real[:, None]
     cross = cross * state.weights[:, :free, None, None, :, None] * state.weights[:, None, None, :, None, :]
     mixed_part = cross.permute(0, 1, 4, 2, 3, 5).reshape(-1, free * size, classes, heads * size)  # (B, S, C, P)
     across = torch.cholesky_solve(mixed_part.permute(0, 3, 2, 1).flatten(2), state.factor)
-    following = across.unflatten(2, (classes, -1)).transpose(1, 2).flatten(1, 2)
+    following = across.reshape(batch, heads * size, classes, free * size).transpose(1, 2).flatten(1, 2)
     schur = importance - mixed_part.flatten(2) @ following
     held = schur.diagonal(dim1=1, dim2=2).clamp(min=LEAST_HELD * diagonal)
     return Curvature(schur, held, _slope(problem, state, values, predicted), across)
@@ -201,7 +203,8 @@ def _blocks_of_classes(problem: Problem, drawn: Features, free: int, classes: in
         for j in range(k, free):
             grid[k, j] = inner(problem, drawn, drawn, [(k * classes + c, j * classes + c) for c in range(classes)])
             grid[j, k] = grid[k, j].mT
-    return torch.stack([grid[k, j] for k in range(free) for j in range(free)], dim=1).unflatten(1, (free, free))
+    size = problem.rows.shape[2]
+    return torch.stack([grid[k, j] for k in range(free) for j in range(free)], dim=1).reshape(-1, free, free, size, size)
 
 
 def _slope(problem: Problem, state: State, values: Tensor, predicted: Tensor) -> Tensor:
@@ -209,7 +212,7 @@ def _slope(problem: Problem, state: State, values: Tensor, predicted: Tensor) ->
     free, classes = predicted.shape[2:]
     pulled = state.features.scales[..., :free, None] * problem.pull(state.residuals)[:, :, None]  # (B, m, F, C)
     parts = problem.rows.back(torch.cat([pulled.flatten(2), (pulled * predicted).sum(dim=3)], dim=2)).mT
-    by_class = parts[:, : free * classes].unflatten(1, (free, classes))
+    by_class = parts[:, : free * classes].reshape(values.shape)
     effect = state.weights[:, :free] * ((values * by_class).sum(dim=2) - parts[:, free * classes :])
     return (effect + problem.importance_penalty[:, None, None] * (state.importances - problem.importance_centre)[:, :free]).flatten(1)
 
@@ -223,7 +226,7 @@ def step_from(problem: Problem, state: State, curvature: Curvature, damping: Ten
     step = torch.where((failed == 0)[:, None], step, torch.nan)
     promised = 2 * (curvature.slope * step).sum(dim=1) - (step * (curvature.schur @ step[..., None])[..., 0]).sum(dim=1)
     importances = state.importances.clone()
-    importances[:, : problem.free] -= step.unflatten(1, (problem.free, -1))
+    importances[:, : problem.free] -= step.reshape(len(step), problem.free, -1)
     return project(problem, importances, state.values), promised
 
 
@@ -232,17 +235,20 @@ _Tensors = TypeVar("_Tensors")
 
 def merged(chosen: Tensor, new: _Tensors, old: _Tensors) -> _Tensors:
     """New tensors for the texts that are chosen (B,), old ones for the others; in dataclasses, field by field."""
-    if new is None or isinstance(new, Tensor):
-        return new if new is None else torch.where(chosen.reshape(-1, *[1] * (new.ndim - 1)), new, old)  # type: ignore[attr-defined,call-overload,no-any-return]
-    assert is_dataclass(new)
-    parts: dict[str, Any] = {f.name: merged(chosen, getattr(new, f.name), getattr(old, f.name)) for f in fields(new)}
-    return type(new)(**parts)  # type: ignore[return-value]
+    together: _Tensors = _by_field(lambda a, b: torch.where(chosen.reshape(-1, *[1] * (a.ndim - 1)), a, b), new, old)
+    return together
 
 
 def taken(texts: Tensor, given: _Tensors) -> _Tensors:
     """Only some texts of tensors; in dataclasses, field by field."""
-    if given is None or isinstance(given, Tensor):
-        return given if given is None else given[texts]  # type: ignore[return-value]
-    assert is_dataclass(given)
-    parts: dict[str, Any] = {f.name: taken(texts, getattr(given, f.name)) for f in fields(given)}
-    return type(given)(**parts)  # type: ignore[return-value]
+    some: _Tensors = _by_field(lambda a: a[texts], given)
+    return some
+
+
+def _by_field(change: Callable[..., Tensor], first: Any, *others: Any) -> Any:
+    if first is None:
+        return None
+    if isinstance(first, Tensor):
+        return change(first, *others)
+    parts = {f.name: _by_field(change, *(getattr(given, f.name) for given in (first, *others))) for f in fields(first)}
+    return type(first)(**parts)

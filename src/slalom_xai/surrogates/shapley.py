@@ -75,8 +75,10 @@ def _nodes(w: Tensor, units: int, sink: bool, fine: bool) -> list[tuple[Tensor, 
         x_weight = x_weight * torch.exp(-x * w[-1])
     third = (q + 1) / 2  # q is its third power: of many units some are present already where q is small
     chance, chance_weight = third**3, 1.5 * q_weight * third**2
-    grid = [part.reshape(-1, 1) for part in torch.broadcast_tensors(chance[:, None], x, x_weight * chance_weight[:, None])]
-    return list(zip(*(part.split(nodes if fine else len(part)) for part in grid), strict=True))
+    together = (x_weight * chance_weight[:, None]).reshape(-1, 1)
+    grid = (chance.repeat_interleave(nodes)[:, None], x.repeat(many)[:, None], together)
+    size = nodes if fine else len(together)
+    return [(grid[0][at : at + size], grid[1][at : at + size], grid[2][at : at + size]) for at in range(0, len(together), size)]
 
 
 @functools.lru_cache(maxsize=16)
