@@ -12,9 +12,11 @@ from torch import Tensor
 from slalom_xai.designs import LEAST_HELD_OUT, HeldOut, Masks, Plan, Pool, held_out, held_out_rows, more_rows, plan_rows
 from slalom_xai.errors import InputError, one_of
 from slalom_xai.models.inside import Inside
-from slalom_xai.queries import Purpose, Queries
+from slalom_xai.queries import Asking, Purpose, Queries
 from slalom_xai.surrogates.additive import AdditiveFit, AdditiveSurrogate, fit_additive
+from slalom_xai.surrogates.fit import Fit, fit_many
 from slalom_xai.surrogates.influence import inverse_variance
+from slalom_xai.surrogates.problem import FitRequest
 from slalom_xai.surrogates.quality import Fidelity, agreement
 from slalom_xai.surrogates.scores import SCORES
 from slalom_xai.surrogates.slalom import SlalomSurrogate
@@ -116,6 +118,7 @@ class Evidence:
     Attributes:
         full: (C,), the model's outputs on the whole text.
         offsets: (n,), the log of each unit's occurrences: its importance before anything is known of it.
+        asking: works out fits, perhaps with those of other texts.
     """
 
     fit: Answered
@@ -123,6 +126,11 @@ class Evidence:
     report: AnsweredHeldOut | None
     full: Tensor
     offsets: Tensor
+    asking: Asking
+
+    def solved(self, request: FitRequest) -> Fit:
+        """A SLALOM fitted as requested."""
+        return self.asking.worked_out(fit_many, request)
 
     def errors(self, surrogate: Surrogate, rows: Answered) -> Tensor:
         """Predicted minus true change against the whole text, (m, C)."""
@@ -154,6 +162,7 @@ class Gathering:
             report,
             fit.outputs[0],
             torch.as_tensor(np.log(queries.prompt.occurrences), device=fit.outputs.device),
+            queries.asking,
         )
 
     def more(self, evidence: Evidence, calls: int) -> Evidence:
@@ -272,7 +281,8 @@ def attributed(queries: Queries, scores: Tensor, rng: np.random.Generator, notes
     rows = held_out(pool, spare, rng) if spare >= LEAST_HELD_OUT and len(scores) > 1 else None
     report = answered_held_out(queries, rows if rows is not None and rows.complete else None, "check")
     everything = Answered(torch.ones(1, len(scores), dtype=full.dtype, device=full.device), full[None])
-    evidence = Evidence(everything, None, report, full, torch.zeros(len(scores), dtype=full.dtype, device=full.device))
+    offsets = torch.zeros(len(scores), dtype=full.dtype, device=full.device)
+    evidence = Evidence(everything, None, report, full, offsets, queries.asking)
     return Findings(surrogate, ({},) * len(full), measure(evidence, surrogate, surrogate), notes)
 
 

@@ -275,7 +275,7 @@ def _sequences_and_report(queries: Queries, sequences: NDArray[np.int64], report
 def _evidence(queries: Queries, counts: Tensor, outputs: Tensor, report: AnsweredHeldOut | None) -> Evidence:
     full = queries.ask(np.ones((1, counts.shape[1]), dtype=bool), "check")[0]
     offsets = torch.as_tensor(np.log(queries.prompt.occurrences), device=outputs.device)
-    return Evidence(Answered(counts, outputs), None, report, full, offsets)
+    return Evidence(Answered(counts, outputs), None, report, full, offsets, queries.asking)
 
 
 def _with_best_prior(counts: Tensor, outputs: Tensor) -> Fit:

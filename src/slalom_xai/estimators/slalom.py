@@ -13,9 +13,9 @@ from slalom_xai.designs import ENUMERABLE
 from slalom_xai.errors import InputError
 from slalom_xai.estimators.base import Evidence, Findings, Gathering, held_out_loss, linear_findings, linear_fit, measure, register
 from slalom_xai.queries import Queries
-from slalom_xai.surrogates.fit import Fit, fit_slalom
+from slalom_xai.surrogates.fit import Fit
 from slalom_xai.surrogates.influence import Covariance, covariance, inverse_variance, length_penalty
-from slalom_xai.surrogates.problem import Extras
+from slalom_xai.surrogates.problem import Extras, FitRequest
 from slalom_xai.surrogates.scores import slalom_score, slalom_standard_errors
 
 PRIOR_FREE = 1e-12
@@ -138,38 +138,46 @@ class Slalom:
         """The paper's SLALOM, almost without a prior; None where the model is clearly none and others can be tried."""
         counts, outputs = evidence.fit.counts, evidence.fit.outputs
         steps = _steps(counts.shape[1])
-        held = fit_slalom(
-            counts,
-            outputs,
-            sink=False,
-            prior=1e-6,
-            offsets=evidence.offsets,
-            max_iterations=steps,
-            tolerance=1e-4,
-            hopeless=NEARLY if self.sink else None,
+        held = evidence.solved(
+            FitRequest(
+                counts,
+                outputs,
+                sink=False,
+                prior=1e-6,
+                offsets=evidence.offsets,
+                max_iterations=steps,
+                tolerance=1e-4,
+                hopeless=NEARLY if self.sink else None,
+            )
         )
         if self.sink and _left(held, evidence) > NEARLY:
             return None
-        free = fit_slalom(
-            counts, outputs, sink=False, prior=PRIOR_FREE, offsets=evidence.offsets, start=held.surrogate, max_iterations=2 * steps
+        free = evidence.solved(
+            FitRequest(
+                counts, outputs, sink=False, prior=PRIOR_FREE, offsets=evidence.offsets, start=held.surrogate, max_iterations=2 * steps
+            )
         )
         if evidence.choose is None and not _exact(free, evidence):
             # Importances without a prior run off where a few rows cannot be met exactly.
-            free = fit_slalom(counts, outputs, sink=False, prior=max(self.priors), offsets=evidence.offsets, extras=Extras(anchored=True))
+            free = evidence.solved(
+                FitRequest(counts, outputs, sink=False, prior=max(self.priors), offsets=evidence.offsets, extras=Extras(anchored=True))
+            )
         return free
 
     def _with_sink(self, evidence: Evidence) -> Iterator[Fit]:
         """One fit per prior, strongest first; a first one shows how errors grow with deletions and what lengths do."""
         counts, outputs = evidence.fit.counts, evidence.fit.outputs
         steps = _steps(counts.shape[1])
-        fit = fit_slalom(
-            counts,
-            outputs,
-            prior=max(self.priors),
-            offsets=evidence.offsets,
-            extras=Extras(anchored=True),
-            max_iterations=steps,
-            tolerance=1e-3,
+        fit = evidence.solved(
+            FitRequest(
+                counts,
+                outputs,
+                prior=max(self.priors),
+                offsets=evidence.offsets,
+                extras=Extras(anchored=True),
+                max_iterations=steps,
+                tolerance=1e-3,
+            )
         )
         priors = sorted(self.priors, reverse=True)
         for prior in (*priors, *(priors[-1] / weaker for weaker in CLOSE)):
@@ -178,16 +186,18 @@ class Slalom:
             penalty = length_penalty(fit, counts)
             weights = inverse_variance(fit.residuals, evidence.fit.deleted)
             extras = Extras(anchored=True, length_penalty=penalty if math.isfinite(penalty) else None)
-            fit = fit_slalom(
-                counts,
-                outputs,
-                row_weights=weights,
-                prior=prior,
-                offsets=evidence.offsets,
-                extras=extras,
-                start=fit.surrogate,
-                max_iterations=steps,
-                tolerance=CLOSE_ENOUGH,
+            fit = evidence.solved(
+                FitRequest(
+                    counts,
+                    outputs,
+                    row_weights=weights,
+                    prior=prior,
+                    offsets=evidence.offsets,
+                    extras=extras,
+                    start=fit.surrogate,
+                    max_iterations=steps,
+                    tolerance=CLOSE_ENOUGH,
+                )
             )
             yield fit
 
@@ -198,17 +208,19 @@ LINEAR_WINS = "A linear explanation predicts held-out deletions better here than
 def _richer(evidence: Evidence, best: Fit, heads: int | None) -> Fit:
     """The best fit with further heads, by default an additive one."""
     counts, outputs = evidence.fit.counts, evidence.fit.outputs
-    return fit_slalom(
-        counts,
-        outputs,
-        row_weights=best.row_weights,
-        prior=best.prior,
-        offsets=evidence.offsets,
-        heads=heads or 1,
-        extras=replace(best.extras, additive=heads is None),
-        start=best.surrogate,
-        max_iterations=_steps(counts.shape[1]),
-        tolerance=1e-3,
+    return evidence.solved(
+        FitRequest(
+            counts,
+            outputs,
+            row_weights=best.row_weights,
+            prior=best.prior,
+            offsets=evidence.offsets,
+            heads=heads or 1,
+            extras=replace(best.extras, additive=heads is None),
+            start=best.surrogate,
+            max_iterations=_steps(counts.shape[1]),
+            tolerance=1e-3,
+        )
     )
 
 
@@ -216,16 +228,18 @@ def _with_nearest(evidence: Evidence, best: Fit, rich: Fit) -> Fit:
     """A fit with several heads and the one-head SLALOM nearest to all of them."""
     counts = evidence.fit.counts
     predicted = replace(rich.surrogate, length_offsets=None).predict(counts)
-    near = fit_slalom(
-        counts,
-        predicted,
-        row_weights=best.row_weights,
-        prior=max(best.prior, READABLE),
-        offsets=evidence.offsets,
-        extras=Extras(anchored=True),
-        start=best.surrogate,
-        max_iterations=20,
-        tolerance=CLOSE_ENOUGH,
+    near = evidence.solved(
+        FitRequest(
+            counts,
+            predicted,
+            row_weights=best.row_weights,
+            prior=max(best.prior, READABLE),
+            offsets=evidence.offsets,
+            extras=Extras(anchored=True),
+            start=best.surrogate,
+            max_iterations=20,
+            tolerance=CLOSE_ENOUGH,
+        )
     )
     return replace(rich, surrogate=replace(rich.surrogate, nearest=near.surrogate))
 
