@@ -126,8 +126,8 @@ class Slalom:
         for fit in self._with_sink(evidence):
             candidates.append(fit)
             losses.append(held_out_loss(evidence, fit.surrogate))
-            if losses[-1] > min(losses) + INDIFFERENCE:
-                break  # weaker priors follow the rows to fit ever more closely, and others ever less
+            if len(losses) > 1 and losses[-1] > losses[-2] - INDIFFERENCE:
+                break  # what one weaker prior does not gain, still weaker ones do not either
         if free is not None:
             candidates.append(free)
             losses.append(held_out_loss(evidence, free.surrogate))

@@ -15,7 +15,7 @@ from slalom_xai.surrogates.slalom import SlalomSurrogate
 FIRST_DAMPING = 1e-2
 LEAST_DAMPING = 1e-9
 HOPELESS = 0.1  # a step that lowers the objective by less ends a fit that leaves too much to be of use
-REJECTIONS = 10  # in a row, after which no damping helps
+HEAVIEST_DAMPING = 100.0  # where this does not help, none does
 TOGETHER = 4_000_000  # counts at most in a batch of texts: what fits into a processor's cache
 
 
@@ -139,7 +139,6 @@ class _Walk:
         place: of its request.
         request: what is fitted.
         damping: of the next step.
-        refused: steps in a row that did not lower the objective.
         iterations: steps that did, and the one under way.
         ended: None while it goes on; then whether it converged.
     """
@@ -147,7 +146,6 @@ class _Walk:
     place: int
     request: FitRequest
     damping: float = FIRST_DAMPING
-    refused: int = 0
     iterations: int = 1
     ended: bool | None = None
 
@@ -155,14 +153,12 @@ class _Walk:
         """Whether a step is taken, from the objective before and after it, the promised fall, and the part of the variance left."""
         request, fall = self.request, before - after
         if not fall > 0:  # or NaN
-            self.refused += 1
             self.damping *= 5.0
-            if self.refused >= REJECTIONS or 0 <= promised < request.tolerance * before:
+            if self.damping > HEAVIEST_DAMPING or 0 <= promised < request.tolerance * before:
                 self.ended = True
             return False
         kept = fall / promised if promised > 0 else 0.0
         self.damping = max(self.damping / (5.0 if kept > 0.75 else 1.5 if kept > 0.4 else 1.0), LEAST_DAMPING)
-        self.refused = 0
         hopeless = request.hopeless is not None and left > request.hopeless
         if fall < (HOPELESS if hopeless else request.tolerance) * before:
             self.ended = True
