@@ -5,7 +5,8 @@ import pytest
 import torch
 from games import surrogate
 
-from slalom_xai.surrogates.scores import slalom_score
+from slalom_xai.surrogates.influence import Covariance
+from slalom_xai.surrogates.scores import SCORES, slalom_score, slalom_standard_errors
 from slalom_xai.surrogates.shapley import shapley_derivatives, shapley_values
 from slalom_xai.surrogates.slalom import SlalomSurrogate
 
@@ -75,3 +76,27 @@ def test_scores_say_what_they_promise(sink):
     assert torch.allclose(slalom_score(known, "slope", 0), (full - softer)[:, 0] / 1e-6, atol=1e-4)
     assert torch.allclose(slalom_score(known, "linearized", 0), known.values[0, :, 0] * known.importances[0].exp())
     assert slalom_score(known, "importance", 0).sum().abs() < 1e-9
+
+
+@pytest.mark.parametrize("name", SCORES)
+@pytest.mark.parametrize(("heads", "sink"), [(1, False), (1, True), (2, True)])
+def test_standard_errors_are_those_of_the_delta_method(name, heads, sink):
+    """Against a covariance of parameters drawn at random and derivatives by differences."""
+    known = surrogate(5, heads=heads, classes=2, sink=sink, seed=3)
+    values, importances = known.column_values()[..., 1], known.column_importances()
+    size, step = values.numel(), 1e-5
+    draws = torch.randn(40, 2, heads, values.shape[1], generator=torch.Generator().manual_seed(0)).double()
+    draws[:, 1] -= draws[:, 1, :, :5].mean(dim=2, keepdim=True)
+    draws = draws.reshape(40, 2 * size)
+    joint = draws.T @ draws
+
+    def score(moved):
+        both = known.column_values().clone()
+        both[..., 1] += moved[:size].reshape(values.shape)
+        nudged = SlalomSurrogate.from_columns(both, importances + moved[size:].reshape(values.shape), sink)
+        return slalom_score(nudged, name, 1)
+
+    slopes = torch.stack([score(step * unit) - score(-step * unit) for unit in torch.eye(2 * size).double()], dim=1) / (2 * step)
+    expected = ((slopes @ joint) * slopes).sum(dim=1).sqrt()
+    found = slalom_standard_errors(known, Covariance(torch.stack([0 * joint, joint])), 1, names=(name,))[name]
+    assert torch.allclose(found, expected, rtol=1e-3)

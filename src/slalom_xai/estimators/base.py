@@ -18,6 +18,7 @@ from slalom_xai.surrogates.fit import Fit, fit_many
 from slalom_xai.surrogates.influence import inverse_variance
 from slalom_xai.surrogates.problem import FitRequest
 from slalom_xai.surrogates.quality import Fidelity, agreement
+from slalom_xai.surrogates.rows import workplace
 from slalom_xai.surrogates.scores import SCORES
 from slalom_xai.surrogates.slalom import SlalomSurrogate
 
@@ -98,6 +99,10 @@ class Answered:
         """Units missing from each row, (m,)."""
         return self.counts.shape[1] - self.counts.sum(dim=1)
 
+    def to(self, device: torch.device) -> Answered:
+        """The same on another device."""
+        return Answered(self.counts.to(device), self.outputs.to(device))
+
     def joined(self, other: Answered) -> Answered:
         """These rows and then others."""
         return Answered(torch.cat([self.counts, other.counts]), torch.cat([self.outputs, other.outputs]))
@@ -109,6 +114,10 @@ class AnsweredHeldOut:
 
     local: Answered
     wide: Answered
+
+    def to(self, device: torch.device) -> AnsweredHeldOut:
+        """The same on another device."""
+        return AnsweredHeldOut(self.local.to(device), self.wide.to(device))
 
 
 @dataclass(frozen=True)
@@ -131,6 +140,12 @@ class Evidence:
     def solved(self, request: FitRequest) -> Fit:
         """A SLALOM fitted as requested."""
         return self.asking.worked_out(fit_many, request)
+
+    def at_work(self) -> Evidence:
+        """The same where fits to it are fastest."""
+        device = workplace(self.fit.counts)
+        choose, report = (None if rows is None else rows.to(device) for rows in (self.choose, self.report))
+        return Evidence(self.fit.to(device), choose, report, self.full.to(device), self.offsets.to(device))
 
     def errors(self, surrogate: Surrogate, rows: Answered) -> Tensor:
         """Predicted minus true change against the whole text, (m, C)."""
@@ -218,11 +233,9 @@ def with_answers(masks: Masks, outputs: Tensor) -> Answered:
 def held_out_loss(evidence: Evidence, surrogate: Surrogate) -> float:
     """What choices minimise: the log error on local plus that on wide rows, so that neither regime drowns the other."""
     assert evidence.choose is not None
-    floor = 1e-14 * float((evidence.fit.outputs**2).mean()) + 1e-300
-    total = 0.0
-    for rows in (evidence.choose.local, evidence.choose.wide):
-        total += float((evidence.errors(surrogate, rows) ** 2).mean().clamp(min=floor).log())
-    return total
+    floor = 1e-14 * (evidence.fit.outputs**2).mean() + 1e-300
+    both = [(evidence.errors(surrogate, rows) ** 2).mean() for rows in (evidence.choose.local, evidence.choose.wide)]
+    return float(torch.stack(both).clamp(min=floor).log().sum())
 
 
 def linear_fit(evidence: Evidence) -> AdditiveFit:
@@ -247,16 +260,14 @@ def measure(evidence: Evidence, surrogate: Surrogate, linear: AdditiveSurrogate)
     """Fidelity per column on the rows kept for the report."""
     if evidence.report is None:
         return None
-    found = []
-    for column in range(evidence.full.shape[0]):
-        agreements = []
-        for fitted in (surrogate, linear):
-            for rows in (evidence.report.local, evidence.report.wide):
-                true = (rows.outputs - evidence.full)[:, column]
-                level = float(rows.outputs[:, column].abs().max())
-                agreements.append(agreement(true + evidence.errors(fitted, rows)[:, column], true, level))
-        found.append(Fidelity(*agreements))
-    return tuple(found)
+    compared = []
+    for fitted in (surrogate, linear):
+        for rows in (evidence.report.local, evidence.report.wide):
+            true = (rows.outputs - evidence.full).cpu()
+            predicted = true + evidence.errors(fitted, rows).cpu()
+            levels = rows.outputs.abs().amax(dim=0).tolist()
+            compared.append([agreement(predicted[:, c], true[:, c], level) for c, level in enumerate(levels)])
+    return tuple(Fidelity(*of_column) for of_column in zip(*compared, strict=True))
 
 
 def fitting_budget(queries: Queries) -> int:

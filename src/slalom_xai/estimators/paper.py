@@ -31,6 +31,7 @@ from slalom_xai.surrogates.fit import Fit, fit_slalom
 from slalom_xai.surrogates.influence import Covariance, covariance
 from slalom_xai.surrogates.published import fit_alternating, fit_by_sgd
 from slalom_xai.surrogates.recover import recover, recover_with_sink, references
+from slalom_xai.surrogates.rows import workplace
 from slalom_xai.surrogates.scores import slalom_standard_errors
 from slalom_xai.surrogates.slalom import SlalomSurrogate
 
@@ -173,7 +174,7 @@ class SlalomFidel:
                 raise InputError("solver='alternating' explains one output: use the default solver for more classes")
             return _findings(evidence, kinds, fit_alternating(by_kind, outputs))
         if choose is None or chosen is None:
-            return _fitted(evidence, kinds, by_kind, fit_slalom(by_kind, outputs, sink=False, prior=PRIOR))
+            return _fitted(evidence, kinds, by_kind, _without_choice(by_kind, outputs))
         rows_to_choose = torch.as_tensor(kinds.counts(choose, queries.prompt.occurrences), device=outputs.device)
         return _fitted(evidence, kinds, by_kind, _best_candidate(by_kind, outputs, rows_to_choose, chosen.local.outputs))
 
@@ -278,10 +279,17 @@ def _evidence(queries: Queries, counts: Tensor, outputs: Tensor, report: Answere
     return Evidence(Answered(counts, outputs), None, report, full, offsets, queries.asking)
 
 
+def _without_choice(counts: Tensor, outputs: Tensor) -> Fit:
+    """Where no rows are left to choose by: the paper's SLALOM, almost without a prior."""
+    device = workplace(counts)
+    return fit_slalom(counts.to(device), outputs.to(device), sink=False, prior=PRIOR)
+
+
 def _with_best_prior(counts: Tensor, outputs: Tensor) -> Fit:
     """Fits on nine rows of ten, without a sink, decide by the tenth how strong the prior is."""
+    counts, outputs = (part.to(workplace(counts)) for part in (counts, outputs))
     if len(counts) < 30:
-        return fit_slalom(counts, outputs, sink=False, prior=PRIOR)
+        return _without_choice(counts, outputs)
     test = torch.arange(len(counts), device=counts.device) % 10 == 9
     fits = [fit_slalom(counts[~test], outputs[~test], sink=False, prior=prior, tolerance=CLOSE_ENOUGH) for prior in EFF_PRIORS]
     best = min(fits, key=lambda fit: float(((fit.surrogate.predict(counts[test]) - outputs[test]) ** 2).mean()))
@@ -295,6 +303,7 @@ def _best_candidate(counts: Tensor, outputs: Tensor, choose: Tensor, answers: Te
     prior vanishes in steps, each starting from the last. If that leaves nothing, it is one, and a sink is not tried; if it
     leaves something, scores without a prior have run wild, and are dropped.
     """
+    counts, outputs, choose, answers = (part.to(workplace(counts)) for part in (counts, outputs, choose, answers))
     fits = _candidates(counts, outputs, False, WITHOUT_SINK)
     free = _vanishing(counts, outputs, fits[-1]) if _left(fits[-1], outputs) < NEARLY else []
     fits += free if free and _left(free[-1], outputs) < EXACT else _candidates(counts, outputs, True, WITH_SINK)
@@ -334,8 +343,9 @@ def _vanishing(counts: Tensor, outputs: Tensor, fit: Fit) -> list[Fit]:
 
 
 def _fitted(evidence: Evidence, kinds: Kinds, by_kind: Tensor, fit: Fit) -> Findings:
+    evidence, by_kind = evidence.at_work(), by_kind.to(fit.residuals.device)
     surrogate = kinds.spread(fit.surrogate)
-    spread = kinds.spread_covariance(covariance(by_kind, evidence.fit.outputs, fit), fit.surrogate.has_sink)
+    spread = kinds.spread_covariance(covariance(by_kind, evidence.fit.outputs.to(by_kind), fit), fit.surrogate.has_sink)
     errors = tuple(slalom_standard_errors(surrogate, spread, column) for column in range(len(evidence.full)))
     return Findings(surrogate, errors, measure(evidence, surrogate, linear_fit(evidence).surrogate))
 

@@ -84,11 +84,13 @@ class Slalom:
     def _in_rounds(self, queries: Queries, rng: np.random.Generator) -> tuple[Evidence, Fit]:
         """All the budget at once; or, where none was given, rounds that double the calls while that pays."""
         gathering = Gathering(queries, self.parameters(len(queries.prompt.units), queries.prompt.kinds), rng)
-        evidence = gathering.first(queries.first or queries.budget)
+        gathered = gathering.first(queries.first or queries.budget)
+        evidence = gathered.at_work()
         fit = self._best(evidence)
         growing = queries.first is not None and evidence.choose is not None and len(queries.prompt.units) > ENUMERABLE
         while growing and queries.calls < queries.budget and not self._enough(evidence, fit):
-            evidence = gathering.more(evidence, min(queries.calls, queries.budget - queries.calls))
+            gathered = gathering.more(gathered, min(queries.calls, queries.budget - queries.calls))
+            evidence = gathered.at_work()
             better = self._best(evidence)
             growing = held_out_loss(evidence, fit.surrogate) - held_out_loss(evidence, better.surrogate) > PAYS
             fit = better
@@ -127,8 +129,8 @@ class Slalom:
         for fit in self._with_sink(evidence):
             candidates.append(fit)
             losses.append(held_out_loss(evidence, fit.surrogate))
-            if losses[-1] > min(losses) + INDIFFERENCE:
-                break  # weaker priors follow the rows to fit ever more closely, and others ever less
+            if len(losses) > 1 and losses[-1] > losses[-2] - INDIFFERENCE:
+                break  # what one weaker prior does not gain, still weaker ones do not either
         if free is not None:
             candidates.append(free)
             losses.append(held_out_loss(evidence, free.surrogate))

@@ -15,8 +15,8 @@ from slalom_xai.surrogates.slalom import SlalomSurrogate
 FIRST_DAMPING = 1e-2
 LEAST_DAMPING = 1e-9
 HOPELESS = 0.1  # a step that lowers the objective by less ends a fit that leaves too much to be of use
-REJECTIONS = 10  # in a row, after which no damping helps
-TOGETHER = 4_000_000  # counts at most in a batch of texts: what fits into a processor's cache
+HEAVIEST_DAMPING = 100.0  # where this does not help, none does
+TOGETHER = 250_000  # counts at most in a batch of texts: what fits into a processor's cache
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ def _batches(requests: Sequence[FitRequest]) -> Iterator[list[int]]:
         for place in places:
             rows, units = requests[place].counts.shape
             widest = max(most, rows)
-            narrow = bool(batch) and requests[batch[0]].counts.shape[1] < units // 2
+            narrow = bool(batch) and requests[batch[0]].counts.shape[1] < 0.75 * units
             if batch and (narrow or (len(batch) + 1) * widest * units > TOGETHER):
                 yield batch
                 batch, widest = [], rows
@@ -108,8 +108,8 @@ def _fit_alike(requests: Sequence[FitRequest]) -> list[Fit]:
     values = problem.value_centre.expand(-1, -1, problem.rows.shape[2], -1)
     found: dict[int, Fit] = {}
     importances = torch.stack([_start(r, centre) for r, centre in zip(requests, problem.importance_centre, strict=True)])
-    for walk, alone, state in _search(problem, project(problem, importances, values), requests):
-        found[walk.place] = _finished(walk, alone, state)
+    for i, walk, last, state in _search(problem, project(problem, importances, values), requests):
+        found[walk.place] = _finished(i, walk, last, state)
     return [found[place] for place in range(len(requests))]
 
 
@@ -139,7 +139,6 @@ class _Walk:
         place: of its request.
         request: what is fitted.
         damping: of the next step.
-        refused: steps in a row that did not lower the objective.
         iterations: steps that did, and the one under way.
         ended: None while it goes on; then whether it converged.
     """
@@ -147,7 +146,6 @@ class _Walk:
     place: int
     request: FitRequest
     damping: float = FIRST_DAMPING
-    refused: int = 0
     iterations: int = 1
     ended: bool | None = None
 
@@ -155,14 +153,12 @@ class _Walk:
         """Whether a step is taken, from the objective before and after it, the promised fall, and the part of the variance left."""
         request, fall = self.request, before - after
         if not fall > 0:  # or NaN
-            self.refused += 1
             self.damping *= 5.0
-            if self.refused >= REJECTIONS or 0 <= promised < request.tolerance * before:
+            if self.damping > HEAVIEST_DAMPING or 0 <= promised < request.tolerance * before:
                 self.ended = True
             return False
         kept = fall / promised if promised > 0 else 0.0
         self.damping = max(self.damping / (5.0 if kept > 0.75 else 1.5 if kept > 0.4 else 1.0), LEAST_DAMPING)
-        self.refused = 0
         hopeless = request.hopeless is not None and left > request.hopeless
         if fall < (HOPELESS if hopeless else request.tolerance) * before:
             self.ended = True
@@ -173,8 +169,8 @@ class _Walk:
         return True
 
 
-def _search(problem: Problem, state: State, requests: Sequence[FitRequest]) -> Iterator[tuple[_Walk, Problem, State]]:
-    """Damped steps for all texts at once; each is given out, as a problem and state of one, when it ends."""
+def _search(problem: Problem, state: State, requests: Sequence[FitRequest]) -> Iterator[tuple[int, _Walk, Problem, State]]:
+    """Damped steps for all texts at once; each is given out, with its place in the problem and state, when it ends."""
     walks = [_Walk(place, request) for place, request in enumerate(requests)]
     curvature = curvature_of(problem, state)
     while walks:
@@ -193,28 +189,28 @@ def _search(problem: Problem, state: State, requests: Sequence[FitRequest]) -> I
         if len(going) < len(walks):
             for i, walk in enumerate(walks):
                 if walk.ended is not None:
-                    alone = torch.tensor([i], device=device)
-                    yield walk, problem.take(alone), taken(alone, state)
-            index = torch.tensor(going, dtype=torch.long, device=device)
-            problem, state, curvature = problem.take(index), taken(index, state), taken(index, curvature)
+                    yield i, walk, problem, state
             walks = [walks[i] for i in going]
+            if walks:
+                index = torch.tensor(going, device=device)
+                problem, state, curvature = problem.take(index), taken(index, state), taken(index, curvature)
         if any(better[i] for i in going):
             curvature = curvature_of(problem, state)
 
 
-def _finished(walk: _Walk, problem: Problem, state: State) -> Fit:
+def _finished(i: int, walk: _Walk, problem: Problem, state: State) -> Fit:
     request = walk.request
     rows, units = request.counts.shape
-    values, importances = state.values[0], state.importances[0]
+    values, importances = state.values[i], state.importances[i]
     if problem.anchored:  # a constant moves between the values freely; this one passes through the whole text
-        missing = request.outputs[0] - state.heads[0, 0].sum(dim=0)
+        missing = request.outputs[0] - state.heads[i, 0].sum(dim=0)
         values = torch.cat([values[:1] + missing, values[1:]])
     if request.sink:
         surrogate = SlalomSurrogate(values[:, :units], importances[:, :units], values[:, -1], importances[:, -1]).normalised()
     else:
         surrogate = SlalomSurrogate(values[:, :units], importances[:, :units]).normalised()
-    residuals = problem.beyond_length(state.residuals)[0, :rows]
+    residuals = problem.beyond_length(state.residuals)[i, :rows]
     if problem.lengths is not None:
-        surrogate = replace(surrogate, length_offsets=-problem.offsets(state.residuals)[0, : units + 1])
-    weights = problem.row_weights[0, :rows]
+        surrogate = replace(surrogate, length_offsets=-problem.offsets(state.residuals)[i, : units + 1])
+    weights = problem.row_weights[i, :rows]
     return Fit(surrogate, residuals, walk.iterations, bool(walk.ended), weights, request.prior, request.extras)

@@ -33,6 +33,11 @@ class Covariance:
         slopes = torch.cat([by_values, by_importances], dim=1)
         return ((slopes @ self.joint[column]) * slopes).sum(dim=1)
 
+    def of_few(self, column: int, places: Tensor, slopes: Tensor) -> Tensor:
+        """The variances (k,) of scores of one class that depend on few parameters each: their places (k, few) and derivatives."""
+        between = self.joint[column][places[:, :, None], places[:, None, :]]
+        return ((between @ slopes[..., None])[..., 0] * slopes).sum(dim=1)
+
     def spread(self, columns: Tensor) -> Covariance:
         """Of parameters that are copied: the column each is a copy of, (P',)."""
         both = torch.cat([columns, columns + self.joint.shape[1] // 2])
@@ -59,11 +64,18 @@ def covariance(counts: Tensor, outputs: Tensor, fit: Fit) -> Covariance:
     own = beyond.T @ beyond
     joint = []
     for rows, part in zip(by_values, across, strict=True):
-        mixed = rows.T @ beyond
-        meat = torch.cat([torch.cat([rows.T @ rows, mixed], dim=1), torch.cat([mixed.T, own], dim=1)])
-        follow = torch.cat([value_inverse, -importance_inverse @ part.T])
-        bread = torch.cat([follow, torch.cat([torch.zeros_like(centred[:1]).expand(len(value_inverse), -1), centred])], dim=1)
-        joint.append(bread.T @ meat @ bread)
+        # Rows pull at the values by inverse (rows) - follow' (beyond), and at the importances by centred' (beyond).
+        follow, mixed = importance_inverse @ part.T, rows.T @ beyond
+        on_rows, on_beyond = rows.T @ rows @ value_inverse - mixed @ follow, mixed.T @ value_inverse - own @ follow
+        both = on_beyond.T @ centred
+        joint.append(
+            torch.cat(
+                [
+                    torch.cat([value_inverse @ on_rows - follow.T @ on_beyond, both], dim=1),
+                    torch.cat([both.T, centred.T @ own @ centred], dim=1),
+                ]
+            )
+        )
     return Covariance(widening**2 * torch.stack(joint))
 
 

@@ -28,6 +28,7 @@ from slalom_xai.surrogates.slalom import SlalomSurrogate, columns
 
 VALUE_PRIOR = 1e-3
 ROUGH = 1e-5  # fits of at least this tolerance find their way by curvatures in single precision; several heads are too alike for that
+NARROW = 64  # columns up to which single precision saves nothing
 ADDITIVE_SINK = 10.0  # the additive head's sink outweighs all units together by this
 
 
@@ -184,7 +185,7 @@ def make_problem(requests: Sequence[FitRequest]) -> Problem:
         value_penalty[:, -1] /= (1 + ADDITIVE_SINK) ** 2
     centre = torch.stack([_centre(r, wide) for r in requests])
     lengths = None if kind.extras.length_penalty is None else _lengths(requests, row_weights)
-    rows = rows_of(counts, exact=heads > 1 or min(r.tolerance for r in requests) < ROUGH)
+    rows = rows_of(counts, exact=heads > 1 or wide <= NARROW or min(r.tolerance for r in requests) < ROUGH)
     return Problem(
         rows,
         outputs,

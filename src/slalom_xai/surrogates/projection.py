@@ -11,7 +11,7 @@ Classes share importances and the block of the values.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
@@ -57,9 +57,9 @@ def features_of(problem: Problem, scales: Tensor) -> Features:
     return Features(scales, first, mean, groups)
 
 
-def inner(problem: Problem, left: Features, right: Features, pairs: Sequence[tuple[int, int]]) -> Tensor:
-    """The products of columns of two sets of features under the problem's weights, summed over pairs of them: (B, p, p)."""
-    one, other = (list(places) for places in zip(*pairs, strict=True))
+def inner(problem: Problem, left: Features, right: Features, i: int, j: int, many: int = 1) -> Tensor:
+    """The products of columns of features i and j under the problem's weights, summed over so many from there: (B, p, p)."""
+    one, other = slice(i, i + many), slice(j, j + many)
     gram = problem.rows.gram(problem.row_weights * (left.scales[..., one] * right.scales[..., other]).sum(dim=2))
     if problem.anchored:
         assert left.mean is not None
@@ -70,7 +70,7 @@ def inner(problem: Problem, left: Features, right: Features, pairs: Sequence[tup
         assert left.groups is not None
         assert right.groups is not None
         shrunk = problem.lengths.shrink[:, None, :, None] * right.groups[:, other]
-        gram -= left.groups[:, one].flatten(1, 2).mT @ shrunk.flatten(1, 2)
+        gram -= problem.rows.product(left.groups[:, one].flatten(1, 2), shrunk.flatten(1, 2))
     return gram
 
 
@@ -143,8 +143,8 @@ def project(problem: Problem, importances: Tensor, values: Tensor, settled: bool
 def _blocks(problem: Problem, features: Features, heads: int) -> Tensor:
     """Products of the heads' features, (B, K, K, p, p)."""
     if heads == 1:
-        return inner(problem, features, features, [(0, 0)])[:, None, None]
-    upper = {(k, j): inner(problem, features, features, [(k, j)]) for k in range(heads) for j in range(k, heads)}
+        return inner(problem, features, features, 0, 0)[:, None, None]
+    upper = {(k, j): inner(problem, features, features, k, j) for k in range(heads) for j in range(k, heads)}
     grid = [upper[k, j] if k <= j else upper[j, k].mT for k in range(heads) for j in range(heads)]
     size = problem.rows.shape[2]
     return torch.stack(grid, dim=1).reshape(-1, heads, heads, size, size)
@@ -172,7 +172,7 @@ def curvature_of(problem: Problem, state: State) -> Curvature:
     predicted = (state.heads - level[:, None])[:, :, :free]
     drawn = features_of(problem, (state.features.scales[..., :free, None] * predicted).flatten(2))
     mixed = torch.stack(
-        [inner(problem, drawn, state.features, [(place, head)]) for place in range(free * classes) for head in range(heads)], dim=1
+        [inner(problem, drawn, state.features, place, head) for place in range(free * classes) for head in range(heads)], dim=1
     ).reshape(batch, free, classes, heads, size, size)
     cross = values[:, :, :, None, :, None] * state.blocks[:, :free, None] - mixed
     own = cross[:, :, :, :free] * values.transpose(1, 2)[:, None, :, :, None] - values[:, :, :, None, :, None] * mixed[
@@ -201,7 +201,7 @@ def _blocks_of_classes(problem: Problem, drawn: Features, free: int, classes: in
     grid: dict[tuple[int, int], Tensor] = {}
     for k in range(free):
         for j in range(k, free):
-            grid[k, j] = inner(problem, drawn, drawn, [(k * classes + c, j * classes + c) for c in range(classes)])
+            grid[k, j] = inner(problem, drawn, drawn, k * classes, j * classes, classes)
             grid[j, k] = grid[k, j].mT
     size = problem.rows.shape[2]
     return torch.stack([grid[k, j] for k in range(free) for j in range(free)], dim=1).reshape(-1, free, free, size, size)

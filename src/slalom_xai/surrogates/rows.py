@@ -12,6 +12,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+ON_DEVICE = 512  # units of a text from which fits stay where the model is
 SHORT = 4  # rows of at most so many different columns are kept by their places
 
 
@@ -33,6 +34,9 @@ class Rows(Protocol):
 
     def gram(self, weights: Tensor) -> Tensor:
         """Products of columns under row weights (B, m) of any sign: (B, p, p)."""
+
+    def product(self, left: Tensor, right: Tensor) -> Tensor:
+        """The product of columns of two matrices (B, k, p), in the precision of the Gram matrices: (B, p, p)."""
 
     def by_group(self, groups: Tensor, many: int, weights: Tensor) -> Tensor:
         """Weighted sums of the rows of each group (B, m): (B, many, p)."""
@@ -76,6 +80,10 @@ class DenseRows:
         if self.single is None:
             return self.counts.mT @ (weights[..., None] * self.counts)
         return (self.single.mT @ (weights.to(self.single)[..., None] * self.single)).to(weights)
+
+    def product(self, left: Tensor, right: Tensor) -> Tensor:
+        """The product of columns of two matrices (B, k, p), in the precision of the Gram matrices: (B, p, p)."""
+        return left.mT @ right if self.single is None else (left.to(self.single).mT @ right.to(self.single)).to(left)
 
     def by_group(self, groups: Tensor, many: int, weights: Tensor) -> Tensor:
         """Weighted sums of the rows of each group (B, m): (B, many, p)."""
@@ -127,6 +135,10 @@ class ShortRows:
         flat = weights.new_zeros(batch, self.columns**2).scatter_add_(1, index, parts)
         return flat.reshape(batch, self.columns, self.columns)
 
+    def product(self, left: Tensor, right: Tensor) -> Tensor:
+        """The product of columns of two matrices (B, k, p), in the precision of the Gram matrices: (B, p, p)."""
+        return left.mT @ right
+
     def by_group(self, groups: Tensor, many: int, weights: Tensor) -> Tensor:
         """Weighted sums of the rows of each group (B, m): (B, many, p)."""
         batch = len(self.places)
@@ -141,8 +153,18 @@ class ShortRows:
 
 def rows_of(counts: Tensor, exact: bool) -> Rows:
     """Counts (B, m, p) in the form that is fastest to use; ``exact``: with Gram matrices in the precision of the counts."""
-    longest = int(counts.count_nonzero(dim=2).max()) if counts.shape[2] > 2 * SHORT else counts.shape[2]
+    some = counts[:, :8]  # enough to tell where rows are long, as they mostly are
+    longest = (
+        SHORT + 1
+        if counts.shape[2] <= 2 * SHORT or int(some.count_nonzero(dim=2).max()) > SHORT
+        else int(counts.count_nonzero(dim=2).max())
+    )
     if longest > SHORT:
         return DenseRows(counts, None if exact else counts.float())
     times, places = counts.topk(longest, dim=2)
     return ShortRows(places, times, counts.shape[2])
+
+
+def workplace(counts: Tensor) -> torch.device:
+    """Where fits to rows (m, n) are fastest: their steps are many small operations, which a CPU does sooner unless a text is long."""
+    return counts.device if counts.shape[1] > ON_DEVICE else torch.device("cpu")

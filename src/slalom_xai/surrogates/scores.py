@@ -74,17 +74,34 @@ def slalom_standard_errors(
     for name in names:
         own = nearest is not None and name in READ_FROM_ONE_HEAD
         function, spread = (surrogate.one_head, nearest) if own and nearest is not None else (surrogate, covariance)
-        errors[name] = spread.of(column, *score_derivatives(function, name, column)).clamp(min=0).sqrt()
+        if name in _FEW:
+            variance = spread.of_few(column, *_few_derivatives(function, name, column))
+        else:
+            variance = spread.of(column, *_derivatives(function, name, column))
+        errors[name] = variance.clamp(min=0).sqrt()
     return errors
 
 
-def score_derivatives(surrogate: SlalomSurrogate, name: str, column: int) -> tuple[Tensor, Tensor]:
+def _derivatives(surrogate: SlalomSurrogate, name: str, column: int) -> tuple[Tensor, Tensor]:
     """Derivatives (n, P) of a score of one class by its values and by the importances, over the columns of all heads."""
     if name == "shapley":
         return shapley_derivatives(surrogate, column)
     heads = zip(surrogate.column_values()[:, :, column], surrogate.column_importances(), strict=True)
-    parts = [_DERIVATIVES[name](values, importances, surrogate.units) for values, importances in heads]
+    parts = [_effect_derivatives(values, importances, surrogate.units, name == "removal") for values, importances in heads]
     return torch.cat([part[0] for part in parts], dim=1), torch.cat([part[1] for part in parts], dim=1)
+
+
+def _few_derivatives(surrogate: SlalomSurrogate, name: str, column: int) -> tuple[Tensor, Tensor]:
+    """Places (n, few) among values and then importances of all columns that a score depends on, and its derivatives there."""
+    values, importances = surrogate.column_values()[:, :, column], surrogate.column_importances()
+    heads, size = importances.shape
+    places, slopes = [], []
+    for head in range(heads):
+        for of_importance, last, slope in _FEW[name](values[head], importances[head], surrogate.units):
+            unit = torch.full_like(slope, size - 1).long() if last else torch.arange(surrogate.units, device=slope.device)
+            places.append(unit + (of_importance * heads + head) * size)
+            slopes.append(slope)
+    return torch.stack(places, dim=1), torch.stack(slopes, dim=1)
 
 
 def _value(values: Tensor, importances: Tensor, units: int) -> Tensor:
@@ -118,55 +135,20 @@ def _removal(values: Tensor, importances: Tensor, units: int) -> Tensor:
     return (shares * (values - shares @ values) / (1 - shares))[:units]
 
 
-# The derivatives (n, p) of each formula by values and by importances, in the order of the formulas.
-
-
-def _value_derivatives(values: Tensor, importances: Tensor, units: int) -> tuple[Tensor, Tensor]:
-    one = _diagonal(torch.ones_like(values[:units]), len(values))
-    return one, torch.zeros_like(one)
-
-
-def _importance_derivatives(values: Tensor, importances: Tensor, units: int) -> tuple[Tensor, Tensor]:
-    one = _diagonal(torch.ones_like(values[:units]), len(values))
-    by_importances = one.clone()
-    by_importances[:, :units] -= 1 / units
-    return torch.zeros_like(one), by_importances
-
-
-def _alone_derivatives(values: Tensor, importances: Tensor, units: int) -> tuple[Tensor, Tensor]:
-    if len(values) == units:
-        return _value_derivatives(values, importances, units)
-    share = torch.sigmoid(importances[:units] - importances[-1])
-    tilt = share * (1 - share) * (values[:units] - values[-1])
-    by_values, by_importances = _diagonal(share, len(values)), _diagonal(tilt, len(values))
-    by_values[:, -1], by_importances[:, -1] = 1 - share, -tilt
-    return by_values, by_importances
-
-
-def _linearized_derivatives(values: Tensor, importances: Tensor, units: int) -> tuple[Tensor, Tensor]:
-    weights = torch.exp(_importance(values, importances, units))
-    by_importances = _diagonal(values[:units] * weights, len(values))
-    by_importances[:, :units] -= (values[:units] * weights)[:, None] / units
-    return _diagonal(weights, len(values)), by_importances
-
-
-def _slope_derivatives(values: Tensor, importances: Tensor, units: int) -> tuple[Tensor, Tensor]:
+def _effect_derivatives(values: Tensor, importances: Tensor, units: int, removal: bool) -> tuple[Tensor, Tensor]:
+    """Of slope or removal by values and by importances, (n, p) each."""
     shares = torch.softmax(importances, dim=0)
+    if removal and len(values) == 1:
+        return torch.ones_like(values)[:, None], torch.zeros_like(values)[:, None]
     slope = shares * (values - shares @ values)
     by_values = _diagonal(shares[:units], len(values)) - shares[:units, None] * shares
     by_importances = _diagonal(slope[:units], len(values)) - slope[:units, None] * shares - shares[:units, None] * slope
-    return by_values, by_importances
-
-
-def _removal_derivatives(values: Tensor, importances: Tensor, units: int) -> tuple[Tensor, Tensor]:
-    if len(values) == 1:
-        return _value_derivatives(values, importances, units)
-    shares = torch.softmax(importances, dim=0)
+    if not removal:
+        return by_values, by_importances
     left = 1 - shares[:units]
-    by_values, by_importances = (part / left[:, None] for part in _slope_derivatives(values, importances, units))
-    slope = (shares * (values - shares @ values))[:units]
-    by_share = slope * shares[:units] / left**2
-    return by_values, by_importances + _diagonal(by_share, len(values)) - by_share[:, None] * shares
+    by_share = slope[:units] * shares[:units] / left**2
+    through_share = _diagonal(by_share, len(values)) - by_share[:, None] * shares
+    return by_values / left[:, None], by_importances / left[:, None] + through_share
 
 
 def _diagonal(entries: Tensor, columns: int) -> Tensor:
@@ -174,6 +156,32 @@ def _diagonal(entries: Tensor, columns: int) -> Tensor:
     matrix = entries.new_zeros(len(entries), columns)
     matrix.diagonal().copy_(entries)
     return matrix
+
+
+# Derivatives (n,) of the scores that depend on few parameters: by an importance or a value, of the sink or of the unit itself.
+# The covariance has no common shift of the importances, so their mean, which two of the scores subtract, is left out.
+_Few = list[tuple[bool, bool, Tensor]]
+
+
+def _by_value(values: Tensor, importances: Tensor, units: int) -> _Few:
+    return [(False, False, torch.ones_like(values[:units]))]
+
+
+def _by_importance(values: Tensor, importances: Tensor, units: int) -> _Few:
+    return [(True, False, torch.ones_like(values[:units]))]
+
+
+def _by_alone(values: Tensor, importances: Tensor, units: int) -> _Few:
+    if len(values) == units:
+        return _by_value(values, importances, units)
+    share = torch.sigmoid(importances[:units] - importances[-1])
+    tilt = share * (1 - share) * (values[:units] - values[-1])
+    return [(False, False, share), (False, True, 1 - share), (True, False, tilt), (True, True, -tilt)]
+
+
+def _by_linearized(values: Tensor, importances: Tensor, units: int) -> _Few:
+    weight = torch.exp(_importance(values, importances, units))
+    return [(False, False, weight), (True, False, values[:units] * weight)]
 
 
 _FORMULAS: dict[str, _Score] = {
@@ -185,11 +193,9 @@ _FORMULAS: dict[str, _Score] = {
     "removal": _removal,
 }
 
-_DERIVATIVES: dict[str, Callable[[Tensor, Tensor, int], tuple[Tensor, Tensor]]] = {
-    "value": _value_derivatives,
-    "importance": _importance_derivatives,
-    "alone": _alone_derivatives,
-    "linearized": _linearized_derivatives,
-    "slope": _slope_derivatives,
-    "removal": _removal_derivatives,
+_FEW: dict[str, Callable[[Tensor, Tensor, int], _Few]] = {
+    "value": _by_value,
+    "importance": _by_importance,
+    "alone": _by_alone,
+    "linearized": _by_linearized,
 }
