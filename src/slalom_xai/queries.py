@@ -23,6 +23,7 @@ Gained = TypeVar("Gained")
 
 PADDING = 0.04  # of a batch's tokens, at most
 FEW = 64  # rows for which a text is not read beforehand
+LONG = 512  # units of a text whose answers stay where the model is: shorter ones are fitted sooner by a CPU, in many small steps
 SMALL = 64  # but a batch is not ended for less padding than this part of a full one: each has its own overhead
 
 
@@ -194,6 +195,7 @@ class Queries:
         self.asked_sequences = False
         self.asking = batches
         self._progress = progress
+        self._home = self.model.device if len(prompt.units) > LONG else torch.device("cpu")
         self._answers: Tensor | None = None  # (calls, C)
         self._numbers: dict[int, int] = {}  # which of them answers the row with a key
         self._checked: set[int] = set()
@@ -250,6 +252,7 @@ class Queries:
         if self._progress:
             self._progress.start(len(new))
         answers = self.asking.answer(parts, self._progress)
+        answers = [found.to(self._home) for found in answers]
         self._answers = torch.cat(answers if self._answers is None else [self._answers, *answers])
         self._numbers.update(new)
         checked = new.keys() - to_fit

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Protocol, TypeVar
 
@@ -14,11 +15,10 @@ from slalom_xai.errors import InputError, one_of
 from slalom_xai.models.inside import Inside
 from slalom_xai.queries import Asking, Purpose, Queries
 from slalom_xai.surrogates.additive import AdditiveFit, AdditiveSurrogate, fit_additive
-from slalom_xai.surrogates.fit import Fit, fit_many
+from slalom_xai.surrogates.fit import Fit, fit_each, fit_many
 from slalom_xai.surrogates.influence import inverse_variance
 from slalom_xai.surrogates.problem import FitRequest
 from slalom_xai.surrogates.quality import Fidelity, agreement
-from slalom_xai.surrogates.rows import workplace
 from slalom_xai.surrogates.scores import SCORES
 from slalom_xai.surrogates.slalom import SlalomSurrogate
 
@@ -99,10 +99,6 @@ class Answered:
         """Units missing from each row, (m,)."""
         return self.counts.shape[1] - self.counts.sum(dim=1)
 
-    def to(self, device: torch.device) -> Answered:
-        """The same on another device."""
-        return Answered(self.counts.to(device), self.outputs.to(device))
-
     def joined(self, other: Answered) -> Answered:
         """These rows and then others."""
         return Answered(torch.cat([self.counts, other.counts]), torch.cat([self.outputs, other.outputs]))
@@ -114,10 +110,6 @@ class AnsweredHeldOut:
 
     local: Answered
     wide: Answered
-
-    def to(self, device: torch.device) -> AnsweredHeldOut:
-        """The same on another device."""
-        return AnsweredHeldOut(self.local.to(device), self.wide.to(device))
 
 
 @dataclass(frozen=True)
@@ -141,11 +133,9 @@ class Evidence:
         """A SLALOM fitted as requested."""
         return self.asking.worked_out(fit_many, request)
 
-    def at_work(self) -> Evidence:
-        """The same where fits to it are fastest."""
-        device = workplace(self.fit.counts)
-        choose, report = (None if rows is None else rows.to(device) for rows in (self.choose, self.report))
-        return Evidence(self.fit.to(device), choose, report, self.full.to(device), self.offsets.to(device))
+    def all_solved(self, requests: Sequence[FitRequest]) -> list[Fit]:
+        """SLALOMs fitted as requested, those that are alike together."""
+        return self.asking.worked_out(fit_each, requests)
 
     def errors(self, surrogate: Surrogate, rows: Answered) -> Tensor:
         """Predicted minus true change against the whole text, (m, C)."""

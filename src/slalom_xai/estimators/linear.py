@@ -28,5 +28,5 @@ class Linear:
 
     def explain(self, queries: Queries, rng: np.random.Generator) -> Findings:
         """Asks the model and fits."""
-        evidence = gather(queries, self.parameters(len(queries.prompt.units), queries.prompt.kinds), rng).at_work()
+        evidence = gather(queries, self.parameters(len(queries.prompt.units), queries.prompt.kinds), rng)
         return linear_findings(evidence, linear_fit(evidence))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -27,11 +27,11 @@ from slalom_xai.estimators.base import (
     with_answers,
 )
 from slalom_xai.queries import Queries
-from slalom_xai.surrogates.fit import Fit, fit_slalom
+from slalom_xai.surrogates.fit import Fit
 from slalom_xai.surrogates.influence import Covariance, covariance
+from slalom_xai.surrogates.problem import FitRequest
 from slalom_xai.surrogates.published import fit_alternating, fit_by_sgd
 from slalom_xai.surrogates.recover import recover, recover_with_sink, references
-from slalom_xai.surrogates.rows import workplace
 from slalom_xai.surrogates.scores import slalom_standard_errors
 from slalom_xai.surrogates.slalom import SlalomSurrogate
 
@@ -124,7 +124,7 @@ class SlalomEff:
         if self.solver == "sgd":
             surrogate = fit_by_sgd(by_kind, outputs, int(rng.integers(2**31)))
             return _findings(evidence, kinds, surrogate)
-        return _fitted(evidence, kinds, by_kind, _with_best_prior(by_kind, outputs))
+        return _fitted(evidence, kinds, by_kind, _with_best_prior(evidence, by_kind))
 
 
 @register
@@ -174,9 +174,9 @@ class SlalomFidel:
                 raise InputError("solver='alternating' explains one output: use the default solver for more classes")
             return _findings(evidence, kinds, fit_alternating(by_kind, outputs))
         if choose is None or chosen is None:
-            return _fitted(evidence, kinds, by_kind, _without_choice(by_kind, outputs))
+            return _fitted(evidence, kinds, by_kind, evidence.solved(FitRequest(by_kind, outputs, sink=False, prior=PRIOR)))
         rows_to_choose = torch.as_tensor(kinds.counts(choose, queries.prompt.occurrences), device=outputs.device)
-        return _fitted(evidence, kinds, by_kind, _best_candidate(by_kind, outputs, rows_to_choose, chosen.local.outputs))
+        return _fitted(evidence, kinds, by_kind, _best_candidate(evidence, by_kind, rows_to_choose, chosen.local.outputs))
 
     def _rows_to_choose(self, pool: Pool, rows: int, rng: np.random.Generator) -> Masks | None:
         masks = pool.draw(rows, uniform_counts(1, min(2 * self.deletions, pool.units - 1), rng), rng, quota=True)
@@ -279,34 +279,29 @@ def _evidence(queries: Queries, counts: Tensor, outputs: Tensor, report: Answere
     return Evidence(Answered(counts, outputs), None, report, full, offsets, queries.asking)
 
 
-def _without_choice(counts: Tensor, outputs: Tensor) -> Fit:
-    """Where no rows are left to choose by: the paper's SLALOM, almost without a prior."""
-    device = workplace(counts)
-    return fit_slalom(counts.to(device), outputs.to(device), sink=False, prior=PRIOR)
-
-
-def _with_best_prior(counts: Tensor, outputs: Tensor) -> Fit:
+def _with_best_prior(evidence: Evidence, counts: Tensor) -> Fit:
     """Fits on nine rows of ten, without a sink, decide by the tenth how strong the prior is."""
-    counts, outputs = (part.to(workplace(counts)) for part in (counts, outputs))
+    outputs = evidence.fit.outputs
     if len(counts) < 30:
-        return _without_choice(counts, outputs)
+        return evidence.solved(FitRequest(counts, outputs, sink=False, prior=PRIOR))
     test = torch.arange(len(counts), device=counts.device) % 10 == 9
-    fits = [fit_slalom(counts[~test], outputs[~test], sink=False, prior=prior, tolerance=CLOSE_ENOUGH) for prior in EFF_PRIORS]
+    rows, answers = counts[~test], outputs[~test]
+    fits = evidence.all_solved([FitRequest(rows, answers, sink=False, prior=prior, tolerance=CLOSE_ENOUGH) for prior in EFF_PRIORS])
     best = min(fits, key=lambda fit: float(((fit.surrogate.predict(counts[test]) - outputs[test]) ** 2).mean()))
-    return fit_slalom(counts, outputs, sink=False, prior=best.prior, start=best.surrogate, tolerance=1e-5)
+    return evidence.solved(FitRequest(counts, outputs, sink=False, prior=best.prior, start=best.surrogate, tolerance=1e-5))
 
 
-def _best_candidate(counts: Tensor, outputs: Tensor, choose: Tensor, answers: Tensor) -> Fit:
+def _best_candidate(evidence: Evidence, counts: Tensor, choose: Tensor, answers: Tensor) -> Fit:
     """The candidate whose changes against the whole text, the first row of ``counts``, are nearest on the rows to choose.
 
     Deletions alone hold the scores of an exact SLALOM so loosely that any prior moves them. Where there seems to be one, the
     prior vanishes in steps, each starting from the last. If that leaves nothing, it is one, and a sink is not tried; if it
     leaves something, scores without a prior have run wild, and are dropped.
     """
-    counts, outputs, choose, answers = (part.to(workplace(counts)) for part in (counts, outputs, choose, answers))
-    fits = _candidates(counts, outputs, False, WITHOUT_SINK)
-    free = _vanishing(counts, outputs, fits[-1]) if _left(fits[-1], outputs) < NEARLY else []
-    fits += free if free and _left(free[-1], outputs) < EXACT else _candidates(counts, outputs, True, WITH_SINK)
+    outputs = evidence.fit.outputs
+    fits = _candidates(evidence, counts, False, WITHOUT_SINK)
+    free = _vanishing(evidence, counts, fits[-1]) if _left(fits[-1], outputs) < NEARLY else []
+    fits += free if free and _left(free[-1], outputs) < EXACT else _candidates(evidence, counts, True, WITH_SINK)
 
     def error(fit: Fit) -> float:
         predicted = fit.surrogate.predict(choose) - fit.surrogate.predict(counts[:1])
@@ -315,15 +310,16 @@ def _best_candidate(counts: Tensor, outputs: Tensor, choose: Tensor, answers: Te
     return min(fits, key=error)
 
 
-def _candidates(counts: Tensor, outputs: Tensor, sink: bool, settings: Sequence[tuple[float, float]]) -> list[Fit]:
+def _candidates(evidence: Evidence, counts: Tensor, sink: bool, settings: Sequence[tuple[float, float]]) -> list[Fit]:
     """One fit for each setting, starting from the last one of the same prior, or else from the one before."""
     fits: list[Fit] = []
+    outputs = evidence.fit.outputs
     for whole, prior in settings:
         weights = torch.ones_like(outputs[:, 0])
         weights[0] += whole * len(weights)
         start = next((fit for fit in fits if fit.prior == prior), fits[-1] if fits else None)
         given = None if start is None else start.surrogate
-        fits.append(fit_slalom(counts, outputs, row_weights=weights, sink=sink, prior=prior, start=given, tolerance=CLOSE_ENOUGH))
+        fits.append(evidence.solved(FitRequest(counts, outputs, weights, sink, prior, start=given, tolerance=CLOSE_ENOUGH)))
     return fits
 
 
@@ -332,18 +328,15 @@ def _left(fit: Fit, outputs: Tensor) -> float:
     return float((fit.residuals**2).mean() / outputs.var(dim=0, correction=0).mean())
 
 
-def _vanishing(counts: Tensor, outputs: Tensor, fit: Fit) -> list[Fit]:
+def _vanishing(evidence: Evidence, counts: Tensor, fit: Fit) -> list[Fit]:
     fits = [fit]
     for prior in VANISHING_PRIORS:
-        weights, start = fit.row_weights, fits[-1].surrogate
-        fits.append(
-            fit_slalom(counts, outputs, row_weights=weights, sink=False, prior=prior, start=start, max_iterations=300, tolerance=1e-12)
-        )
+        request = FitRequest(counts, evidence.fit.outputs, fit.row_weights, False, prior, start=fits[-1].surrogate)
+        fits.append(evidence.solved(replace(request, max_iterations=300, tolerance=1e-12)))
     return fits[1:]
 
 
 def _fitted(evidence: Evidence, kinds: Kinds, by_kind: Tensor, fit: Fit) -> Findings:
-    evidence, by_kind = evidence.at_work(), by_kind.to(fit.residuals.device)
     surrogate = kinds.spread(fit.surrogate)
     spread = kinds.spread_covariance(covariance(by_kind, evidence.fit.outputs.to(by_kind), fit), fit.surrogate.has_sink)
     errors = tuple(slalom_standard_errors(surrogate, spread, column) for column in range(len(evidence.full)))

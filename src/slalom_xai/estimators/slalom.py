@@ -84,13 +84,11 @@ class Slalom:
     def _in_rounds(self, queries: Queries, rng: np.random.Generator) -> tuple[Evidence, Fit]:
         """All the budget at once; or, where none was given, rounds that double the calls while that pays."""
         gathering = Gathering(queries, self.parameters(len(queries.prompt.units), queries.prompt.kinds), rng)
-        gathered = gathering.first(queries.first or queries.budget)
-        evidence = gathered.at_work()
+        evidence = gathering.first(queries.first or queries.budget)
         fit = self._best(evidence)
         growing = queries.first is not None and evidence.choose is not None and len(queries.prompt.units) > ENUMERABLE
         while growing and queries.calls < queries.budget and not self._enough(evidence, fit):
-            gathered = gathering.more(gathered, min(queries.calls, queries.budget - queries.calls))
-            evidence = gathered.at_work()
+            evidence = gathering.more(evidence, min(queries.calls, queries.budget - queries.calls))
             better = self._best(evidence)
             growing = held_out_loss(evidence, fit.surrogate) - held_out_loss(evidence, better.surrogate) > PAYS
             fit = better

@@ -70,6 +70,12 @@ def fit_many(requests: Sequence[FitRequest]) -> list[Fit]:
     return [fits[place] for place in range(len(requests))]
 
 
+def fit_each(sets: Sequence[Sequence[FitRequest]]) -> list[list[Fit]]:
+    """Fits SLALOMs in sets of several, such as one for each text."""
+    fits = iter(fit_many([request for requests in sets for request in requests]))
+    return [[next(fits) for _ in requests] for requests in sets]
+
+
 def _batches(requests: Sequence[FitRequest]) -> Iterator[list[int]]:
     """Places of requests that are fitted together: alike in kind, similar in size, and not too many."""
 

@@ -12,7 +12,6 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-ON_DEVICE = 512  # units of a text from which fits stay where the model is
 SHORT = 4  # rows of at most so many different columns are kept by their places
 
 
@@ -163,8 +162,3 @@ def rows_of(counts: Tensor, exact: bool) -> Rows:
         return DenseRows(counts, None if exact else counts.float())
     times, places = counts.topk(longest, dim=2)
     return ShortRows(places, times, counts.shape[2])
-
-
-def workplace(counts: Tensor) -> torch.device:
-    """Where fits to rows (m, n) are fastest: their steps are many small operations, which a CPU does sooner unless a text is long."""
-    return counts.device if counts.shape[1] > ON_DEVICE else torch.device("cpu")
