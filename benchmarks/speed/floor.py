@@ -14,9 +14,9 @@ from torch import Tensor
 
 Row = bytes  # token ids, special tokens included, as four-byte integers: small, and equal where the ids are
 
-CPU_BUDGETS = (512, 1024, 2048, 4096, 8192, 16384)  # tokens per batch
+CPU_BUDGETS = (512, 1024, 2048, 4096, 8192)  # tokens per batch
 GPU_BUDGETS = (16384, 65536, 262144)
-TRIAL_SECONDS = 0.4  # roughly what each way of batching may take when it is tried out
+TRIAL_SECONDS = 0.25  # roughly what each way of batching may take when it is tried out
 STORED_TOKENS = 2**23  # inputs that are made before the clock starts; longer lists of rows are timed in parts
 
 

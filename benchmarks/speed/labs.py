@@ -1,31 +1,38 @@
-"""The models that are measured, and texts of any length for them."""
+"""The models that are measured. Speed does not depend on weights, so most have random ones."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 import transformers
+from tokenizers import Tokenizer, models, pre_tokenizers
+from tokenizers.processors import TemplateProcessing
 
 from benchmarks.speed.subjects import Lab
+from benchmarks.speed.texts import text_of as text_of
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
+POSITIONS = 4200  # as many as any text here needs
 MINILM = {"hidden_size": 384, "num_hidden_layers": 6, "num_attention_heads": 12, "intermediate_size": 1536}
+EMBEDDED = {"hidden_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 512}
+THIN = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 1, "intermediate_size": 64}
+LLAMA = {"hidden_size": 4096, "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 32, "intermediate_size": 11008}
+Make = Callable[[str, int], Lab]
 
 
-def lab(name: str, device: str = "cpu") -> Lab:
+def lab(name: str, device: str = "cpu", classes: int = 2) -> Lab:
     """A model by its name in ``NAMED``, or of a folder.
 
     Raises:
         SystemExit: no such name or folder.
     """
+    transformers.utils.logging.disable_progress_bar()
+    transformers.utils.logging.set_verbosity_error()
     torch.manual_seed(0)
     if name in NAMED:
-        return NAMED[name](device)
+        return NAMED[name](device, classes)
     if not (Path(name) / "config.json").is_file():
         raise SystemExit(f"error: no model {name!r}: give a folder with a config.json, or one of {', '.join(NAMED)}")
     return _folder(name, device)
@@ -45,68 +52,69 @@ def _folder(name: str | Path, device: str) -> Lab:
     return Lab(Path(name).name, f"trained, {config.num_hidden_layers} layers × {config.hidden_size}", model.to(device).eval(), words)
 
 
-def _bert(device: str, words: Any, name: str, **shape: Any) -> Lab:
-    """Random weights; as many positions as any text here needs."""
-    config = transformers.BertConfig(vocab_size=len(words), max_position_embeddings=4200, pad_token_id=words.pad_token_id, **shape)
-    model = transformers.BertForSequenceClassification(config)
-    note = f"random weights, {config.num_hidden_layers} layers × {config.hidden_size}"
-    return Lab(name, note, model.to(device).eval(), words)
-
-
-def _minilm(device: str) -> Lab:
-    return _bert(device, embedded_tokenizer(), "minilm", **MINILM)
-
-
-def embedded_tokenizer() -> Any:
-    """The package's own tokenizer, without a limit of length."""
-    return transformers.AutoTokenizer.from_pretrained(embedded_folder(), model_max_length=10**6)
-
-
-def _embedded(device: str) -> Lab:
+def _embedded(device: str, classes: int) -> Lab:
     return _folder(embedded_folder(), device)
 
 
-NAMED: dict[str, Callable[[str], Lab]] = {"embedded": _embedded, "minilm": _minilm}
+def embedded_tokenizer() -> Any:
+    """The package's own tokenizer, for texts of any length."""
+    return transformers.AutoTokenizer.from_pretrained(embedded_folder(), model_max_length=POSITIONS)
 
 
-def text_of(words: Any, tokens: int, seed: int = 0) -> str:
-    """A text of so many tokens: the examples' reviews, and beyond them words of the vocabulary with natural frequencies.
-
-    Args:
-        words: a fast tokenizer.
-        tokens: its length, special tokens left out.
-        seed: other texts of the same length; 0 begins with the examples.
-    """
-    start = " ".join((EXAMPLES / name).read_text(encoding="utf-8") for name in ("review.txt", "reviews.txt")) if seed == 0 else ""
-    text = " ".join((start + " " + " ".join(_vocabulary_words(words, tokens, seed))).split())
-    found = words(text, add_special_tokens=False, return_offsets_mapping=True)
-    return text[: found["offset_mapping"][tokens - 1][1]]
+def word_tokenizer() -> Any:
+    """Words w0 to w9999, one token each, and a token that begins every text, as decoders have it."""
+    vocabulary = {"[PAD]": 0, "<s>": 1, "[UNK]": 2} | {f"w{number}": 3 + number for number in range(10000)}
+    backend = Tokenizer(models.WordLevel(vocabulary, unk_token="[UNK]"))
+    backend.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    backend.post_processor = TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 1)])
+    names = {"pad_token": "[PAD]", "unk_token": "[UNK]", "bos_token": "<s>"}
+    return transformers.PreTrainedTokenizerFast(tokenizer_object=backend, model_input_names=["input_ids", "attention_mask"], **names)
 
 
-def _vocabulary_words(words: Any, count: int, seed: int) -> list[str]:
-    """Whole words that are one token each, drawn with frequencies that fall as one over their rank."""
-    names = sorted(word for word in words.get_vocab() if word.isalnum() and word.isascii() and len(word) > 1)
-    rng = np.random.default_rng(seed)
-    known = [word for word in rng.permutation(names)[:4000] if len(words(str(word), add_special_tokens=False)["input_ids"]) == 1]
-    weights = 1 / np.arange(1, len(known) + 1) ** 0.7
-    return [str(word) for word in rng.choice(known, size=count, p=weights / weights.sum())]
+def _random(name: str, note: str, config: Any, words: Any, device: str, dtype: torch.dtype = torch.float32) -> Lab:
+    """A classifier with random weights, made where it will run."""
+    with torch.device(device):
+        model = transformers.AutoModelForSequenceClassification.from_config(config, dtype=dtype)
+    return Lab(name, f"random weights, {note}", model.to(device).eval(), words)
 
 
-def texts_of(data: Path | None, words: Any, tokens: Sequence[int]) -> list[str]:
-    """One text for each length: from a table of texts, cut to length, or made."""
-    if data is None:
-        return [text_of(words, length, seed) for seed, length in enumerate(tokens)]
-    import gzip
+def _bert(name: str, shape: dict[str, int]) -> Make:
+    def make(device: str, classes: int) -> Lab:
+        words = embedded_tokenizer()
+        config = transformers.BertConfig(
+            vocab_size=len(words), max_position_embeddings=POSITIONS, pad_token_id=words.pad_token_id, num_labels=classes, **shape
+        )
+        return _random(name, f"{config.num_hidden_layers} layers × {config.hidden_size}", config, words, device)
 
-    found: list[str] = []
-    with gzip.open(data, "rt", encoding="utf-8") if data.suffix == ".gz" else data.open(encoding="utf-8") as lines:
-        for line in lines:
-            if len(found) == len(tokens):
-                break
-            text = json.loads(line)["text"]
-            offsets = words(text, add_special_tokens=False, return_offsets_mapping=True)["offset_mapping"]
-            if len(offsets) >= tokens[len(found)]:
-                found.append(text[: offsets[tokens[len(found)] - 1][1]])
-    if len(found) < len(tokens):
-        raise SystemExit(f"error: {data} has only {len(found)} texts that are long enough: {len(tokens)} are needed")
-    return found
+    return make
+
+
+def _distilbert(name: str, layers: int) -> Make:
+    def make(device: str, classes: int) -> Lab:
+        words = embedded_tokenizer()
+        config = transformers.DistilBertConfig(
+            vocab_size=30522, n_layers=layers, max_position_embeddings=POSITIONS, pad_token_id=words.pad_token_id, num_labels=classes
+        )
+        return _random(name, f"DistilBERT's shape, {layers} layers × {config.dim}", config, words, device)
+
+    return make
+
+
+def _llama(device: str, classes: int) -> Lab:
+    """A decoder of 7 billion parameters, bf16; filling its weights with normal draws would take minutes on a CPU, so they are made there."""
+    words = word_tokenizer()
+    config = transformers.LlamaConfig(
+        vocab_size=32000, max_position_embeddings=POSITIONS, pad_token_id=words.pad_token_id, num_labels=classes, **LLAMA
+    )
+    return _random("llama7b", "Llama's shape, 32 layers × 4096, bf16", config, words, device, torch.bfloat16)
+
+
+NAMED: dict[str, Make] = {
+    "embedded": _embedded,
+    "minilm": _bert("minilm", MINILM),
+    "tiny": _bert("tiny", EMBEDDED),
+    "thin": _bert("thin", THIN),
+    "distil2": _distilbert("distil2", 2),
+    "distil6": _distilbert("distil6", 6),
+    "llama7b": _llama,
+}

@@ -11,6 +11,7 @@ from benchmarks.speed.record import Recorder
 from benchmarks.speed.subjects import Array, Lab, Masks, Subject
 
 Predict = Callable[[Masks], Array]  # masks (m, n) to predicted outputs (m,), up to a constant
+OURS = ("slalom", "slalom-eff", "slalom-fidel", "linear")
 
 
 @dataclass(frozen=True)
@@ -54,10 +55,18 @@ class Ours:
         """Explains a text."""
         return self._explainer(subject.text).predict
 
+    def explain_all(self, texts: list[str]) -> int:
+        """Explains many texts at once; how many calls that took."""
+        return sum(explanation.calls for explanation in self._explainer(texts))
+
     def asked(self, subject: Subject) -> Asked:
-        """What it asks, from an extra run with the model as a plain module."""
+        """What it asks, from an extra run."""
+        return self.asked_all([subject.text])
+
+    def asked_all(self, texts: list[str]) -> Asked:
+        """What it asks about texts one by one, from an extra run with the model as a plain module."""
         from slalom_xai import Explainer
 
         recorder = Recorder(self._lab.model).eval()
-        explanation = Explainer(recorder, self._lab.tokenizer, method=self.name, budget=self._budget, show_progress=False)(subject.text)
-        return Asked(explanation.calls, list(recorder.rows))
+        explainer = Explainer(recorder, self._lab.tokenizer, method=self.name, budget=self._budget, show_progress=False)
+        return Asked(sum(explainer(text).calls for text in texts), list(recorder.rows))

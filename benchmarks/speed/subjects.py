@@ -66,6 +66,7 @@ class Subject:
         self.before, self.after = (np.array(ids, dtype=np.int64) for ids in lab.frame)
         self.ids = np.array(lab.tokenizer(text, add_special_tokens=False)["input_ids"], dtype=np.int64)
         self.runner = Runner(lab.model, lab.pad)
+        self.heard: list[Row] | None = None  # where rows are written down while someone listens
         logits = self.runner.answers([self.row(np.ones(len(self.ids), dtype=bool))])
         self.target = 1 if logits.shape[1] == 2 else int(logits[0].argmax())
         self.full = float(self.margin(logits)[0])
@@ -90,6 +91,8 @@ class Subject:
 
     def ask_rows(self, rows: Sequence[Row]) -> Array:
         """The model's answers (m,) to token ids."""
+        if self.heard is not None:
+            self.heard += rows
         return self.margin(self.runner.answers(rows))
 
     def deletions(self, count: int, most: int, rng: np.random.Generator) -> Masks:
