@@ -9,6 +9,7 @@ from pathlib import Path
 
 from benchmarks.speed.log import Log, read, say
 
+AXES = ("calls", "classes", "texts", "tokens")
 EXAMPLES = """examples:
   python -m benchmarks.speed --out speed.jsonl --models embedded,minilm --calls 2000
   python -m benchmarks.speed --out speed.jsonl --part errors --models FOLDER --data reviews.jsonl.gz --texts 5 --tokens 100
@@ -65,6 +66,7 @@ def _run(parser: argparse.ArgumentParser, given: argparse.Namespace) -> None:
         repeats=given.repeats,
         device=given.device,
         threads=given.threads,
+        axes=given.axes,
         memory=not given.no_memory,
     )
     log = Log(given.out, given.seconds)
@@ -79,7 +81,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m benchmarks.speed", description=__doc__, epilog=EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "--part", action="append", choices=("calls", "errors", "texts", "growth", "memory"), help="what to measure, again for more (calls)"
+        "--part", action="append", choices=("calls", "errors", "growth", "memory"), help="what to measure, again for more (calls)"
     )
     parser.add_argument("--out", type=Path, default=Path("speed.jsonl"), help="results are added to this file (speed.jsonl)")
     parser.add_argument(
@@ -96,6 +98,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--threads", type=int, default=0, help="of torch; its own choice by default")
     parser.add_argument("--seconds", type=float, default=36000, help="begin nothing new after so many (36000)")
+    parser.add_argument("--axes", type=_axes, default=AXES, help="what grows in the part growth, with commas (calls,classes,texts,tokens)")
     parser.add_argument("--no-memory", action="store_true", help="do not measure memory, which on a CPU takes a process for each method")
     parser.add_argument("--tables", type=Path, nargs="+", metavar="FILE", help="print tables and targets of earlier results")
     parser.add_argument(
@@ -109,6 +112,13 @@ def _positive(text: str) -> int:
     if not text.isdigit() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
     return int(text)
+
+
+def _axes(text: str) -> tuple[str, ...]:
+    found = tuple(text.split(","))
+    if not set(found) <= set(AXES):
+        raise argparse.ArgumentTypeError(f"{text!r} is not made of {', '.join(AXES)}")
+    return found
 
 
 def _numbers(text: str) -> tuple[int, ...]:

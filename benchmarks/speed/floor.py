@@ -157,9 +157,14 @@ class Floor:
         """Rows that take about as long as one trial may."""
         middle = sorted(self.rows, key=len)[len(self.rows) // 2 :][: max(1, way.tokens // max(1, self.tokens // len(self.rows)))]
         self._trial(middle, way)
-        rate = self._trial(middle, way) / sum(map(size, middle))
-        every = max(1, round(rate * self.tokens / TRIAL_SECONDS))
+        expected = self._trial(middle, way) / sum(map(size, middle)) * self.tokens
+        every = max(1, min(len(self.rows), round(min(expected, 1e6) / TRIAL_SECONDS)))
         return sorted(self.rows, key=len)[every // 2 :: every] or self.rows[:1]
 
     def _trial(self, rows: Sequence[Row], way: Way) -> float:
-        return self.runner.seconds([self.runner.batch(rows, places) for places in self.runner.plan(rows, way)])
+        """Seconds for some rows; infinite where a batch does not fit into memory."""
+        try:
+            return self.runner.seconds([self.runner.batch(rows, places) for places in self.runner.plan(rows, way)])
+        except torch.cuda.OutOfMemoryError:
+            torch.cuda.empty_cache()
+            return float("inf")

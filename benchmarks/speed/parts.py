@@ -1,4 +1,4 @@
-"""The parts of the benchmark: the same number of calls, the time to an error, many texts, growth, and the memory of a long text."""
+"""The parts of the benchmark: the same number of calls, the time to an error, growth, and the memory of a long text."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from typing import Any
 
 import torch
 
+from benchmarks.speed.climb import RIVALS, Climb
 from benchmarks.speed.floor import Floor
 from benchmarks.speed.labs import lab
 from benchmarks.speed.log import Log, machine, say
-from benchmarks.speed.measure import HeldOut, seconds_of, side_by_side, with_peak
+from benchmarks.speed.measure import seconds_of, side_by_side, with_peak
 from benchmarks.speed.memory import Case, peak
 from benchmarks.speed.methods import OURS, Ours
 from benchmarks.speed.others import LIBRARIES, build, missing
@@ -18,10 +19,13 @@ from benchmarks.speed.settings import Settings
 from benchmarks.speed.subjects import Lab, Subject
 from benchmarks.speed.texts import text_of, texts_of
 
-RIVALS = ("shap-partition", "shap-kernel", "lime")  # whose error at RIVAL_CALLS is to be reached
-RIVAL_CALLS = 5000
-LADDER = (100, 150, 200, 300, 400, 500, 700, 1000, 1500, 2000, 3000, 5000)
 LONG, LONG_CALLS = 4096, 5000
+GROWTH = {
+    "calls": (250, 500, 1000, 2000, 4000, 8000),
+    "classes": (2, 3, 5, 10, 20, 50),
+    "texts": (1, 3, 10, 30, 100, 300, 1000),
+    "tokens": (32, 64, 128, 256, 512, 1024, 2048, LONG),
+}
 
 
 def available(names: Sequence[str], label: str) -> list[str]:
@@ -70,50 +74,21 @@ def _memory_of(name: str, records: list[dict[str, Any]], base: dict[str, Any], s
 def time_to_error(settings: Settings, log: Log) -> None:
     """How long our methods take to be as good as the others are with 5000 calls."""
     for name in settings.models:
+        if log.late(f"errors, {name}"):
+            return
         place = lab(name, settings.device)
-        rivals = available(RIVALS, f"errors, {place.name}")
         subjects = [Subject(place, text) for text in texts_of(settings.data, place.tokenizer, settings.tokens, settings.texts)]
-        jobs = [(rival, RIVAL_CALLS) for rival in rivals] + [(method, calls) for calls in LADDER for method in OURS]
-        for number, subject in enumerate(subjects):
-            best = float("inf")  # the least error of the others on this text: far below it there is nothing to find
-            found: dict[str, float] = {}
-            for method, calls in jobs:
-                if found.get(method, float("inf")) < best / 4 or log.late(f"errors, {method} with {calls} calls"):
-                    continue
-                record = _reached(place, subject, method, calls, 1 if method in RIVALS else settings.repeats)
-                if "wide" in record:
-                    found[method] = record["wide"]
-                    best = min(best, record["wide"]) if method in RIVALS else best
-                say(
-                    f"errors, text {number + 1} of {len(subjects)}: {method}, {calls} calls: wide {record.get('wide', record.get('failed'))}"
-                )
-                log.write(facts("errors", place, settings) | {"text": number, "budget": calls} | record)
+        methods = [method for method in settings.methods or OURS if method in OURS]
+        climb = Climb(place, subjects, settings.repeats, facts("errors", place, settings), log)
+        climb.run(available(RIVALS, f"errors, {place.name}"), methods)
         _forget(place)
 
 
-def _reached(place: Lab, subject: Subject, method: str, calls: int, repeats: int) -> dict[str, Any]:
-    """One method with some calls on one text: seconds and errors."""
-    try:
-        maker = build(place, method, calls)
-        asked = maker.asked(subject)
-        seconds = [seconds_of(lambda: maker.explain(subject), subject.runner) for _ in range(repeats)]
-        errors = HeldOut(subject, [asked]).errors(maker.explain(subject))
-    except Exception as error:  # too small a budget, or a library's own trouble
-        return {"method": method, "failed": " ".join(f"{type(error).__name__}: {error}".split())[:300]}
-    return {"method": method, "tokens": len(subject), "calls": asked.calls, "distinct": len(asked.rows), "seconds": seconds, **errors}
-
-
-def many_texts(settings: Settings, log: Log) -> None:
-    """Lists of short texts, handed over at once."""
-    grow(settings, log, "texts", "tiny" if settings.device == "cpu" else "distil2", (1, 3, 10, 30, 100, 300, 1000))
-
-
 def growth(settings: Settings, log: Log) -> None:
-    """Time and memory against calls, length and classes."""
-    shallow, small = ("thin", "tiny") if settings.device == "cpu" else ("distil2", "distil2")
-    grow(settings, log, "calls", small, (250, 500, 1000, 2000, 4000, 8000))
-    grow(settings, log, "classes", small, (2, 3, 5, 10, 20, 50))
-    grow(settings, log, "tokens", shallow, (32, 64, 128, 256, 512, 1024, 2048, LONG))
+    """Time and memory against calls, classes, number of texts and length."""
+    for axis in settings.axes:
+        small = "distil2" if settings.device == "cuda" else "thin" if axis == "tokens" else "tiny"
+        grow(settings, log, axis, small, GROWTH[axis])
 
 
 def long_text(settings: Settings, log: Log) -> None:
@@ -194,7 +169,6 @@ def _forget(place: Lab) -> None:
 PARTS: dict[str, Callable[[Settings, Log], None]] = {
     "calls": equal_calls,
     "errors": time_to_error,
-    "texts": many_texts,
     "growth": growth,
     "memory": long_text,
 }

@@ -20,6 +20,7 @@ class Settings:
         repeats: measurements of each.
         device: "cpu" or "cuda".
         threads: of torch on a CPU; 0: its own choice.
+        axes: what grows: some of calls, classes, texts and tokens.
         memory: whether to measure memory, which on a CPU takes a process for each method.
     """
 
@@ -32,4 +33,5 @@ class Settings:
     repeats: int
     device: str
     threads: int
+    axes: tuple[str, ...]
     memory: bool
