@@ -35,17 +35,22 @@ def _draw(records: list[Record], folder: Path, machine: str) -> Path:
     import matplotlib.pyplot as plt
 
     axes = [axis for axis in AXES if any(one["axis"] == axis for one in records)]
-    figure, panels = plt.subplots(2, len(axes), figsize=(3.2 * len(axes), 5.6), sharex="col", squeeze=False, layout="constrained")
+    rows = 2 if any(one.get("memory") for one in records) else 1
+    figure, panels = plt.subplots(rows, len(axes), figsize=(3.2 * len(axes), 2.8 * rows), sharex="col", squeeze=False, layout="constrained")
     for column, axis in enumerate(axes):
         latest = {(one["method"], one["at"]): one for one in records if one["axis"] == axis}
         for method in dict.fromkeys(name for name, _ in latest):
             points = [latest[key] for key in sorted(latest) if key[0] == method]
             _time(panels[0][column], points, method)
-            _memory(panels[1][column], points, method)
-        panels[1][column].set_xlabel(AXES[axis])
+            if rows == 2:
+                _memory(panels[1][column], points, method)
+        for panel in panels[:, column]:
+            _ticks(panel, sorted({at for _, at in latest}))
+        panels[-1][column].set_xlabel(AXES[axis])
         panels[0][column].set_title(_held(points), fontsize=8)
     panels[0][0].set_ylabel("seconds")
-    panels[1][0].set_ylabel("MiB beyond the model")
+    if rows == 2:
+        panels[1][0].set_ylabel("MiB beyond the model")
     panels[0][0].legend(fontsize=8)
     gpu = "threads" not in machine
     path = folder / f"speed-growth-{'gpu' if gpu else 'cpu'}.svg"
@@ -53,6 +58,20 @@ def _draw(records: list[Record], folder: Path, machine: str) -> Path:
     figure.savefig(path, metadata={"Date": None})
     plt.close(figure)
     return path
+
+
+def _ticks(panel: Any, at: list[int]) -> None:
+    """Plain numbers: every measured place, or every other where there are many."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
+
+    panel.set_xscale("log")
+    panel.set_yscale("log")
+    panel.set_xticks(at[:: 1 if len(at) < 6 else 2], minor=False)
+    panel.xaxis.set_minor_locator(NullLocator())
+    panel.yaxis.set_major_locator(LogLocator(subs=(1, 3)))
+    panel.yaxis.set_minor_formatter(NullFormatter())
+    for axis in (panel.xaxis, panel.yaxis):
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
 
 
 def _time(panel: Any, points: list[Record], method: str) -> None:
