@@ -17,6 +17,7 @@ from benchmarks.speed.subjects import Lab, Subject
 
 RIVALS = ("shap-partition", "shap-kernel", "lime")  # whose error at RIVAL_CALLS is to be reached
 RIVAL_CALLS = 5000
+HOPELESS = 3.0  # times the largest of their errors: a method this far off with a thousand calls climbs no further
 LADDER = (100, 150, 200, 300, 400, 500, 700, 1000, 1500, 2000, 3000, 5000)
 
 
@@ -47,15 +48,18 @@ class Climb:
         self._log = log
 
     def run(self, rivals: Sequence[str], methods: Sequence[str]) -> None:
-        """The others first; then each method from the first rung until it beats them all, or takes longer than any of them."""
+        """The others first; then each method from the first rung until it beats them all, takes longer than any, or has no chance."""
         theirs = [rung for rival in rivals if (rung := self.rung(rival, RIVAL_CALLS, 1)) is not None]
         if not theirs:
             return
         aim, limit = min(rung.wide for rung in theirs), max(rung.seconds for rung in theirs)
+        hopeless = HOPELESS * max(rung.wide for rung in theirs)
         for method in methods:
             for calls in LADDER:
                 rung = self.rung(method, calls, self._repeats)
-                if self._log.left <= 0 or (rung is not None and (rung.wide <= aim or rung.seconds > limit)):
+                if self._log.left <= 0:
+                    return
+                if rung is not None and (rung.wide <= aim or rung.seconds > limit or (calls >= 1000 and rung.wide > hopeless)):
                     break
 
     def rung(self, method: str, calls: int, repeats: int) -> Rung | None:

@@ -64,9 +64,9 @@ class Ours:
         return self.asked_all([subject.text])
 
     def asked_all(self, texts: list[str]) -> Asked:
-        """What it asks about texts one by one, from an extra run with the model as a plain module."""
+        """What it asks about texts, from an extra run with the model as a plain module."""
         from slalom_xai import Explainer
 
         recorder = Recorder(self._lab.model).eval()
         explainer = Explainer(recorder, self._lab.tokenizer, method=self.name, budget=self._budget, show_progress=False)
-        return Asked(sum(explainer(text).calls for text in texts), list(recorder.rows))
+        return Asked(sum(explanation.calls for explanation in explainer(texts)), list(recorder.rows))

@@ -68,6 +68,8 @@ def _ticks(panel: Any, at: list[int]) -> None:
     panel.set_yscale("log")
     panel.set_xticks(at[:: 1 if len(at) < 6 else 2], minor=False)
     panel.xaxis.set_minor_locator(NullLocator())
+    low, high = panel.get_ylim()
+    panel.set_ylim(min(low, high / 10) if high < 10 * low else low, high)  # at least a decade, so that flat looks flat
     panel.yaxis.set_major_locator(LogLocator(subs=(1, 3)))
     panel.yaxis.set_minor_formatter(NullFormatter())
     for axis in (panel.xaxis, panel.yaxis):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gzip
 import json
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -34,14 +36,18 @@ def cut(text: str, words: Any, tokens: int) -> str:
 
 
 def _vocabulary_words(words: Any, count: int, seed: int) -> list[str]:
-    """Whole words that are one token each, drawn with frequencies that fall with their rank."""
-    names = sorted(word for word in words.get_vocab() if word.isalnum() and word.isascii() and len(word) > 1)
-    rng = np.random.default_rng(seed)
-    drawn = np.array(names)[rng.permutation(len(names))[:4000]]
-    single = [len(ids) == 1 for ids in words(drawn.tolist(), add_special_tokens=False)["input_ids"]]
-    known = drawn[np.array(single)]
+    """Whole words, drawn with frequencies that fall with their rank."""
+    known = _single_words(words)
     weights = 1 / np.arange(1, len(known) + 1) ** 0.7
-    return [str(word) for word in rng.choice(known, size=count, p=weights / weights.sum())]
+    return [str(word) for word in np.random.default_rng(seed).choice(known, size=count, p=weights / weights.sum())]
+
+
+@functools.lru_cache(maxsize=8)
+def _single_words(words: Any) -> NDArray[np.str_]:
+    """Up to 4,000 words that are one token each, in an order of no meaning."""
+    names = sorted(word for word in words.get_vocab() if word.isalnum() and word.isascii() and len(word) > 1)
+    drawn = np.array(names)[np.random.default_rng(0).permutation(len(names))[:4000]]
+    return drawn[np.array([len(ids) == 1 for ids in words(drawn.tolist(), add_special_tokens=False)["input_ids"]])]
 
 
 def texts_of(data: Path | None, words: Any, tokens: int, count: int) -> list[str]:
