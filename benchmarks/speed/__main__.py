@@ -23,6 +23,8 @@ def main() -> None:
     """Reads the command line and does what it says."""
     parser = _parser()
     given = parser.parse_args()
+    if given.packages:
+        sys.path.append(str(given.packages.resolve()))  # behind what is installed
     if given.one:
         from benchmarks.speed.memory import Case, measure
 
@@ -100,6 +102,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seconds", type=float, default=36000, help="begin nothing new after so many (36000)")
     parser.add_argument("--axes", type=_axes, default=AXES, help="what grows in the part growth, with commas (calls,classes,texts,tokens)")
     parser.add_argument("--no-memory", action="store_true", help="do not measure memory, which on a CPU takes a process for each method")
+    parser.add_argument("--packages", type=Path, help="folder with packages that are not installed, as pip install --target makes it")
     parser.add_argument("--tables", type=Path, nargs="+", metavar="FILE", help="print tables and targets of earlier results")
     parser.add_argument(
         "--plots", type=Path, nargs="+", metavar=("FOLDER", "FILE"), help="draw the growth of earlier results into a folder"

@@ -172,5 +172,7 @@ def build(lab: Lab, name: str, calls: int) -> Method:
 
 def missing(name: str) -> str | None:
     """The library that a method needs and that is not here."""
-    library = LIBRARIES.get(name)
-    return library if library is not None and importlib.util.find_spec(library) is None else None
+    needed = [LIBRARIES[name]] if name in LIBRARIES else []
+    if name.startswith("published"):
+        needed += ["scipy", "sklearn", "tqdm"]
+    return next((library for library in needed if importlib.util.find_spec(library) is None), None)
