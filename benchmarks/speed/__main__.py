@@ -59,7 +59,7 @@ def _run(parser: argparse.ArgumentParser, given: argparse.Namespace) -> None:
     if given.threads:
         torch.set_num_threads(given.threads)
     settings = Settings(
-        models=tuple(given.models.split(",")),
+        models=tuple(filter(None, given.models.split(","))),
         methods=methods,
         calls=given.calls,
         tokens=given.tokens,
@@ -88,10 +88,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--out", type=Path, default=Path("speed.jsonl"), help="results are added to this file (speed.jsonl)")
     parser.add_argument(
         "--models",
-        default="embedded",
-        help="names or folders, with commas: embedded, minilm, tiny, thin, distil2, distil6, llama7b (embedded)",
+        default="",
+        help="names or folders, with commas: embedded, minilm, tiny, thin, distil2, distil6, llama7b (embedded; for growth tiny, thin or distil2)",
     )
-    parser.add_argument("--methods", default="", help="names with commas; by default all that are installed, for growth slalom")
+    parser.add_argument(
+        "--methods", default="", help="names with commas; by default all that are installed, for growth slalom, for memory ours"
+    )
     parser.add_argument("--calls", type=_numbers, default=(2000,), help="model calls per text, with commas for several (2000)")
     parser.add_argument("--tokens", type=_positive, default=200, help="length of the texts (200)")
     parser.add_argument("--texts", type=_positive, default=3, help="texts for the part errors (3)")

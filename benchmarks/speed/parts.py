@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -20,11 +21,19 @@ from benchmarks.speed.subjects import Lab, Subject
 from benchmarks.speed.texts import text_of, texts_of
 
 LONG, LONG_CALLS = 4096, 5000
+LONG_SLALOM_CALLS = 8600  # `slalom` wants two calls for each of 4,096 tokens, and some more
+LONG_SECONDS = 30.0  # what takes longer is steady enough without warm-up and repeats
 GROWTH = {
     "calls": (250, 500, 1000, 2000, 4000, 8000),
     "classes": (2, 3, 5, 10, 20, 50),
     "texts": (1, 3, 10, 30, 100, 300, 1000),
     "tokens": (32, 64, 128, 256, 512, 1024, 2048, LONG),
+}
+FIXED = {  # what stays while one of them grows
+    "calls": {"tokens": 64, "classes": 2, "texts": 1},
+    "classes": {"calls": 1000, "tokens": 64, "texts": 1},
+    "texts": {"calls": 300, "tokens": 16, "classes": 2},
+    "tokens": {"calls": LONG_SLALOM_CALLS, "classes": 2, "texts": 1},
 }
 
 
@@ -42,7 +51,7 @@ def available(names: Sequence[str], label: str) -> list[str]:
 
 def equal_calls(settings: Settings, log: Log) -> None:
     """Every method with the same number of calls on the same text."""
-    for name in settings.models:
+    for name in settings.models or ("embedded",):
         if log.late(f"calls, {name}"):
             return
         place = lab(name, settings.device)
@@ -73,7 +82,7 @@ def _memory_of(name: str, records: list[dict[str, Any]], base: dict[str, Any], s
 
 def time_to_error(settings: Settings, log: Log) -> None:
     """How long our methods take to be as good as the others are with 5000 calls."""
-    for name in settings.models:
+    for name in settings.models or ("embedded",):
         if log.late(f"errors, {name}"):
             return
         place = lab(name, settings.device)
@@ -88,34 +97,30 @@ def growth(settings: Settings, log: Log) -> None:
     """Time and memory against calls, classes, number of texts and length."""
     for axis in settings.axes:
         small = "distil2" if settings.device == "cuda" else "thin" if axis == "tokens" else "tiny"
-        grow(settings, log, axis, small, GROWTH[axis])
+        for name in settings.models or (small,):
+            grow(settings, log, axis, name, GROWTH[axis])
 
 
 def long_text(settings: Settings, log: Log) -> None:
     """The memory that 5000 calls take on a text of 4,096 tokens."""
-    for method in settings.methods or ("slalom",):
+    for method in settings.methods or OURS:
         if log.late(f"memory, {method}"):
             return
-        say(f"memory: {method}, {LONG_CALLS} calls on {LONG} tokens")
+        calls = LONG_SLALOM_CALLS if method == "slalom" else LONG_CALLS
+        say(f"memory: {method}, {calls} calls on {LONG} tokens")
         if settings.device == "cpu":
-            found = peak(Case("thin", method, LONG_CALLS, LONG, threads=settings.threads), log.left)
+            found = peak(Case("thin", method, calls, LONG, threads=settings.threads), log.left)
             place = {"model": "thin", "note": "random weights, 1 layer × 32", **machine(settings.device)}
-            log.write({"part": "memory", **place, "method": method, "tokens": LONG, "budget": LONG_CALLS, **found})
+            log.write({"part": "memory", **place, "method": method, "tokens": LONG, "budget": calls, **found})
         else:
-            grow(settings, log, "tokens", "distil2", (LONG,), method=method, part="memory")
+            grow(settings, log, "tokens", "distil2", (LONG,), method, calls)
 
 
-def grow(settings: Settings, log: Log, axis: str, model: str, values: Sequence[int], method: str = "", part: str = "growth") -> None:
+def grow(settings: Settings, log: Log, axis: str, model: str, values: Sequence[int], method: str = "", calls: int = 0) -> None:
     """One curve: one of calls, tokens, classes and texts takes several values, the others stay."""
     chosen = [method] if method else list(settings.methods or ("slalom",))
-    fixed = {
-        "calls": LONG_CALLS if axis == "tokens" else 1000,
-        "tokens": {"texts": 16, "tokens": 0}.get(axis, 64),
-        "classes": 2,
-        "texts": 1,
-    }
-    if axis == "texts":
-        fixed["calls"] = 300
+    part = "memory" if method else "growth"
+    fixed = FIXED[axis] | ({"calls": calls} if calls else {})
     for name in chosen:
         for value in values:
             at = fixed | {axis: value}
@@ -141,12 +146,14 @@ def _point(place: Lab, method: str, at: dict[str, int], settings: Settings) -> d
         return maker.explain(subject) if len(texts) == 1 else maker.explain_all(texts)
 
     try:
+        start = time.perf_counter()
         asked = maker.asked_all(texts)
+        asked_seconds = time.perf_counter() - start
         floor = Floor(subject.runner, asked.rows)
-        _, memory = with_peak(work, subject.runner)
+        memory = with_peak(work, subject.runner)[1] if settings.device == "cuda" or asked_seconds < LONG_SECONDS else None  # also warms up
         seconds: list[float] = []
         floors: list[float] = []
-        while len(seconds) < settings.repeats and sum(seconds) < 60:  # long ones are steady enough
+        while len(seconds) < settings.repeats and sum(seconds) < 2 * LONG_SECONDS:
             seconds.append(seconds_of(work, subject.runner))
             floors.append(floor.seconds())
     except Exception as error:  # one point that cannot be had: the others go on

@@ -11,7 +11,7 @@ class Settings:
     """Options that all parts share.
 
     Attributes:
-        models: names or folders, for the parts that take any model.
+        models: names or folders; empty: what suits the part and the device.
         methods: names, for the part with equal numbers of calls; empty: all that fit the device.
         calls: model calls per text.
         tokens: length of a text.
