@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup explain test lowest check view viewcheck docs theory bench bench-fidelity clean
+.PHONY: help setup explain test lowest check view viewcheck docs theory bench bench-fidelity bench-speed clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -70,6 +70,22 @@ bench-fidelity: $(STAMP) ## train five models and measure how well explanations 
 	@test -n "$(DATA)" || { echo "error: no DATA given: name the folder that benchmarks/train_imdb.sh describes, as in: make bench-fidelity DATA=data" >&2; exit 1; }
 	PATH="$(CURDIR)/$(BIN):$$PATH" benchmarks/fidelity_on_gpu.sh $(DATA) fidelity 36000 2
 	$(BIN)/python benchmarks/fidelity.py --tables fidelity/*.jsonl
+
+# MINILM: folder of a 6-layer MiniLM (random weights of its shape by default). MODEL, DATA: a 2-layer classifier and reviews for the time to an
+# error (the embedded model and made texts by default). An hour or two on two cores; a second run adds to speed/cpu.jsonl.
+MODEL ?= embedded
+MINILM ?= minilm
+SPEED = HF_HUB_OFFLINE=1 PYTHONPATH=$(CURDIR) $(BIN)/python -m benchmarks.speed
+bench-speed: $(STAMP) ## time explanations, ours and others', beside the bare forward passes of their rows; results in speed/
+	@PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install -qq -c constraints.txt -e '.[bench]'
+	@PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install -qq --no-deps -c constraints.txt slalom-explanations
+	$(SPEED) --out speed/cpu.jsonl --models embedded,$(MINILM) --calls 2000
+	$(SPEED) --out speed/cpu.jsonl --models embedded --calls 5000
+	$(SPEED) --out speed/cpu.jsonl --models $(MINILM) --calls 5000 --methods slalom-eff,published-eff,slalom-fidel,published-fidel
+	$(SPEED) --out speed/cpu.jsonl --part errors --models $(MODEL) $(if $(DATA),--data $(DATA)) --tokens 100 --texts 5
+	$(SPEED) --out speed/cpu.jsonl --part growth
+	$(SPEED) --tables speed/cpu.jsonl
+	$(SPEED) --plots docs/figures speed/cpu.jsonl
 
 clean: ## remove .venv, built files and caches
 	rm -rf $(VENV) .venv-lowest build dist docs/_build docs/_generated frontend/node_modules frontend/build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache slalom-explanation*.json

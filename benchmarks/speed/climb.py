@@ -1,0 +1,93 @@
+"""The time to an error: our methods climb a ladder of calls until they are as good as the others with 5000."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from benchmarks.speed.log import Log, say
+from benchmarks.speed.measure import HeldOut, seconds_of
+from benchmarks.speed.methods import Predict
+from benchmarks.speed.others import build
+from benchmarks.speed.subjects import Lab, Subject
+
+RIVALS = ("shap-partition", "shap-kernel", "lime")  # whose error at RIVAL_CALLS is to be reached
+RIVAL_CALLS = 5000
+HOPELESS = 3.0  # times the largest of their errors: a method this far off with a thousand calls climbs no further
+LADDER = (100, 150, 200, 300, 400, 500, 700, 1000, 1500, 2000, 3000, 5000)
+
+
+@dataclass(frozen=True)
+class Rung:
+    """Means over texts of one method with some calls."""
+
+    wide: float
+    seconds: float
+
+
+class Climb:
+    """Measures methods on the same texts.
+
+    Args:
+        place: the model.
+        subjects: the texts.
+        repeats: measurements of each of our runs; the others take long enough to be measured once.
+        base: what every record says.
+        log: where records go.
+    """
+
+    def __init__(self, place: Lab, subjects: Sequence[Subject], repeats: int, base: dict[str, Any], log: Log) -> None:
+        self._place = place
+        self._subjects = subjects
+        self._repeats = repeats
+        self._base = base
+        self._log = log
+
+    def run(self, rivals: Sequence[str], methods: Sequence[str]) -> None:
+        """The others first; then each method from the first rung until it beats them all, takes longer than any, or has no chance."""
+        theirs = [rung for rival in rivals if (rung := self.rung(rival, RIVAL_CALLS, 1)) is not None]
+        if not theirs:
+            return
+        aim, limit = min(rung.wide for rung in theirs), max(rung.seconds for rung in theirs)
+        hopeless = HOPELESS * max(rung.wide for rung in theirs)
+        for method in methods:
+            for calls in LADDER:
+                rung = self.rung(method, calls, self._repeats)
+                if self._log.left <= 0:
+                    return
+                if rung is not None and (rung.wide <= aim or rung.seconds > limit or (calls >= 1000 and rung.wide > hopeless)):
+                    break
+
+    def rung(self, method: str, calls: int, repeats: int) -> Rung | None:
+        """One method with some calls on all texts; None where it cannot do that, or there is no time."""
+        records = []
+        for number, subject in enumerate(self._subjects):
+            if self._log.late(f"errors, {method} with {calls} calls"):
+                return None
+            record = self._measured(subject, method, calls, repeats)
+            self._log.write(self._base | {"text": number, "budget": calls} | record)
+            if "failed" in record:
+                say(f"errors: {method}, {calls} calls: {record['failed']}")
+                return None
+            records.append(record)
+        found = Rung(
+            float(np.mean([one["wide"] for one in records])), float(np.mean([statistics.median(one["seconds"]) for one in records]))
+        )
+        say(f"errors: {method}, {calls} calls: wide error {found.wide:.3g}, {found.seconds:.3g} s a text")
+        return found
+
+    def _measured(self, subject: Subject, method: str, calls: int, repeats: int) -> dict[str, Any]:
+        """One method with some calls on one text: seconds and errors."""
+        predictions: list[Predict] = []
+        try:
+            maker = build(self._place, method, calls)
+            asked = maker.asked(subject)
+            seconds = [seconds_of(lambda: predictions.append(maker.explain(subject)), subject.runner) for _ in range(repeats)]
+            errors = HeldOut(subject, [asked]).errors(predictions[-1])
+        except Exception as error:  # too small a budget, or a library's own trouble
+            return {"method": method, "failed": " ".join(f"{type(error).__name__}: {error}".split())[:300]}
+        return {"method": method, "tokens": len(subject), "calls": asked.calls, "distinct": len(asked.rows), "seconds": seconds, **errors}

@@ -1,0 +1,68 @@
+"""Interpreto, which takes a transformers model as it is and puts the mask token where a unit goes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from benchmarks.speed.methods import Asked, Predict
+from benchmarks.speed.others import quietly
+from benchmarks.speed.record import Recorder
+from benchmarks.speed.subjects import Array, Lab, Masks, Subject
+
+BATCH = 64  # its default of 4 would be slow
+
+
+class Interpreted:
+    """LIME or Kernel SHAP of Interpreto.
+
+    Args:
+        lab: the model.
+        name: "interpreto-lime" or "interpreto-kernel-shap".
+        calls: perturbations.
+    """
+
+    def __init__(self, lab: Lab, name: str, calls: int) -> None:
+        import interpreto
+
+        self.name = name
+        self._lab = lab
+        kind = interpreto.Lime if name == "interpreto-lime" else interpreto.KernelShap
+        with quietly():
+            self._explainer = kind(
+                lab.model,
+                lab.tokenizer,
+                batch_size=BATCH,
+                granularity=interpreto.Granularity.TOKEN,
+                n_perturbations=calls,
+                device=lab.device,
+            )
+
+    def explain(self, subject: Subject) -> Predict:
+        """Explains both classes of a text from one set of calls."""
+        torch.manual_seed(0)
+        targets = torch.tensor([[0, 1]]) if self._lab.model.config.num_labels == 2 else torch.tensor([[subject.target]])
+        with quietly():
+            found = self._explainer(subject.text, targets=targets)[0].attributions.double().cpu().numpy()
+        scores = found[1] - found[0] if len(found) == 2 else found[0]
+
+        def predict(masks: Masks) -> Array:
+            return np.asarray(masks, dtype=np.float64) @ scores  # up to a constant
+
+        return predict
+
+    def asked(self, subject: Subject) -> Asked:
+        """What it asks, from an extra run."""
+        recorder = Recorder(self._lab.model)
+
+        def note(_: Any, __: Any, inputs: dict[str, Any]) -> None:
+            recorder.note(inputs["input_ids"], inputs["attention_mask"])
+
+        hook = self._lab.model.register_forward_pre_hook(note, with_kwargs=True)
+        try:
+            self.explain(subject)
+        finally:
+            hook.remove()
+        return Asked(recorder.calls, list(recorder.rows))
