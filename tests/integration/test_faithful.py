@@ -10,8 +10,8 @@ from slalom_xai import Explainer, Explanation
 from slalom_xai.errors import InputError, ModelError
 from slalom_xai.estimators import Slalom
 from slalom_xai.surrogates.fit import fit_slalom
-from slalom_xai.surrogates.gauss_newton import Extras
 from slalom_xai.surrogates.influence import length_penalty
+from slalom_xai.surrogates.problem import Extras
 from slalom_xai.surrogates.quality import Agreement, Fidelity, agreement
 
 WORDS = [f"word{number}" for number in range(30)]
