@@ -163,7 +163,7 @@ def test_length_penalty_is_infinite_where_lengths_do_nothing():
     )
     few = length_penalty(fit, counts)
     shifted = fit_slalom(counts, torch.tensor(LENGTHS)[counts.sum(dim=1).long()][:, None] * 10, extras=Extras(anchored=False))
-    assert length_penalty(shifted, counts) < 1e-2 * few
+    assert length_penalty(shifted, counts) < 2e-2 * few
 
 
 def test_an_anchored_fit_passes_through_the_first_row():
