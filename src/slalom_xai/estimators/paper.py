@@ -38,7 +38,7 @@ from slalom_xai.surrogates.slalom import SlalomSurrogate
 PRIOR = 1e-6  # next to nothing: what an exact SLALOM needs
 EFF_PRIORS = (1e-2, PRIOR)
 VANISHING_PRIORS = (1e-9, 1e-12, 1e-15)
-CLOSE_ENOUGH = 3e-4  # a step that lowers the objective by less than this part ends a fit: held-out errors no longer tell
+CLOSE_ENOUGH = 1e-4  # a step that lowers the objective by less than this part ends a fit: held-out errors no longer tell
 NEARLY, EXACT = 1e-3, 1e-8  # parts of the variance left: where a SLALOM is suspected, and where it is proven
 # What slalom-fidel chooses from: the whole text's weight as a part of all other rows', and the prior.
 # Scores are read as changes against the whole text, which as one row of many is fitted badly.

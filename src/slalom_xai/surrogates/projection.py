@@ -154,7 +154,8 @@ def _value_curvature(problem: Problem, weights: Tensor, blocks: Tensor) -> Tenso
     """By values, the same for every class, penalties included: (B, K p, K p)."""
     size = weights.shape[2]
     flat = weights.flatten(1)
-    value = blocks.movedim(3, 2).flatten(3, 4).flatten(1, 2) * flat[:, :, None] * flat[:, None]
+    value = blocks.movedim(3, 2).flatten(3, 4).flatten(1, 2) * flat[:, :, None]
+    value *= flat[:, None]
     if problem.anchored:  # no row tells a constant added to all values
         level = value.diagonal(dim1=1, dim2=2)[:, :size].sum(dim=1) / problem.sizes**2
         value[:, :size, :size] += level[:, None, None] * problem.real[:, :, None] * problem.real[:, None]
@@ -175,19 +176,21 @@ def curvature_of(problem: Problem, state: State) -> Curvature:
         [inner(problem, drawn, state.features, place, head) for place in range(free * classes) for head in range(heads)], dim=1
     ).reshape(batch, free, classes, heads, size, size)
     cross = values[:, :, :, None, :, None] * state.blocks[:, :free, None] - mixed
-    own = cross[:, :, :, :free] * values.transpose(1, 2)[:, None, :, :, None] - values[:, :, :, None, :, None] * mixed[
-        :, :, :, :free
-    ].permute(0, 3, 2, 1, 5, 4)
-    own = own.sum(dim=2) + _blocks_of_classes(problem, drawn, free, classes)
+    own = cross[:, :, :, :free] * values.transpose(1, 2)[:, None, :, :, None]
+    own -= values[:, :, :, None, :, None] * mixed[:, :, :, :free].permute(0, 3, 2, 1, 5, 4)
+    own = own.sum(dim=2) if classes > 1 else own[:, :, 0]
+    own += _blocks_of_classes(problem, drawn, free, classes)
     weights = state.weights[:, :free].flatten(1)
-    importance = own.transpose(2, 3).reshape(-1, free * size, free * size) * weights[:, :, None] * weights[:, None]
+    importance = own.transpose(2, 3).reshape(batch, free * size, free * size) * weights[:, :, None]
+    importance *= weights[:, None]
     importance.diagonal(dim1=1, dim2=2).add_(problem.importance_penalty[:, None])
     diagonal = importance.diagonal(dim1=1, dim2=2).clone()
     shift = (diagonal.reshape(batch, free, size) * problem.real[:, None]).sum(dim=(1, 2)) / (free * problem.sizes**2)
     for head in range(free):
         place = slice(head * size, (head + 1) * size)
         importance[:, place, place] += shift[:, None, None] * problem.real[:, :, None] * problem.real[:, None]
-    cross = cross * state.weights[:, :free, None, None, :, None] * state.weights[:, None, None, :, None, :]
+    cross *= state.weights[:, :free, None, None, :, None]
+    cross *= state.weights[:, None, None, :, None, :]
     mixed_part = cross.permute(0, 1, 4, 2, 3, 5).reshape(-1, free * size, classes, heads * size)  # (B, S, C, P)
     across = torch.cholesky_solve(mixed_part.permute(0, 3, 2, 1).flatten(2), state.factor)
     following = across.reshape(batch, heads * size, classes, free * size).transpose(1, 2).flatten(1, 2)

@@ -12,6 +12,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+HALVED = 512  # columns from which a Gram matrix is worth computing on one side of its diagonal alone
 SHORT = 4  # rows of at most so many different columns are kept by their places
 
 
@@ -76,9 +77,18 @@ class DenseRows:
 
     def gram(self, weights: Tensor) -> Tensor:
         """Products of columns under row weights (B, m) of any sign: (B, p, p)."""
-        if self.single is None:
-            return self.counts.mT @ (weights[..., None] * self.counts)
-        return (self.single.mT @ (weights.to(self.single)[..., None] * self.single)).to(weights)
+        counts = self.counts if self.single is None else self.single
+        weighed = weights.to(counts)[..., None] * counts
+        size = counts.shape[2]
+        if size < HALVED:
+            return (counts.mT @ weighed).to(weights)
+        gram = weights.new_empty(len(counts), size, size)
+        part = -(-size // 4)
+        for start in range(0, size, part):  # what is below the diagonal is what is above it
+            block = (counts[..., start:].mT @ weighed[..., start : start + part]).to(weights)
+            gram[:, start:, start : start + part] = block
+            gram[:, start : start + part, start:] = block.mT
+        return gram
 
     def product(self, left: Tensor, right: Tensor) -> Tensor:
         """The product of columns of two matrices (B, k, p), in the precision of the Gram matrices: (B, p, p)."""
