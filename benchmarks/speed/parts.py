@@ -21,7 +21,6 @@ from benchmarks.speed.subjects import Lab, Subject
 from benchmarks.speed.texts import text_of, texts_of
 
 LONG, LONG_CALLS = 4096, 5000
-LONG_SLALOM_CALLS = 8600  # `slalom` wants two calls for each of 4,096 tokens, and some more
 LONG_SECONDS = 30.0  # what takes longer is steady enough without warm-up and repeats
 GROWTH = {
     "calls": (250, 500, 1000, 2000, 4000, 8000),
@@ -33,7 +32,7 @@ FIXED = {  # what stays while one of them grows
     "calls": {"tokens": 64, "classes": 2, "texts": 1},
     "classes": {"calls": 1000, "tokens": 64, "texts": 1},
     "texts": {"calls": 300, "tokens": 16, "classes": 2},
-    "tokens": {"calls": LONG_SLALOM_CALLS, "classes": 2, "texts": 1},
+    "tokens": {"calls": LONG_CALLS, "classes": 2, "texts": 1},
 }
 
 
@@ -106,7 +105,7 @@ def long_text(settings: Settings, log: Log) -> None:
     for method in settings.methods or OURS:
         if log.late(f"memory, {method}"):
             return
-        calls = LONG_SLALOM_CALLS if method == "slalom" else LONG_CALLS
+        calls = LONG_CALLS
         say(f"memory: {method}, {calls} calls on {LONG} tokens")
         if settings.device == "cpu":
             found = peak(Case("thin", method, calls, LONG, threads=settings.threads), log.left)

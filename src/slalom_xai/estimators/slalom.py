@@ -26,6 +26,7 @@ READABLE = 3e-2  # the weakest prior of the nearest one-head SLALOM, which is th
 CLOSE = (1e2, 1e4)  # how much weaker priors are tried where a fit with a sink is nearly exact
 PAYS = 0.2  # a further round must lower the log errors, local and wide together, by this
 CLOSE_ENOUGH = 5e-3  # a step that lowers the objective by less than this part ends a fit: held-out errors no longer tell
+MOST_FREE = 500  # importances that calls must determine
 RICH = 9  # rows per unit from which an additive head is tried
 
 
@@ -68,8 +69,11 @@ class Slalom:
             raise InputError(f"priors is {self.priors!r}: give at least one positive number, such as (0.01,)")
 
     def parameters(self, units: int, kinds: int) -> int:
-        """A value and an importance per unit and for the sink and head, less one for the common shift."""
-        return (self.heads or 1) * (2 * units + 1)
+        """A value and an importance per unit and for the sink and head, less one for the common shift.
+
+        In a long text not every importance asks for a call of its own: those that no row tells apart are held by their prior.
+        """
+        return (self.heads or 1) * (units + min(units, MOST_FREE) + 1)
 
     def explain(self, queries: Queries, rng: np.random.Generator) -> Findings:
         """Asks the model, fits the candidates and keeps the best."""
