@@ -10,6 +10,7 @@ from torch import Tensor
 
 from slalom_xai.surrogates.problem import PLAIN, Extras, FitRequest, Problem, make_problem
 from slalom_xai.surrogates.projection import State, curvature_of, merged, project, step_from, taken
+from slalom_xai.surrogates.rows import Counts, Sequences
 from slalom_xai.surrogates.slalom import SlalomSurrogate
 
 FIRST_DAMPING = 1e-2
@@ -43,7 +44,7 @@ class Fit:
 
 
 def fit_slalom(
-    counts: Tensor,
+    counts: Counts,
     outputs: Tensor,
     *,
     row_weights: Tensor | None = None,
@@ -88,6 +89,7 @@ def _batches(requests: Sequence[FitRequest]) -> Iterator[list[int]]:
             r.extras.length_penalty is None,
             r.outputs.shape[1],
             r.outputs.device.type,
+            r.counts.places.shape[1] if isinstance(r.counts, Sequences) else None,
         )
 
     by_kind: dict[tuple[object, ...], list[int]] = {}

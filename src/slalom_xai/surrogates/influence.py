@@ -11,6 +11,7 @@ from torch import Tensor
 from slalom_xai.surrogates.fit import Fit
 from slalom_xai.surrogates.problem import FitRequest, Problem, make_problem
 from slalom_xai.surrogates.projection import State, curvature_of, project
+from slalom_xai.surrogates.rows import Counts, table_of
 from slalom_xai.surrogates.slalom import columns
 
 MISFIT = 1.1  # residuals are misfit more than noise, and weights are estimated: errors found are larger than the sandwich's by about this
@@ -44,7 +45,7 @@ class Covariance:
         return Covariance(self.joint[:, both][:, :, both])
 
 
-def covariance(counts: Tensor, outputs: Tensor, fit: Fit) -> Covariance:
+def covariance(counts: Counts, outputs: Tensor, fit: Fit) -> Covariance:
     """At the optimum of ``fit``, widened for the parameters it spent."""
     surrogate = fit.surrogate
     heads = len(surrogate.values) - fit.extras.additive
@@ -53,7 +54,7 @@ def covariance(counts: Tensor, outputs: Tensor, fit: Fit) -> Covariance:
     curvature = curvature_of(problem, state)
     across = curvature.across[0].reshape(-1, outputs.shape[1], len(curvature.schur[0])).transpose(0, 1)  # (C, P, S)
     value_inverse, importance_inverse = torch.cholesky_inverse(state.factor[0]), _definite_inverse(curvature.schur[0])
-    by_values, by_importances = _row_slopes(problem, state, columns(counts, surrogate.has_sink))
+    by_values, by_importances = _row_slopes(problem, state, columns(table_of(counts), surrogate.has_sink))
     beyond = by_importances - sum(
         (rows @ part for rows, part in zip(by_values, across, strict=True)), start=torch.zeros_like(by_importances)
     )

@@ -6,6 +6,7 @@ places of their units: a Gram matrix then costs as much as reading the rows.
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -14,6 +15,46 @@ from torch import Tensor
 
 HALVED = 512  # columns from which a Gram matrix is worth computing on one side of its diagonal alone
 SHORT = 4  # rows of at most so many different columns are kept by their places
+
+
+@dataclass(frozen=True)
+class Sequences:
+    """Rows of one text that are few units each, by the places of these, (m, l): a table of counts (m, n) that is not written out."""
+
+    places: Tensor
+    units: int
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """m, n."""
+        return len(self.places), self.units
+
+    def __len__(self) -> int:
+        """How many rows."""
+        return len(self.places)
+
+    def __getitem__(self, rows: Tensor | slice) -> Sequences:
+        """Some of the rows."""
+        return Sequences(self.places[rows], self.units)
+
+    def table(self) -> Tensor:
+        """The counts, (m, n)."""
+        ones = torch.ones(self.places.shape, dtype=torch.float64, device=self.places.device)
+        return ones.new_zeros(self.shape).scatter_add_(1, self.places, ones)
+
+
+Counts = Tensor | Sequences  # (m, n)
+
+
+def counts_of(sequences: Tensor, units: int) -> Counts:
+    """Of rows by the places of their units (m, l), in the form that is fastest to fit."""
+    rows = Sequences(sequences, units)
+    return rows if sequences.shape[1] <= SHORT else rows.table()
+
+
+def table_of(counts: Counts) -> Tensor:
+    """Counts written out."""
+    return counts.table() if isinstance(counts, Sequences) else counts
 
 
 class Rows(Protocol):
@@ -119,6 +160,16 @@ class ShortRows:
         """B, m, p."""
         return self.places.shape[0], self.places.shape[1], self.columns
 
+    @functools.cached_property
+    def _flat(self) -> Tensor:
+        """The places, (B, m l)."""
+        return self.places.flatten(1)
+
+    @functools.cached_property
+    def _pairs(self) -> Tensor:
+        """Where the products of each row's places stand in a matrix, (B, m l l)."""
+        return (self.places[..., :, None] * self.columns + self.places[..., None, :]).flatten(1)
+
     def first(self) -> Tensor:
         """The first row of each text, (B, p)."""
         return self.times.new_zeros(len(self.places), self.columns).scatter_add_(1, self.places[:, 0], self.times[:, 0])
@@ -138,11 +189,13 @@ class ShortRows:
 
     def gram(self, weights: Tensor) -> Tensor:
         """Products of columns under row weights (B, m) of any sign: (B, p, p)."""
-        batch = len(self.places)
-        index = (self.places[..., :, None] * self.columns + self.places[..., None, :]).reshape(batch, -1)
-        parts = (weights[..., None, None] * self.times[..., :, None] * self.times[..., None, :]).reshape(batch, -1)
-        flat = weights.new_zeros(batch, self.columns**2).scatter_add_(1, index, parts)
-        return flat.reshape(batch, self.columns, self.columns)
+        return self.products(weights[..., None] * self.times, self.times)
+
+    def products(self, left: Tensor, right: Tensor) -> Tensor:
+        """Products of columns of two matrices that have their entries where these rows have theirs, (B, m, l) each: (B, p, p)."""
+        parts = (left[..., :, None] * right[..., None, :]).flatten(1)
+        flat = parts.new_zeros(len(parts), self.columns**2).scatter_add_(1, self._pairs, parts)
+        return flat.reshape(len(parts), self.columns, self.columns)
 
     def product(self, left: Tensor, right: Tensor) -> Tensor:
         """The product of columns of two matrices (B, k, p), in the precision of the Gram matrices: (B, p, p)."""
@@ -160,6 +213,11 @@ class ShortRows:
         return ShortRows(self.places[texts], self.times[texts], self.columns)
 
 
+def short_rows(places: Tensor, columns: int) -> ShortRows:
+    """Of sequences of columns, (B, m, l)."""
+    return ShortRows(places, torch.ones(places.shape, dtype=torch.float64, device=places.device), columns)
+
+
 def rows_of(counts: Tensor, exact: bool) -> Rows:
     """Counts (B, m, p) in the form that is fastest to use; ``exact``: with Gram matrices in the precision of the counts."""
     some = counts[:, :8]  # enough to tell where rows are long, as they mostly are
@@ -172,3 +230,8 @@ def rows_of(counts: Tensor, exact: bool) -> Rows:
         return DenseRows(counts, None if exact else counts.float())
     times, places = counts.topk(longest, dim=2)
     return ShortRows(places, times, counts.shape[2])
+
+
+def rows_of_one(counts: Counts, exact: bool) -> Rows:
+    """The rows of one text."""
+    return short_rows(counts.places[None], counts.units) if isinstance(counts, Sequences) else rows_of(counts[None], exact)
