@@ -97,7 +97,7 @@ def fit_additive(counts: Counts, outputs: Tensor, full: Tensor, weights: Tensor 
         errors = torch.zeros(len(RIDGES), dtype=changes.dtype, device=changes.device)
         for k in range(folds if counts.shape[1] <= LONG else 1):
             solutions = _solutions(gram - parts[k][0], target - parts[k][1])
-            kept = rows[k].totals(solutions.movedim(0, 1).flatten(1)[None])[0].unflatten(1, (len(RIDGES), -1))  # (m, ridges, C)
+            kept = rows[k].totals(solutions.movedim(0, 1).flatten(1)[None])[0].reshape(-1, len(RIDGES), target.shape[1])  # (m, ridges, C)
             missed = (changes[k::folds, None] - (solutions.sum(dim=1) - kept)) ** 2
             errors += row_weights[k::folds] @ missed.sum(dim=2)
         ridge = RIDGES[int(errors.argmin())]

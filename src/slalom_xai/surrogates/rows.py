@@ -149,7 +149,10 @@ class DenseRows:
 
 @dataclass(frozen=True)
 class ShortRows:
-    """Rows of few different columns: their places (B, m, l) and how often each stands there; a place may be given 0 times."""
+    """Rows of few different columns: their places (B, l, m) and how often each stands there; a place may be given 0 times, or twice.
+
+    Rows come last, because that is the order in which long sums are fast.
+    """
 
     places: Tensor
     times: Tensor
@@ -158,43 +161,44 @@ class ShortRows:
     @property
     def shape(self) -> tuple[int, int, int]:
         """B, m, p."""
-        return self.places.shape[0], self.places.shape[1], self.columns
+        return self.places.shape[0], self.places.shape[2], self.columns
 
     @functools.cached_property
-    def _flat(self) -> Tensor:
-        """The places, (B, m l)."""
-        return self.places.flatten(1)
-
-    @functools.cached_property
-    def _pairs(self) -> Tensor:
-        """Where the products of each row's places stand in a matrix, (B, m l l)."""
-        return (self.places[..., :, None] * self.columns + self.places[..., None, :]).flatten(1)
+    def _pairs(self) -> tuple[Tensor, Tensor]:
+        """Where the products of each row's places stand in a matrix, (B, l l m), and how often, (B, l l, m)."""
+        index = self.places[:, :, None] * self.columns + self.places[:, None]
+        return index.flatten(1), (self.times[:, :, None] * self.times[:, None]).flatten(1, 2)
 
     def first(self) -> Tensor:
         """The first row of each text, (B, p)."""
-        return self.times.new_zeros(len(self.places), self.columns).scatter_add_(1, self.places[:, 0], self.times[:, 0])
+        return self.times.new_zeros(len(self.places), self.columns).scatter_add_(1, self.places[..., 0], self.times[..., 0])
+
+    def at(self, columns: Tensor) -> Tensor:
+        """What columns have at the places of the rows: (B, k, p) -> (B, k, l, m)."""
+        index = self.places.flatten(1)[:, None].expand(-1, columns.shape[1], -1)
+        return columns.gather(2, index).reshape(*columns.shape[:2], *self.places.shape[1:])
 
     def totals(self, columns: Tensor) -> Tensor:
         """Sums over columns: (B, p, k) -> (B, m, k)."""
-        batch, rows, length = self.places.shape
-        index = self.places.reshape(batch, -1, 1).expand(-1, -1, columns.shape[2])
-        return (self.times[..., None] * columns.gather(1, index).reshape(batch, rows, length, -1)).sum(dim=2)
+        return (self.times[:, None] * self.at(columns.mT)).sum(dim=2).mT
 
     def back(self, rows: Tensor) -> Tensor:
         """Sums over rows: (B, m, k) -> (B, p, k)."""
-        batch, many = len(self.places), rows.shape[2]
-        parts = (self.times[..., None] * rows[:, :, None]).reshape(batch, -1, many)
-        index = self.places.reshape(batch, -1, 1).expand(-1, -1, many)
-        return rows.new_zeros(batch, self.columns, many).scatter_add_(1, index, parts)
+        parts = (self.times[:, None] * rows.mT[:, :, None]).flatten(2)
+        index = self.places.flatten(1)[:, None].expand(parts.shape)
+        return rows.new_zeros(*parts.shape[:2], self.columns).scatter_add_(2, index, parts).mT
 
     def gram(self, weights: Tensor) -> Tensor:
         """Products of columns under row weights (B, m) of any sign: (B, p, p)."""
-        return self.products(weights[..., None] * self.times, self.times)
+        return self._matrix(weights[:, None] * self._pairs[1])
 
     def products(self, left: Tensor, right: Tensor) -> Tensor:
-        """Products of columns of two matrices that have their entries where these rows have theirs, (B, m, l) each: (B, p, p)."""
-        parts = (left[..., :, None] * right[..., None, :]).flatten(1)
-        flat = parts.new_zeros(len(parts), self.columns**2).scatter_add_(1, self._pairs, parts)
+        """Products of columns of two matrices that have their entries where these rows have theirs, (B, l, m) each: (B, p, p)."""
+        return self._matrix(left[:, :, None] * right[:, None])
+
+    def _matrix(self, parts: Tensor) -> Tensor:
+        parts = parts.flatten(1)
+        flat = parts.new_zeros(len(parts), self.columns**2).scatter_add_(1, self._pairs[0], parts)
         return flat.reshape(len(parts), self.columns, self.columns)
 
     def product(self, left: Tensor, right: Tensor) -> Tensor:
@@ -203,10 +207,9 @@ class ShortRows:
 
     def by_group(self, groups: Tensor, many: int, weights: Tensor) -> Tensor:
         """Weighted sums of the rows of each group (B, m): (B, many, p)."""
-        batch = len(self.places)
-        index = (groups[..., None] * self.columns + self.places).reshape(batch, -1)
-        flat = weights.new_zeros(batch, many * self.columns).scatter_add_(1, index, (weights[..., None] * self.times).reshape(batch, -1))
-        return flat.reshape(batch, many, self.columns)
+        index = (groups[:, None] * self.columns + self.places).flatten(1)
+        parts = (weights[:, None] * self.times).flatten(1)
+        return weights.new_zeros(len(parts), many * self.columns).scatter_add_(1, index, parts).reshape(-1, many, self.columns)
 
     def take(self, texts: Tensor) -> ShortRows:
         """Only these texts."""
@@ -215,7 +218,8 @@ class ShortRows:
 
 def short_rows(places: Tensor, columns: int) -> ShortRows:
     """Of sequences of columns, (B, m, l)."""
-    return ShortRows(places, torch.ones(places.shape, dtype=torch.float64, device=places.device), columns)
+    turned = places.mT.contiguous()
+    return ShortRows(turned, torch.ones(turned.shape, dtype=torch.float64, device=places.device), columns)
 
 
 def rows_of(counts: Tensor, exact: bool) -> Rows:
@@ -229,7 +233,7 @@ def rows_of(counts: Tensor, exact: bool) -> Rows:
     if longest > SHORT:
         return DenseRows(counts, None if exact else counts.float())
     times, places = counts.topk(longest, dim=2)
-    return ShortRows(places, times, counts.shape[2])
+    return ShortRows(places.mT.contiguous(), times.mT.contiguous(), counts.shape[2])
 
 
 def rows_of_one(counts: Counts, exact: bool) -> Rows:
