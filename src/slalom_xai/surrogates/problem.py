@@ -16,6 +16,7 @@ Texts of different sizes are padded: with copies of their first row that weigh n
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
@@ -123,7 +124,7 @@ class Problem:
     anchored: bool
     lengths: Lengths | None
 
-    @property
+    @functools.cached_property
     def value_centre(self) -> Tensor:
         """What values shrink to, (B, K, 1, C): heads add, so each takes its part of the mean; an additive head starts from nothing."""
         share = torch.zeros(self.importance_centre.shape[1], dtype=self.mean.dtype, device=self.mean.device)

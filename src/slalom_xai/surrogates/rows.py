@@ -114,7 +114,7 @@ class DenseRows:
 
     def back(self, rows: Tensor) -> Tensor:
         """Sums over rows: (B, m, k) -> (B, p, k)."""
-        return (rows.mT @ self.counts).mT
+        return (rows.contiguous().mT @ self.counts).mT  # one layout, so that sums are rounded alike wherever rows come from
 
     def gram(self, weights: Tensor) -> Tensor:
         """Products of columns under row weights (B, m) of any sign: (B, p, p)."""
