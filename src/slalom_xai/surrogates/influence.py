@@ -25,24 +25,33 @@ class Covariance:
     Attributes:
         joint: (C, 2 P, 2 P), values before importances, with a common shift of all importances projected out over the units; the
             importances of an additive head have none.
+        copied: (P',), where the parameters of scores are copies of these, the column that each is a copy of.
     """
 
     joint: Tensor
+    copied: Tensor | None = None
 
     def of(self, column: int, by_values: Tensor, by_importances: Tensor) -> Tensor:
         """The variances (k,) of scores of one class, from their derivatives (k, P) by its values and by the importances."""
-        slopes = torch.cat([by_values, by_importances], dim=1)
+        slopes = torch.cat([self._gathered(by_values), self._gathered(by_importances)], dim=1)
         return ((slopes @ self.joint[column]) * slopes).sum(dim=1)
 
     def of_few(self, column: int, places: Tensor, slopes: Tensor) -> Tensor:
         """The variances (k,) of scores of one class that depend on few parameters each: their places (k, few) and derivatives."""
+        if self.copied is not None:
+            places = torch.cat([self.copied, self.copied + self.joint.shape[1] // 2])[places]
         between = self.joint[column][places[:, :, None], places[:, None, :]]
         return ((between @ slopes[..., None])[..., 0] * slopes).sum(dim=1)
 
+    def _gathered(self, slopes: Tensor) -> Tensor:
+        """Derivatives by copies (k, P') as derivatives by what they are copies of, (k, P)."""
+        if self.copied is None:
+            return slopes
+        return slopes.new_zeros(len(slopes), self.joint.shape[1] // 2).index_add_(1, self.copied, slopes)
+
     def spread(self, columns: Tensor) -> Covariance:
         """Of parameters that are copied: the column each is a copy of, (P',)."""
-        both = torch.cat([columns, columns + self.joint.shape[1] // 2])
-        return Covariance(self.joint[:, both][:, :, both])
+        return Covariance(self.joint, columns if self.copied is None else self.copied[columns])
 
 
 def covariance(counts: Counts, outputs: Tensor, fit: Fit) -> Covariance:
