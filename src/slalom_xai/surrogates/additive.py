@@ -92,7 +92,7 @@ def fit_additive(counts: Counts, outputs: Tensor, full: Tensor, weights: Tensor 
     folds = max(1, min(folds, len(counts)))
     rows = [rows_of_one(counts[k::folds], exact=True) for k in range(folds)]
     parts = [_products(rows[k], changes[k::folds], row_weights[k::folds]) for k in range(folds)]
-    gram, target, kept = (torch.stack(all_parts).sum(dim=0) for all_parts in zip(*parts, strict=True))
+    gram, target, kept = (functools.reduce(torch.add, of_folds) for of_folds in zip(*parts, strict=True))
     ridge = RIDGES[0]
     if folds > 1:
         errors = torch.zeros(len(RIDGES), dtype=changes.dtype, device=changes.device)
@@ -104,7 +104,7 @@ def fit_additive(counts: Counts, outputs: Tensor, full: Tensor, weights: Tensor 
             missed = (changes[k::folds, None] - (solutions.sum(dim=1) - present)) ** 2
             errors += row_weights[k::folds] @ missed.sum(dim=2)
         ridge = RIDGES[int(errors.argmin())]
-    gram.diagonal().add_(ridge * gram.diagonal().mean() + 1e-12)
+    gram = gram + torch.diag_embed((ridge * gram.diagonal().mean() + 1e-12).expand(len(gram)))
     factor = torch.linalg.cholesky(gram)
     return AdditiveFit(AdditiveSurrogate(torch.cholesky_solve(target, factor), full), ridge, counts, outputs, row_weights, factor)
 

@@ -47,7 +47,7 @@ class Covariance:
         """Derivatives by copies (k, P') as derivatives by what they are copies of, (k, P)."""
         if self.copied is None:
             return slopes
-        return slopes.new_zeros(len(slopes), self.joint.shape[1] // 2).index_add_(1, self.copied, slopes)
+        return slopes.new_zeros(len(slopes), self.joint.shape[1] // 2).scatter_add_(1, self.copied.expand(len(slopes), -1), slopes)
 
     def spread(self, columns: Tensor) -> Covariance:
         """Of parameters that are copied: the column each is a copy of, (P',)."""

@@ -37,7 +37,7 @@ def shapley_derivatives(surrogate: SlalomSurrogate, column: int) -> tuple[Tensor
 
 
 def _head(surrogate: SlalomSurrogate, head: int, column: int | None = None) -> tuple[Tensor, Tensor, Tensor]:
-    """One head's Shapley values (n, C) and, for a class, their derivatives (n, p) by values and importances."""
+    """One head's Shapley values (n, C), or, for a class, their derivatives (n, p) by values and importances."""
     values, importances = surrogate.column_values()[head], surrogate.column_importances()[head]
     units, sink = surrogate.units, surrogate.has_sink
     w = torch.exp(importances - importances.max())
@@ -51,8 +51,9 @@ def _head(surrogate: SlalomSurrogate, head: int, column: int | None = None) -> t
     own = [torch.zeros_like(w[place]) for _ in range(2)]
     for q, x, weight in nodes:
         terms = _Terms(q, x, weight, w[columns], centred[columns], times, sink)
-        phi += terms.values()
-        if column is not None:
+        if column is None:
+            phi += terms.values()
+        else:
             for total, part in zip(effects + own, terms.derivatives(column), strict=True):
                 total += part
     if not sink:
@@ -107,7 +108,8 @@ class _Terms:
         units = len(times)
         self.q, self.x, self.w, self.v, self.times = q, x, w[:units], values[:units], times
         self.sink = (w[-1], values[-1]) if sink else None
-        self.present = torch.exp(-x * self.w)
+        self.weighed = x * self.w
+        self.present = torch.exp(-self.weighed)
         self.factor = 1 - q + q * self.present
         log = torch.log(self.factor)
         self.others = torch.exp((log @ times)[:, None] - log) * weight
@@ -126,16 +128,17 @@ class _Terms:
         """This node's part of the derivatives by the value and by the importance of another unit or the sink, (n, p), and by its own, (n,)."""
         v, x = self.v[:, column], self.x
         ratio, present, w = self.ratio, self.present, self.w
-        drop = self.others * (present - 1)
+        there = self.others * present
+        drop = there - self.others
         rest = (ratio @ (self.times * v))[:, None] - ratio * v + (0.0 if self.sink is None else self.sink[0] * self.sink[1][column])
-        bracket = self.others * (present * w * v + (present - 1) * rest)
+        bracket = there * (w * v) + drop * rest
         # log g and h of another unit j, by s_j: w d/dw
-        log_slope = -self.q * x * w * present / self.factor
-        h_slope = ratio * v * (1 - x * w - log_slope)
+        log_slope = -x * ratio
+        h_slope = ratio * v * (1 - self.weighed - log_slope)
         by_values = drop.T @ ratio
         by_importances = bracket.T @ log_slope + drop.T @ h_slope
-        own_value = (self.others * present).sum(dim=0) * w
-        own_importance = (self.others * present * w * ((1 - x * w) * v - x * rest)).sum(dim=0)
+        own_value = there.sum(dim=0) * w
+        own_importance = (there * ((1 - self.weighed) * v - x * rest)).sum(dim=0) * w
         if self.sink is None:
             return by_values, by_importances, own_value, own_importance
         weight, value = self.sink[0], self.sink[1][column]
