@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Protocol, TypeVar
@@ -19,6 +20,7 @@ from slalom_xai.surrogates.fit import Fit, fit_each, fit_many
 from slalom_xai.surrogates.influence import inverse_variance
 from slalom_xai.surrogates.problem import FitRequest
 from slalom_xai.surrogates.quality import Fidelity, agreement
+from slalom_xai.surrogates.rows import Counts, table_of
 from slalom_xai.surrogates.scores import SCORES
 from slalom_xai.surrogates.slalom import SlalomSurrogate
 
@@ -91,8 +93,13 @@ def estimator(method: str | Estimator) -> Estimator:
 class Answered:
     """Rows with the model's answers: counts (m, n), where 1 keeps a unit with all its occurrences, and outputs (m, C)."""
 
-    counts: Tensor
+    rows: Counts
     outputs: Tensor
+
+    @functools.cached_property
+    def counts(self) -> Tensor:
+        """The counts as a table."""
+        return table_of(self.rows)
 
     @property
     def deleted(self) -> Tensor:
@@ -231,11 +238,11 @@ def held_out_loss(evidence: Evidence, surrogate: Surrogate) -> float:
 def linear_fit(evidence: Evidence) -> AdditiveFit:
     """The linear explanation of the same calls, weighted like them or not, whichever held-out rows prefer."""
     rows = evidence.fit
-    plain = fit_additive(rows.counts, rows.outputs, evidence.full)
+    plain = fit_additive(rows.rows, rows.outputs, evidence.full)
     if evidence.choose is None:
         return plain
     weights = inverse_variance(plain.surrogate.predict(rows.counts) - rows.outputs, rows.deleted)
-    weighted = fit_additive(rows.counts, rows.outputs, evidence.full, weights)
+    weighted = fit_additive(rows.rows, rows.outputs, evidence.full, weights)
     return min(plain, weighted, key=lambda fit: held_out_loss(evidence, fit.surrogate))
 
 

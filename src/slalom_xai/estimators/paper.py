@@ -32,6 +32,7 @@ from slalom_xai.surrogates.influence import Covariance, covariance
 from slalom_xai.surrogates.problem import FitRequest
 from slalom_xai.surrogates.published import fit_alternating, fit_by_sgd
 from slalom_xai.surrogates.recover import recover, recover_with_sink, references
+from slalom_xai.surrogates.rows import Counts, counts_of, table_of
 from slalom_xai.surrogates.scores import slalom_standard_errors
 from slalom_xai.surrogates.slalom import SlalomSurrogate
 
@@ -121,12 +122,11 @@ class SlalomEff:
         rows = queries.budget - 1 - (report.rows if report else 0)
         sequences = short_sequences(pool, rows, self.length, rng, lambda units: queries.prompt.sequences(units).keys)
         outputs, tested = _sequences_and_report(queries, sequences, report)
-        counts = np.zeros((len(sequences), len(kinds.of_unit)))
-        np.add.at(counts, (np.arange(len(sequences))[:, None], sequences), 1)
-        evidence = _evidence(queries, torch.as_tensor(counts, device=outputs.device), outputs, tested)
-        by_kind = evidence.fit.counts[:, torch.as_tensor(kinds.place)]
+        units, of_kind = (torch.as_tensor(places, device=outputs.device) for places in (sequences, kinds.of_unit[sequences]))
+        evidence = _evidence(queries, counts_of(units, len(kinds.of_unit)), outputs, tested)
+        by_kind = counts_of(of_kind, len(kinds.place))
         if self.solver == "sgd":
-            surrogate = fit_by_sgd(by_kind, outputs, int(rng.integers(2**31)))
+            surrogate = fit_by_sgd(table_of(by_kind), outputs, int(rng.integers(2**31)))
             return _findings(evidence, kinds, surrogate)
         return _fitted(evidence, kinds, by_kind, _with_best_prior(evidence, by_kind))
 
@@ -277,21 +277,22 @@ def _sequences_and_report(queries: Queries, sequences: NDArray[np.int64], report
     return outputs, AnsweredHeldOut(*tested) if tested else None
 
 
-def _evidence(queries: Queries, counts: Tensor, outputs: Tensor, report: AnsweredHeldOut | None) -> Evidence:
+def _evidence(queries: Queries, counts: Counts, outputs: Tensor, report: AnsweredHeldOut | None) -> Evidence:
     full = queries.ask(np.ones((1, counts.shape[1]), dtype=bool), "check")[0]
     offsets = torch.as_tensor(np.log(queries.prompt.occurrences), device=outputs.device)
     return Evidence(Answered(counts, outputs), None, report, full, offsets, queries.asking)
 
 
-def _with_best_prior(evidence: Evidence, counts: Tensor) -> Fit:
+def _with_best_prior(evidence: Evidence, counts: Counts) -> Fit:
     """Fits on nine rows of ten, without a sink, decide by the tenth how strong the prior is."""
     outputs = evidence.fit.outputs
     if len(counts) < 30:
         return evidence.solved(FitRequest(counts, outputs, sink=False, prior=PRIOR))
-    test = torch.arange(len(counts), device=counts.device) % 10 == 9
+    test = torch.arange(len(counts), device=outputs.device) % 10 == 9
     rows, answers = counts[~test], outputs[~test]
     fits = evidence.all_solved([FitRequest(rows, answers, sink=False, prior=prior, tolerance=CLOSE_ENOUGH) for prior in EFF_PRIORS])
-    best = min(fits, key=lambda fit: float(((fit.surrogate.predict(counts[test]) - outputs[test]) ** 2).mean()))
+    left_out, true = table_of(counts[test]), outputs[test]
+    best = min(fits, key=lambda fit: float(((fit.surrogate.predict(left_out) - true) ** 2).mean()))
     return evidence.solved(FitRequest(counts, outputs, sink=False, prior=best.prior, start=best.surrogate, tolerance=1e-5))
 
 
@@ -345,9 +346,9 @@ def _vanishing(evidence: Evidence, counts: Tensor, fit: Fit) -> list[Fit]:
     return fits[1:]
 
 
-def _fitted(evidence: Evidence, kinds: Kinds, by_kind: Tensor, fit: Fit) -> Findings:
+def _fitted(evidence: Evidence, kinds: Kinds, by_kind: Counts, fit: Fit) -> Findings:
     surrogate = kinds.spread(fit.surrogate)
-    spread = kinds.spread_covariance(covariance(by_kind, evidence.fit.outputs.to(by_kind), fit), fit.surrogate.has_sink)
+    spread = kinds.spread_covariance(covariance(by_kind, evidence.fit.outputs, fit), fit.surrogate.has_sink)
     errors = tuple(slalom_standard_errors(surrogate, spread, column) for column in range(len(evidence.full)))
     return Findings(surrogate, errors, measure(evidence, surrogate, linear_fit(evidence).surrogate))
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import functools
+import math
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from slalom_xai.surrogates.rows import rows_of
+from slalom_xai.surrogates.rows import Counts, Rows, rows_of_one, table_of
 
 RIDGES = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0)
 LONG = 1_000  # units from which a penalty is chosen by one fold alone: each takes a factor of a matrix of that size
@@ -59,7 +60,7 @@ class AdditiveFit:
 
     surrogate: AdditiveSurrogate
     ridge: float
-    counts: Tensor
+    counts: Counts
     outputs: Tensor
     row_weights: Tensor
     factor: Tensor
@@ -67,14 +68,15 @@ class AdditiveFit:
     @functools.cached_property
     def standard_errors(self) -> Tensor:
         """(n, C), from a sandwich covariance with residuals widened by their leverage."""
-        removed = 1 - self.counts
-        residuals = self.surrogate.predict(self.counts) - self.outputs
+        counts = table_of(self.counts)
+        removed = 1 - counts
+        residuals = self.surrogate.predict(counts) - self.outputs
         pull = self.row_weights[:, None] * (removed @ torch.cholesky_inverse(self.factor))
         leverage = (pull * removed).sum(dim=1).clamp(max=0.99)
         return ((pull**2).T @ (residuals / (1 - leverage)[:, None]) ** 2).sqrt()
 
 
-def fit_additive(counts: Tensor, outputs: Tensor, full: Tensor, weights: Tensor | None = None, folds: int = 5) -> AdditiveFit:
+def fit_additive(counts: Counts, outputs: Tensor, full: Tensor, weights: Tensor | None = None, folds: int = 5) -> AdditiveFit:
     """Ridge regression of ``f(all) - f(row)`` on what each row removed, without an intercept.
 
     Args:
@@ -88,36 +90,52 @@ def fit_additive(counts: Tensor, outputs: Tensor, full: Tensor, weights: Tensor 
     row_weights = row_weights / row_weights.sum()
     changes = full - outputs
     folds = max(1, min(folds, len(counts)))
-    parts = [_products(counts[k::folds], changes[k::folds], row_weights[k::folds]) for k in range(folds)]
-    gram, target = (torch.stack(both).sum(dim=0) for both in zip(*parts, strict=True))
+    rows = [rows_of_one(counts[k::folds], exact=True) for k in range(folds)]
+    parts = [_products(rows[k], changes[k::folds], row_weights[k::folds]) for k in range(folds)]
+    gram, target, kept = (functools.reduce(torch.add, of_folds) for of_folds in zip(*parts, strict=True))
     ridge = RIDGES[0]
     if folds > 1:
         errors = torch.zeros(len(RIDGES), dtype=changes.dtype, device=changes.device)
         for k in range(folds if counts.shape[1] <= LONG else 1):
-            solutions = _solutions(gram - parts[k][0], target - parts[k][1])
-            missed = (changes[k::folds] - (1 - counts[k::folds]) @ solutions) ** 2  # (ridges, m, C)
-            errors += (row_weights[k::folds, None] * missed).sum(dim=(1, 2))
+            solutions = _solutions(gram - parts[k][0], target - parts[k][1], kept == 0)
+            present = (
+                rows[k].totals(solutions.movedim(0, 1).flatten(1)[None])[0].reshape(-1, len(RIDGES), target.shape[1])
+            )  # (m, ridges, C)
+            missed = (changes[k::folds, None] - (solutions.sum(dim=1) - present)) ** 2
+            errors += row_weights[k::folds] @ missed.sum(dim=2)
         ridge = RIDGES[int(errors.argmin())]
-    gram.diagonal().add_(ridge * gram.diagonal().mean() + 1e-12)
+    gram = gram + torch.diag_embed((ridge * gram.diagonal().mean() + 1e-12).expand(len(gram)))
     factor = torch.linalg.cholesky(gram)
     return AdditiveFit(AdditiveSurrogate(torch.cholesky_solve(target, factor), full), ridge, counts, outputs, row_weights, factor)
 
 
-def _products(counts: Tensor, changes: Tensor, row_weights: Tensor) -> tuple[Tensor, Tensor]:
-    """Weighted products of what rows removed, with each other (n, n) and with the changes (n, C).
+def _products(rows: Rows, changes: Tensor, row_weights: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Weighted products of what rows removed, with each other (n, n) and with the changes (n, C); of each column of counts, (n,).
 
     In counts N, with which rows of few units are fast, they are ``(1 - N)' Q (1 - N) = q 1 1' - a 1' - 1 a' + N' Q N``, ``a = N' Q 1``.
     """
-    rows = rows_of(counts[None], exact=True)
     weighed = torch.cat([row_weights[:, None], row_weights[:, None] * changes], dim=1)
     sums, total = rows.back(weighed[None])[0], weighed.sum(dim=0)
-    kept = sums[:, 0]
-    return rows.gram(row_weights[None])[0] + (total[0] - kept - kept[:, None]), total[1:] - sums[:, 1:]
+    kept, gram = sums[:, 0], rows.gram(row_weights[None])[0]
+    return gram + (total[0] - kept - kept[:, None]), total[1:] - sums[:, 1:], gram.diagonal()
 
 
-def _solutions(gram: Tensor, target: Tensor) -> Tensor:
-    """Scores (ridges, n, C) under each penalty; all at once where the matrices are small."""
+def _solutions(gram: Tensor, target: Tensor, never: Tensor) -> Tensor:
+    """Scores (ridges, n, C) under each penalty; all at once where the matrices are small.
+
+    Units that no row keeps (n,), such as further occurrences of a word that was asked about once, are all alike and have equal scores:
+    one column of their joint length stands for them.
+    """
     level = gram.diagonal().mean()
+    many = int(never.sum())
+    if many > 1:
+        first = int(never.int().argmax())
+        stands = ~never
+        stands[first] = True
+        number = stands.cumsum(dim=0) - 1
+        column = torch.where(never, number[first], number)  # of each unit
+        length = torch.where(never, math.sqrt(many), 1.0).to(gram)[stands]
+        gram, target = gram[stands][:, stands] * length * length[:, None], target[stands] * length[:, None]
     penalties = torch.tensor(RIDGES, dtype=gram.dtype, device=gram.device) * level + 1e-12
     together = len(RIDGES) if len(gram) <= LONG // 2 else 1
     found = []
@@ -127,4 +145,5 @@ def _solutions(gram: Tensor, target: Tensor) -> Tensor:
         penalised.diagonal(dim1=1, dim2=2).add_(some[:, None])
         factor, _ = torch.linalg.cholesky_ex(penalised)
         found.append(torch.cholesky_solve(target.expand(len(some), -1, -1), factor))
-    return torch.cat(found)
+    solutions = torch.cat(found)
+    return solutions if many < 2 else (solutions / length[:, None])[:, column]

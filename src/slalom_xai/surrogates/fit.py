@@ -10,6 +10,7 @@ from torch import Tensor
 
 from slalom_xai.surrogates.problem import PLAIN, Extras, FitRequest, Problem, make_problem
 from slalom_xai.surrogates.projection import State, curvature_of, merged, project, step_from, taken
+from slalom_xai.surrogates.rows import Counts, Sequences
 from slalom_xai.surrogates.slalom import SlalomSurrogate
 
 FIRST_DAMPING = 1e-2
@@ -43,7 +44,7 @@ class Fit:
 
 
 def fit_slalom(
-    counts: Tensor,
+    counts: Counts,
     outputs: Tensor,
     *,
     row_weights: Tensor | None = None,
@@ -88,6 +89,7 @@ def _batches(requests: Sequence[FitRequest]) -> Iterator[list[int]]:
             r.extras.length_penalty is None,
             r.outputs.shape[1],
             r.outputs.device.type,
+            r.counts.places.shape[1] if isinstance(r.counts, Sequences) else None,
         )
 
     by_kind: dict[tuple[object, ...], list[int]] = {}
@@ -98,15 +100,21 @@ def _batches(requests: Sequence[FitRequest]) -> Iterator[list[int]]:
         batch: list[int] = []
         most = 0
         for place in places:
-            rows, units = requests[place].counts.shape
-            widest = max(most, rows)
-            narrow = bool(batch) and requests[batch[0]].counts.shape[1] < 0.75 * units
-            if batch and (narrow or (len(batch) + 1) * widest * units > TOGETHER):
+            counts = requests[place].counts
+            largest = max(most, _numbers(counts))
+            narrow = bool(batch) and requests[batch[0]].counts.shape[1] < 0.75 * counts.shape[1]
+            if batch and (narrow or (len(batch) + 1) * largest > TOGETHER):
                 yield batch
-                batch, widest = [], rows
+                batch, largest = [], _numbers(counts)
             batch.append(place)
-            most = widest
+            most = largest
         yield batch
+
+
+def _numbers(counts: Counts) -> int:
+    """How many numbers one Gram matrix takes to compute."""
+    rows, units = counts.shape
+    return max(rows * counts.places.shape[1] ** 2, units**2) if isinstance(counts, Sequences) else rows * units
 
 
 def _fit_alike(requests: Sequence[FitRequest]) -> list[Fit]:

@@ -11,6 +11,7 @@ from torch import Tensor
 from slalom_xai.surrogates.fit import Fit
 from slalom_xai.surrogates.problem import FitRequest, Problem, make_problem
 from slalom_xai.surrogates.projection import State, curvature_of, project
+from slalom_xai.surrogates.rows import Counts, ShortRows, table_of
 from slalom_xai.surrogates.slalom import columns
 
 MISFIT = 1.1  # residuals are misfit more than noise, and weights are estimated: errors found are larger than the sandwich's by about this
@@ -24,27 +25,36 @@ class Covariance:
     Attributes:
         joint: (C, 2 P, 2 P), values before importances, with a common shift of all importances projected out over the units; the
             importances of an additive head have none.
+        copied: (P',), where the parameters of scores are copies of these, the column that each is a copy of.
     """
 
     joint: Tensor
+    copied: Tensor | None = None
 
     def of(self, column: int, by_values: Tensor, by_importances: Tensor) -> Tensor:
         """The variances (k,) of scores of one class, from their derivatives (k, P) by its values and by the importances."""
-        slopes = torch.cat([by_values, by_importances], dim=1)
+        slopes = torch.cat([self._gathered(by_values), self._gathered(by_importances)], dim=1)
         return ((slopes @ self.joint[column]) * slopes).sum(dim=1)
 
     def of_few(self, column: int, places: Tensor, slopes: Tensor) -> Tensor:
         """The variances (k,) of scores of one class that depend on few parameters each: their places (k, few) and derivatives."""
+        if self.copied is not None:
+            places = torch.cat([self.copied, self.copied + self.joint.shape[1] // 2])[places]
         between = self.joint[column][places[:, :, None], places[:, None, :]]
         return ((between @ slopes[..., None])[..., 0] * slopes).sum(dim=1)
 
+    def _gathered(self, slopes: Tensor) -> Tensor:
+        """Derivatives by copies (k, P') as derivatives by what they are copies of, (k, P)."""
+        if self.copied is None:
+            return slopes
+        return slopes.new_zeros(len(slopes), self.joint.shape[1] // 2).scatter_add_(1, self.copied.expand(len(slopes), -1), slopes)
+
     def spread(self, columns: Tensor) -> Covariance:
         """Of parameters that are copied: the column each is a copy of, (P',)."""
-        both = torch.cat([columns, columns + self.joint.shape[1] // 2])
-        return Covariance(self.joint[:, both][:, :, both])
+        return Covariance(self.joint, columns if self.copied is None else self.copied[columns])
 
 
-def covariance(counts: Tensor, outputs: Tensor, fit: Fit) -> Covariance:
+def covariance(counts: Counts, outputs: Tensor, fit: Fit) -> Covariance:
     """At the optimum of ``fit``, widened for the parameters it spent."""
     surrogate = fit.surrogate
     heads = len(surrogate.values) - fit.extras.additive
@@ -53,30 +63,67 @@ def covariance(counts: Tensor, outputs: Tensor, fit: Fit) -> Covariance:
     curvature = curvature_of(problem, state)
     across = curvature.across[0].reshape(-1, outputs.shape[1], len(curvature.schur[0])).transpose(0, 1)  # (C, P, S)
     value_inverse, importance_inverse = torch.cholesky_inverse(state.factor[0]), _definite_inverse(curvature.schur[0])
-    by_values, by_importances = _row_slopes(problem, state, columns(counts, surrogate.has_sink))
-    beyond = by_importances - sum(
-        (rows @ part for rows, part in zip(by_values, across, strict=True)), start=torch.zeros_like(by_importances)
-    )
+    meat = _short_meat(problem, state, across) or _meat(problem, state, columns(table_of(counts), surrogate.has_sink), across)
     widening = _widening(problem, value_inverse, importance_inverse, len(across))
     centred = _centred(importance_inverse.reshape(len(importance_inverse), heads, -1), surrogate.units).flatten(1)
     if fit.extras.additive:
         centred = torch.cat([centred, centred.new_zeros(len(centred), len(value_inverse) - centred.shape[1])], dim=1)
-    own = beyond.T @ beyond
     joint = []
-    for rows, part in zip(by_values, across, strict=True):
+    for by_values, mixed, part in zip(meat.values, meat.mixed, across, strict=True):
         # Rows pull at the values by inverse (rows) - follow' (beyond), and at the importances by centred' (beyond).
-        follow, mixed = importance_inverse @ part.T, rows.T @ beyond
-        on_rows, on_beyond = rows.T @ rows @ value_inverse - mixed @ follow, mixed.T @ value_inverse - own @ follow
+        follow = importance_inverse @ part.T
+        on_rows, on_beyond = by_values @ value_inverse - mixed @ follow, mixed.T @ value_inverse - meat.own @ follow
         both = on_beyond.T @ centred
         joint.append(
             torch.cat(
                 [
                     torch.cat([value_inverse @ on_rows - follow.T @ on_beyond, both], dim=1),
-                    torch.cat([both.T, centred.T @ own @ centred], dim=1),
+                    torch.cat([both.T, centred.T @ meat.own @ centred], dim=1),
                 ]
             )
         )
     return Covariance(widening**2 * torch.stack(joint))
+
+
+@dataclass(frozen=True)
+class _Meat:
+    """Products, summed over rows, of each row's parts in the slope of the objective.
+
+    Attributes:
+        values: C of (P, P), of the part by the values of a class.
+        mixed: C of (P, S), of that part with the one by the importances beyond what the values of all classes make of it.
+        own: (S, S), of the latter.
+    """
+
+    values: list[Tensor]
+    mixed: list[Tensor]
+    own: Tensor
+
+
+def _meat(problem: Problem, state: State, counts: Tensor, across: Tensor) -> _Meat:
+    by_values, by_importances = _row_slopes(problem, state, counts)
+    beyond = by_importances - sum(
+        (rows @ part for rows, part in zip(by_values, across, strict=True)), start=torch.zeros_like(by_importances)
+    )
+    return _Meat([rows.T @ rows for rows in by_values], [rows.T @ beyond for rows in by_values], beyond.T @ beyond)
+
+
+def _short_meat(problem: Problem, state: State, across: Tensor) -> _Meat | None:
+    """The same without tables of rows, where rows are short and the slopes are 0 wherever the counts are; None elsewhere."""
+    rows = problem.rows
+    if not isinstance(rows, ShortRows) or state.heads.shape[2] > 1 or problem.anchored or problem.lengths is not None:
+        return None
+    shares = rows.times * rows.at(state.weights[:, 0, None])[:, 0] * state.features.scales.mT  # (1, l, m)
+    pulls = shares[:, None] * (problem.row_weights[..., None] * state.residuals).mT[:, :, None]  # (1, C, l, m)
+    by_importance = (pulls * (rows.at(state.values[:, 0].mT) - state.heads[:, :, 0].mT[:, :, None])).sum(dim=1)
+    by_value = pulls.unbind(dim=1)
+    grid = [[rows.products(one, other)[0] for other in by_value] for one in by_value]
+    with_importance = [rows.products(one, by_importance)[0] for one in by_value]
+    mixed = [part - sum(line[d] @ across[d] for d in range(len(line))) for part, line in zip(with_importance, grid, strict=True)]
+    own = rows.products(by_importance, by_importance)[0]
+    for part, beyond, of_class in zip(with_importance, mixed, across, strict=True):
+        own = own - part.T @ of_class - of_class.T @ beyond
+    return _Meat([line[c] for c, line in enumerate(grid)], mixed, own)
 
 
 def _row_slopes(problem: Problem, state: State, counts: Tensor) -> tuple[list[Tensor], Tensor]:

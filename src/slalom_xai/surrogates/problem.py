@@ -16,6 +16,7 @@ Texts of different sizes are padded: with copies of their first row that weigh n
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
@@ -23,8 +24,8 @@ from dataclasses import dataclass, fields, replace
 import torch
 from torch import Tensor
 
-from slalom_xai.surrogates.rows import Rows, rows_of
-from slalom_xai.surrogates.slalom import SlalomSurrogate, columns
+from slalom_xai.surrogates.rows import Counts, Rows, Sequences, rows_of, short_rows, table_of
+from slalom_xai.surrogates.slalom import SlalomSurrogate
 
 VALUE_PRIOR = 1e-3
 ROUGH = 1e-5  # fits of at least this tolerance find their way by curvatures in single precision; several heads are too alike for that
@@ -69,7 +70,7 @@ class FitRequest:
         hopeless: stop early, at a fall of less than HOPELESS, where more of the variance than this is left; None: never.
     """
 
-    counts: Tensor
+    counts: Counts
     outputs: Tensor
     row_weights: Tensor | None = None
     sink: bool = True
@@ -123,7 +124,7 @@ class Problem:
     anchored: bool
     lengths: Lengths | None
 
-    @property
+    @functools.cached_property
     def value_centre(self) -> Tensor:
         """What values shrink to, (B, K, 1, C): heads add, so each takes its part of the mean; an additive head starts from nothing."""
         share = torch.zeros(self.importance_centre.shape[1], dtype=self.mean.dtype, device=self.mean.device)
@@ -161,11 +162,7 @@ def make_problem(requests: Sequence[FitRequest]) -> Problem:
     """One problem of requests that are alike in sink, heads, extras and classes."""
     kind, like = requests[0], requests[0].outputs
     many, wide = max(len(r.counts) for r in requests), max(r.counts.shape[1] for r in requests) + kind.sink
-    if len(requests) == 1:
-        counts, outputs = columns(kind.counts, kind.sink)[None], like[None]
-    else:
-        counts = torch.stack([_padded_rows(_padded_columns(r.counts, r.sink, wide), many) for r in requests])
-        outputs = torch.stack([_padded_rows(r.outputs, many) for r in requests])
+    outputs = _stacked([_padded_rows(r.outputs, many) for r in requests])
     row_weights = torch.zeros(len(requests), many, dtype=like.dtype, device=like.device)
     for place, r in enumerate(requests):
         row_weights[place, : len(r.outputs)] = 1.0 if r.row_weights is None else r.row_weights
@@ -185,7 +182,7 @@ def make_problem(requests: Sequence[FitRequest]) -> Problem:
         value_penalty[:, -1] /= (1 + ADDITIVE_SINK) ** 2
     centre = torch.stack([_centre(r, wide) for r in requests])
     lengths = None if kind.extras.length_penalty is None else _lengths(requests, row_weights)
-    rows = rows_of(counts, exact=heads > 1 or wide <= NARROW or min(r.tolerance for r in requests) < ROUGH)
+    rows = _rows(requests, many, wide, exact=heads > 1 or wide <= NARROW or min(r.tolerance for r in requests) < ROUGH)
     return Problem(
         rows,
         outputs,
@@ -203,8 +200,26 @@ def make_problem(requests: Sequence[FitRequest]) -> Problem:
     )
 
 
+def _rows(requests: Sequence[FitRequest], many: int, wide: int, exact: bool) -> Rows:
+    """The rows of requests that are all sequences, equally long, or all tables."""
+    sink = requests[0].sink
+    sequences = [r.counts.places for r in requests if isinstance(r.counts, Sequences)]
+    if not sequences:
+        return rows_of(_stacked([_padded_rows(_padded_columns(table_of(r.counts), sink, wide), many) for r in requests]), exact)
+    places = _stacked([_padded_rows(own, many) for own in sequences])
+    if sink:
+        places = torch.cat([places, torch.full_like(places[..., :1], wide - 1)], dim=2)
+    return short_rows(places, wide)
+
+
+def _stacked(parts: list[Tensor]) -> Tensor:
+    return parts[0][None] if len(parts) == 1 else torch.stack(parts)
+
+
 def _padded_columns(counts: Tensor, sink: bool, wide: int) -> Tensor:
     """Counts over columns, a sink last, those between being zero."""
+    if not sink and counts.shape[1] == wide:
+        return counts
     padded = counts.new_zeros(len(counts), wide)
     padded[:, : counts.shape[1]] = counts
     if sink:
@@ -213,14 +228,15 @@ def _padded_columns(counts: Tensor, sink: bool, wide: int) -> Tensor:
 
 
 def _padded_rows(rows: Tensor, many: int) -> Tensor:
-    return torch.cat([rows, rows[:1].expand(many - len(rows), -1)])
+    return rows if len(rows) == many else torch.cat([rows, rows[:1].expand(many - len(rows), -1)])
 
 
 def _centre(request: FitRequest, wide: int) -> Tensor:
     """What importances shrink to, (K, p)."""
-    counts, heads = request.counts, request.heads
-    units = torch.zeros_like(counts[0]) if request.offsets is None else request.offsets - request.offsets.mean()
-    centre = units.new_zeros(heads + request.extras.additive, wide)
+    units = request.outputs.new_zeros(request.counts.shape[1])
+    if request.offsets is not None:
+        units = request.offsets - request.offsets.mean()
+    centre = units.new_zeros(request.heads + request.extras.additive, wide)
     centre[:, : len(units)] = units
     if request.sink:
         centre[:, -1] = torch.logsumexp(units, dim=0)
@@ -231,7 +247,7 @@ def _centre(request: FitRequest, wide: int) -> Tensor:
 
 def _lengths(requests: Sequence[FitRequest], row_weights: Tensor) -> Lengths:
     many, longest = row_weights.shape[1], max(r.counts.shape[1] for r in requests)
-    kept = [r.counts.sum(dim=1, keepdim=True).round().long() for r in requests]
+    kept = [table_of(r.counts).sum(dim=1, keepdim=True).round().long() for r in requests]
     of_row = torch.stack([_padded_rows(length, many)[:, 0] for length in kept])
     weight = row_weights.new_zeros(len(requests), longest + 1).scatter_add_(1, of_row, row_weights)
     shrink = torch.zeros_like(weight)

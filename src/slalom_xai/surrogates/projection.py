@@ -30,27 +30,29 @@ class Features:
 
     Attributes:
         scales: (B, m, T), the factors.
-        first: (B, T, p), the anchor's row.
-        mean: (B, T, p), weighted sums over rows, where the anchor needs them.
+        first: (B, T, p), the anchor's row, where there is one.
+        mean: (B, T, p), weighted sums over rows, where there is an anchor.
         groups: (B, T, L, p), weighted sums over the rows of each length, where there are length offsets.
     """
 
     scales: Tensor
-    first: Tensor
+    first: Tensor | None
     mean: Tensor | None
     groups: Tensor | None
 
 
 def features_of(problem: Problem, scales: Tensor) -> Features:
     """Counts times factors of the row, (B, m, T)."""
+    if not problem.anchored and problem.lengths is None:
+        return Features(scales, None, None, None)
     weighed = problem.row_weights[..., None] * scales
-    first = scales[:, 0, :, None] * problem.rows.first()[:, None]
     groups = None
     if problem.lengths is not None:
         many = problem.lengths.shrink.shape[1]
         groups = torch.stack([problem.rows.by_group(problem.lengths.of_row, many, part) for part in weighed.unbind(dim=2)], dim=1)
     if not problem.anchored:
-        return Features(scales, first, None, groups)
+        return Features(scales, None, None, groups)
+    first = scales[:, 0, :, None] * problem.rows.first()[:, None]
     mean = problem.rows.back(weighed).mT if groups is None else groups.sum(dim=2)
     if groups is not None and problem.lengths is not None:
         groups -= problem.lengths.sums(problem.row_weights[..., None])[:, None] * first[:, :, None]
@@ -60,9 +62,12 @@ def features_of(problem: Problem, scales: Tensor) -> Features:
 def inner(problem: Problem, left: Features, right: Features, i: int, j: int, many: int = 1) -> Tensor:
     """The products of columns of features i and j under the problem's weights, summed over so many from there: (B, p, p)."""
     one, other = slice(i, i + many), slice(j, j + many)
-    gram = problem.rows.gram(problem.row_weights * (left.scales[..., one] * right.scales[..., other]).sum(dim=2))
+    scales = left.scales[..., one] * right.scales[..., other]
+    gram = problem.rows.gram(problem.row_weights * (scales.sum(dim=2) if many > 1 else scales[..., 0]))
     if problem.anchored:
+        assert left.first is not None
         assert left.mean is not None
+        assert right.first is not None
         assert right.mean is not None
         a, b = left.first[:, one], right.first[:, other]
         gram -= left.mean[:, one].mT @ b + a.mT @ (right.mean[:, other] - b)
@@ -213,8 +218,10 @@ def _blocks_of_classes(problem: Problem, drawn: Features, free: int, classes: in
 def _slope(problem: Problem, state: State, values: Tensor, predicted: Tensor) -> Tensor:
     """Half the derivative of the objective by the importances, (B, S)."""
     free, classes = predicted.shape[2:]
-    pulled = state.features.scales[..., :free, None] * problem.pull(state.residuals)[:, :, None]  # (B, m, F, C)
-    parts = problem.rows.back(torch.cat([pulled.flatten(2), (pulled * predicted).sum(dim=3)], dim=2)).mT
+    pulled = state.features.scales.mT[:, :free, None] * problem.pull(state.residuals).mT[:, None]  # (B, F, C, m): rows last are fast
+    drawn = pulled * predicted.movedim(1, 3)
+    drawn = drawn.sum(dim=2) if classes > 1 else drawn[:, :, 0]
+    parts = problem.rows.back(torch.cat([pulled.flatten(1, 2), drawn], dim=1).mT).mT
     by_class = parts[:, : free * classes].reshape(values.shape)
     effect = state.weights[:, :free] * ((values * by_class).sum(dim=2) - parts[:, free * classes :])
     return (effect + problem.importance_penalty[:, None, None] * (state.importances - problem.importance_centre)[:, :free]).flatten(1)

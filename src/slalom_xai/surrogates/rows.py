@@ -6,6 +6,7 @@ places of their units: a Gram matrix then costs as much as reading the rows.
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -14,6 +15,46 @@ from torch import Tensor
 
 HALVED = 512  # columns from which a Gram matrix is worth computing on one side of its diagonal alone
 SHORT = 4  # rows of at most so many different columns are kept by their places
+
+
+@dataclass(frozen=True)
+class Sequences:
+    """Rows of one text that are few units each, by the places of these, (m, l): a table of counts (m, n) that is not written out."""
+
+    places: Tensor
+    units: int
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """m, n."""
+        return len(self.places), self.units
+
+    def __len__(self) -> int:
+        """How many rows."""
+        return len(self.places)
+
+    def __getitem__(self, rows: Tensor | slice) -> Sequences:
+        """Some of the rows."""
+        return Sequences(self.places[rows], self.units)
+
+    def table(self) -> Tensor:
+        """The counts, (m, n)."""
+        ones = torch.ones(self.places.shape, dtype=torch.float64, device=self.places.device)
+        return ones.new_zeros(self.shape).scatter_add_(1, self.places, ones)
+
+
+Counts = Tensor | Sequences  # (m, n)
+
+
+def counts_of(sequences: Tensor, units: int) -> Counts:
+    """Of rows by the places of their units (m, l), in the form that is fastest to fit."""
+    rows = Sequences(sequences, units)
+    return rows if sequences.shape[1] <= SHORT else rows.table()
+
+
+def table_of(counts: Counts) -> Tensor:
+    """Counts written out."""
+    return counts.table() if isinstance(counts, Sequences) else counts
 
 
 class Rows(Protocol):
@@ -73,7 +114,7 @@ class DenseRows:
 
     def back(self, rows: Tensor) -> Tensor:
         """Sums over rows: (B, m, k) -> (B, p, k)."""
-        return (rows.mT @ self.counts).mT
+        return (rows.contiguous().mT @ self.counts).mT  # one layout, so that sums are rounded alike wherever rows come from
 
     def gram(self, weights: Tensor) -> Tensor:
         """Products of columns under row weights (B, m) of any sign: (B, p, p)."""
@@ -108,7 +149,10 @@ class DenseRows:
 
 @dataclass(frozen=True)
 class ShortRows:
-    """Rows of few different columns: their places (B, m, l) and how often each stands there; a place may be given 0 times."""
+    """Rows of few different columns: their places (B, l, m) and how often each stands there; a place may be given 0 times, or twice.
+
+    Rows come last, because that is the order in which long sums are fast.
+    """
 
     places: Tensor
     times: Tensor
@@ -117,32 +161,45 @@ class ShortRows:
     @property
     def shape(self) -> tuple[int, int, int]:
         """B, m, p."""
-        return self.places.shape[0], self.places.shape[1], self.columns
+        return self.places.shape[0], self.places.shape[2], self.columns
+
+    @functools.cached_property
+    def _pairs(self) -> tuple[Tensor, Tensor]:
+        """Where the products of each row's places stand in a matrix, (B, l l m), and how often, (B, l l, m)."""
+        index = self.places[:, :, None] * self.columns + self.places[:, None]
+        return index.flatten(1), (self.times[:, :, None] * self.times[:, None]).flatten(1, 2)
 
     def first(self) -> Tensor:
         """The first row of each text, (B, p)."""
-        return self.times.new_zeros(len(self.places), self.columns).scatter_add_(1, self.places[:, 0], self.times[:, 0])
+        return self.times.new_zeros(len(self.places), self.columns).scatter_add_(1, self.places[..., 0], self.times[..., 0])
+
+    def at(self, columns: Tensor) -> Tensor:
+        """What columns have at the places of the rows: (B, k, p) -> (B, k, l, m)."""
+        index = self.places.flatten(1)[:, None].expand(-1, columns.shape[1], -1)
+        return columns.gather(2, index).reshape(*columns.shape[:2], *self.places.shape[1:])
 
     def totals(self, columns: Tensor) -> Tensor:
         """Sums over columns: (B, p, k) -> (B, m, k)."""
-        batch, rows, length = self.places.shape
-        index = self.places.reshape(batch, -1, 1).expand(-1, -1, columns.shape[2])
-        return (self.times[..., None] * columns.gather(1, index).reshape(batch, rows, length, -1)).sum(dim=2)
+        return (self.times[:, None] * self.at(columns.mT)).sum(dim=2).mT
 
     def back(self, rows: Tensor) -> Tensor:
         """Sums over rows: (B, m, k) -> (B, p, k)."""
-        batch, many = len(self.places), rows.shape[2]
-        parts = (self.times[..., None] * rows[:, :, None]).reshape(batch, -1, many)
-        index = self.places.reshape(batch, -1, 1).expand(-1, -1, many)
-        return rows.new_zeros(batch, self.columns, many).scatter_add_(1, index, parts)
+        parts = (self.times[:, None] * rows.mT[:, :, None]).flatten(2)
+        index = self.places.flatten(1)[:, None].expand(parts.shape)
+        return rows.new_zeros(*parts.shape[:2], self.columns).scatter_add_(2, index, parts).mT
 
     def gram(self, weights: Tensor) -> Tensor:
         """Products of columns under row weights (B, m) of any sign: (B, p, p)."""
-        batch = len(self.places)
-        index = (self.places[..., :, None] * self.columns + self.places[..., None, :]).reshape(batch, -1)
-        parts = (weights[..., None, None] * self.times[..., :, None] * self.times[..., None, :]).reshape(batch, -1)
-        flat = weights.new_zeros(batch, self.columns**2).scatter_add_(1, index, parts)
-        return flat.reshape(batch, self.columns, self.columns)
+        return self._matrix(weights[:, None] * self._pairs[1])
+
+    def products(self, left: Tensor, right: Tensor) -> Tensor:
+        """Products of columns of two matrices that have their entries where these rows have theirs, (B, l, m) each: (B, p, p)."""
+        return self._matrix(left[:, :, None] * right[:, None])
+
+    def _matrix(self, parts: Tensor) -> Tensor:
+        parts = parts.flatten(1)
+        flat = parts.new_zeros(len(parts), self.columns**2).scatter_add_(1, self._pairs[0], parts)
+        return flat.reshape(len(parts), self.columns, self.columns)
 
     def product(self, left: Tensor, right: Tensor) -> Tensor:
         """The product of columns of two matrices (B, k, p), in the precision of the Gram matrices: (B, p, p)."""
@@ -150,14 +207,19 @@ class ShortRows:
 
     def by_group(self, groups: Tensor, many: int, weights: Tensor) -> Tensor:
         """Weighted sums of the rows of each group (B, m): (B, many, p)."""
-        batch = len(self.places)
-        index = (groups[..., None] * self.columns + self.places).reshape(batch, -1)
-        flat = weights.new_zeros(batch, many * self.columns).scatter_add_(1, index, (weights[..., None] * self.times).reshape(batch, -1))
-        return flat.reshape(batch, many, self.columns)
+        index = (groups[:, None] * self.columns + self.places).flatten(1)
+        parts = (weights[:, None] * self.times).flatten(1)
+        return weights.new_zeros(len(parts), many * self.columns).scatter_add_(1, index, parts).reshape(-1, many, self.columns)
 
     def take(self, texts: Tensor) -> ShortRows:
         """Only these texts."""
         return ShortRows(self.places[texts], self.times[texts], self.columns)
+
+
+def short_rows(places: Tensor, columns: int) -> ShortRows:
+    """Of sequences of columns, (B, m, l)."""
+    turned = places.mT.contiguous()
+    return ShortRows(turned, torch.ones(turned.shape, dtype=torch.float64, device=places.device), columns)
 
 
 def rows_of(counts: Tensor, exact: bool) -> Rows:
@@ -171,4 +233,9 @@ def rows_of(counts: Tensor, exact: bool) -> Rows:
     if longest > SHORT:
         return DenseRows(counts, None if exact else counts.float())
     times, places = counts.topk(longest, dim=2)
-    return ShortRows(places, times, counts.shape[2])
+    return ShortRows(places.mT.contiguous(), times.mT.contiguous(), counts.shape[2])
+
+
+def rows_of_one(counts: Counts, exact: bool) -> Rows:
+    """The rows of one text."""
+    return short_rows(counts.places[None], counts.units) if isinstance(counts, Sequences) else rows_of(counts[None], exact)

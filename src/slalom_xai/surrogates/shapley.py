@@ -37,24 +37,39 @@ def shapley_derivatives(surrogate: SlalomSurrogate, column: int) -> tuple[Tensor
 
 
 def _head(surrogate: SlalomSurrogate, head: int, column: int | None = None) -> tuple[Tensor, Tensor, Tensor]:
-    """One head's Shapley values (n, C) and, for a class, their derivatives (n, p) by values and importances."""
+    """One head's Shapley values (n, C), or, for a class, their derivatives (n, p) by values and importances."""
     values, importances = surrogate.column_values()[head], surrogate.column_importances()[head]
     units, sink = surrogate.units, surrogate.has_sink
     w = torch.exp(importances - importances.max())
     full = (w / w.sum()) @ values
     centred = values - full  # phi does not depend on the constant; this one conditions the integral
-    phi = torch.zeros_like(values[:units])
-    by_values, by_importances = (torch.zeros(units, len(w), dtype=w.dtype, device=w.device) for _ in range(2))
-    for q, x, weight in _nodes(w, units, sink, fine=column is None):
-        terms = _Terms(q, x, weight, w, centred, units, sink)
-        phi += terms.values()
-        if column is not None:
-            own, other = terms.derivatives(column)
-            by_values += own
-            by_importances += other
+    nodes = _nodes(w, units, sink, fine=column is None)
+    place, kind, times = _kinds(torch.cat([values, importances[:, None]], dim=1)[:units])
+    columns = torch.cat([place, place.new_tensor([units])]) if sink else place
+    phi = torch.zeros_like(values[place])
+    effects = [torch.zeros(len(place), len(columns), dtype=w.dtype, device=w.device) for _ in range(2)]
+    own = [torch.zeros_like(w[place]) for _ in range(2)]
+    for q, x, weight in nodes:
+        terms = _Terms(q, x, weight, w[columns], centred[columns], times, sink)
+        if column is None:
+            phi += terms.values()
+        else:
+            for total, part in zip(effects + own, terms.derivatives(column), strict=True):
+                total += part
     if not sink:
         phi = phi + full / units  # the derivatives need no such term: it cancels what centring moves
-    return phi, by_values, by_importances
+    every = torch.cat([kind, kind.new_tensor([len(place)])]) if sink else kind
+    by_values, by_importances = (effect[kind][:, every] for effect in effects)
+    for derivatives, of_own in zip((by_values, by_importances), own, strict=True):
+        derivatives.diagonal().copy_(of_own[kind])
+    return phi[kind], by_values, by_importances
+
+
+def _kinds(parameters: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Units of equal parameters (n, k) have equal Shapley values: a unit of each kind (K,), the kind of each (n,), and how many (K,)."""
+    _, *found = np.unique(parameters.cpu().numpy(), axis=0, return_index=True, return_inverse=True, return_counts=True)
+    place, kind, times = (torch.as_tensor(part.reshape(-1), device=parameters.device) for part in found)
+    return place, kind, times.to(parameters)
 
 
 def _nodes(w: Tensor, units: int, sink: bool, fine: bool) -> list[tuple[Tensor, Tensor, Tensor]]:
@@ -87,41 +102,47 @@ def _legendre(nodes: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 class _Terms:
-    """The factors of the integrand at nodes (X, 1) of q and x: arrays are (X, n) unless said otherwise."""
+    """The factors of the integrand at nodes (X, 1) of q and x, for n units that each occur some ``times`` (n,): arrays are (X, n)."""
 
-    def __init__(self, q: Tensor, x: Tensor, weight: Tensor, w: Tensor, values: Tensor, units: int, sink: bool) -> None:
-        self.q, self.x, self.w, self.v = q, x, w[:units], values[:units]
+    def __init__(self, q: Tensor, x: Tensor, weight: Tensor, w: Tensor, values: Tensor, times: Tensor, sink: bool) -> None:
+        units = len(times)
+        self.q, self.x, self.w, self.v, self.times = q, x, w[:units], values[:units], times
         self.sink = (w[-1], values[-1]) if sink else None
-        self.present = torch.exp(-x * self.w)
+        self.weighed = x * self.w
+        self.present = torch.exp(-self.weighed)
         self.factor = 1 - q + q * self.present
         log = torch.log(self.factor)
-        self.others = torch.exp(log.sum(dim=1, keepdim=True) - log) * weight
+        self.others = torch.exp((log @ times)[:, None] - log) * weight
         self.ratio = q * self.w * self.present / self.factor  # h_k = ratio_k v_k
 
     def values(self) -> Tensor:
         """This node's part of the Shapley values, (n, C)."""
-        rest = self.ratio @ self.v if self.sink is None else self.ratio @ self.v + self.sink[0] * self.sink[1]
+        rest = self.ratio @ (self.times[:, None] * self.v)
+        if self.sink is not None:
+            rest = rest + self.sink[0] * self.sink[1]
         drop = self.others * (self.present - 1)
         own = (self.others * self.present).sum(dim=0) * self.w
         return own[:, None] * self.v + drop.T @ rest - (drop * self.ratio).sum(dim=0)[:, None] * self.v
 
-    def derivatives(self, column: int) -> tuple[Tensor, Tensor]:
-        """This node's part of the derivatives by values and by importances, (n, p) each."""
+    def derivatives(self, column: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """This node's part of the derivatives by the value and by the importance of another unit or the sink, (n, p), and by its own, (n,)."""
         v, x = self.v[:, column], self.x
         ratio, present, w = self.ratio, self.present, self.w
-        drop = self.others * (present - 1)
-        rest = (ratio @ v)[:, None] - ratio * v + (0.0 if self.sink is None else self.sink[0] * self.sink[1][column])
-        bracket = self.others * (present * w * v + (present - 1) * rest)
+        there = self.others * present
+        drop = there - self.others
+        rest = (ratio @ (self.times * v))[:, None] - ratio * v + (0.0 if self.sink is None else self.sink[0] * self.sink[1][column])
+        bracket = there * (w * v) + drop * rest
         # log g and h of another unit j, by s_j: w d/dw
-        log_slope = -self.q * x * w * present / self.factor
-        h_slope = ratio * v * (1 - x * w - log_slope)
+        log_slope = -x * ratio
+        h_slope = ratio * v * (1 - self.weighed - log_slope)
         by_values = drop.T @ ratio
         by_importances = bracket.T @ log_slope + drop.T @ h_slope
-        by_values.diagonal().copy_((self.others * present).sum(dim=0) * w)
-        by_importances.diagonal().copy_((self.others * present * w * ((1 - x * w) * v - x * rest)).sum(dim=0))
+        own_value = there.sum(dim=0) * w
+        own_importance = (there * ((1 - self.weighed) * v - x * rest)).sum(dim=0) * w
         if self.sink is None:
-            return by_values, by_importances
+            return by_values, by_importances, own_value, own_importance
         weight, value = self.sink[0], self.sink[1][column]
         sink_value = (drop.sum(dim=0) * weight)[:, None]
         sink_importance = (-(bracket * x).sum(dim=0) * weight + drop.sum(dim=0) * weight * value)[:, None]
-        return torch.cat([by_values, sink_value], dim=1), torch.cat([by_importances, sink_importance], dim=1)
+        by_values, by_importances = torch.cat([by_values, sink_value], dim=1), torch.cat([by_importances, sink_importance], dim=1)
+        return by_values, by_importances, own_value, own_importance
