@@ -23,7 +23,7 @@ Gained = TypeVar("Gained")
 
 PADDING = 0.04  # of a batch's tokens, at most
 FEW = 64  # rows for which a text is not read beforehand
-LONG = 512  # units of a text whose answers stay where the model is: shorter ones are fitted sooner by a CPU, in many small steps
+LONG = 64  # units of a text whose answers stay where the model is; those of shorter ones a CPU fits sooner, in many small steps
 SMALL = 64  # but a batch is not ended for less padding than this part of a full one: each has its own overhead
 
 

@@ -42,7 +42,7 @@ VANISHING_PRIORS = (1e-9, 1e-12, 1e-15)
 CLOSE_ENOUGH = 1e-4  # a step that lowers the objective by less than this part ends a fit: held-out errors no longer tell
 TRIED = 12  # steps
 FEW_TO_REPORT = 40  # rows that slalom-eff is tested on at least, where there are so many
-NEARLY, EXACT = 1e-3, 1e-8  # parts of the variance left: where a SLALOM is suspected, and where it is proven
+NEARLY, EXACT = 1e-4, 1e-8  # parts of the variance left: where a SLALOM is suspected, and where it is proven
 # What slalom-fidel chooses from: the whole text's weight as a part of all other rows', and the prior.
 # Scores are read as changes against the whole text, which as one row of many is fitted badly.
 WITHOUT_SINK = ((0.1, 1e-3), (0.1, PRIOR))
