@@ -42,14 +42,14 @@ class Batches:
 
     Args:
         model: what is asked.
-        tokens: padded tokens a batch holds at most; by default 8,192 on a CPU and 131,072 elsewhere.
+        tokens: padded tokens a batch holds at most; by default 8,192 on a CPU and 65,536 elsewhere.
     """
 
     def __init__(self, model: TextModel, tokens: int | None = None) -> None:
         if tokens is not None and (not isinstance(tokens, int) or tokens < 1):
             raise InputError(f"batch_tokens is {tokens!r}: give a whole number of at least 1, or None to leave it to the package")
         self.model = model
-        self.tokens = tokens or (8_192 if model.device.type == "cpu" else 131_072)
+        self.tokens = tokens or (8_192 if model.device.type == "cpu" else 65_536)
 
     def answer(self, asked: Sequence[Rows], progress: Progress | None = None) -> list[Tensor]:
         """The explained columns (m, C), float64, of rows about one text, or about several at once.

@@ -68,21 +68,18 @@ def covariance(counts: Counts, outputs: Tensor, fit: Fit) -> Covariance:
     centred = _centred(importance_inverse.reshape(len(importance_inverse), heads, -1), surrogate.units).flatten(1)
     if fit.extras.additive:
         centred = torch.cat([centred, centred.new_zeros(len(centred), len(value_inverse) - centred.shape[1])], dim=1)
-    joint = []
-    for by_values, mixed, part in zip(meat.values, meat.mixed, across, strict=True):
+    del state, curvature  # of a long text they are hundreds of megabytes
+    width = len(value_inverse)
+    joint = value_inverse.new_empty(len(across), 2 * width, 2 * width)
+    for filled, by_values, mixed, part in zip(joint, meat.values, meat.mixed, across, strict=True):
         # Rows pull at the values by inverse (rows) - follow' (beyond), and at the importances by centred' (beyond).
         follow = importance_inverse @ part.T
         on_rows, on_beyond = by_values @ value_inverse - mixed @ follow, mixed.T @ value_inverse - meat.own @ follow
-        both = on_beyond.T @ centred
-        joint.append(
-            torch.cat(
-                [
-                    torch.cat([value_inverse @ on_rows - follow.T @ on_beyond, both], dim=1),
-                    torch.cat([both.T, centred.T @ meat.own @ centred], dim=1),
-                ]
-            )
-        )
-    return Covariance(widening**2 * torch.stack(joint))
+        filled[:width, :width] = value_inverse @ on_rows - follow.T @ on_beyond
+        filled[:width, width:] = on_beyond.T @ centred
+        filled[width:, :width] = filled[:width, width:].T
+        filled[width:, width:] = centred.T @ meat.own @ centred
+    return Covariance(joint.mul_(widening**2))
 
 
 @dataclass(frozen=True)
