@@ -23,7 +23,7 @@ import torch
 from slalom_xai import Explainer
 from slalom_xai.designs import Pool, uniform_counts
 from slalom_xai.errors import SlalomError
-from slalom_xai.estimators.base import answered
+from slalom_xai.estimators.evidence import answered
 from slalom_xai.models import prompt
 from slalom_xai.queries import Batches, Queries
 from slalom_xai.surrogates.additive import fit_additive

@@ -10,7 +10,7 @@ from word_games import Game, additive, shapley_values
 from slalom_xai import Explainer
 from slalom_xai.designs import distinct_rows
 from slalom_xai.errors import BudgetError, InputError
-from slalom_xai.estimators.base import Answered
+from slalom_xai.estimators.evidence import Answered
 from slalom_xai.estimators.perturbation import fit_gam
 from slalom_xai.estimators.shapley import UnitMasker, neighbours
 

@@ -7,7 +7,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from slalom_xai.estimators.base import Findings, gather, linear_findings, linear_fit, register
+from slalom_xai.estimators.base import Findings, linear_findings, register
+from slalom_xai.estimators.evidence import gather, linear_fit
 from slalom_xai.queries import Queries
 
 

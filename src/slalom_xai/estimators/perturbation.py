@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from slalom_xai.designs import Pool, deletions, uniform_counts
 from slalom_xai.errors import optional_package
 from slalom_xai.estimators.asking import accepts_empty, apart, kept_back_rows, rows_to_fit
-from slalom_xai.estimators.base import Answered, Findings, answered, attributed, register
+from slalom_xai.estimators.base import Findings, attributed, register
+from slalom_xai.estimators.evidence import Answered, answered
 from slalom_xai.queries import Queries
 from slalom_xai.surrogates.additive import AdditiveFit, fit_additive
 from slalom_xai.surrogates.scores import SCORES

@@ -11,7 +11,8 @@ import numpy as np
 
 from slalom_xai.designs import ENUMERABLE
 from slalom_xai.errors import InputError
-from slalom_xai.estimators.base import Evidence, Findings, Gathering, held_out_loss, linear_findings, linear_fit, measure, register
+from slalom_xai.estimators.base import Findings, linear_findings, register
+from slalom_xai.estimators.evidence import Evidence, Gathering, held_out_loss, linear_fit, measure
 from slalom_xai.queries import Queries
 from slalom_xai.surrogates.fit import Fit
 from slalom_xai.surrogates.influence import Covariance, covariance, inverse_variance, length_penalty
