@@ -16,9 +16,10 @@ from collections.abc import Callable
 import numpy as np
 import torch
 import transformers
+from numpy.typing import NDArray
 
 from slalom_xai.models.prefix import PrefixCache
-from slalom_xai.models.sharing import SharedBatch, plan_batches, shared_lengths
+from slalom_xai.models.sharing import SharedBatch, plan_batches
 
 DESIGNS = {  # name: fewest and most deletions, tokens at the beginning that are never deleted
     "1-5 deleted": (1, 5, 0),
@@ -28,6 +29,18 @@ DESIGNS = {  # name: fewest and most deletions, tokens at the beginning that are
     "1..n/2 deleted behind a fixed half": (1, 0.5, 0.5),
     "1-5 deleted behind a fixed half": (1, 5, 0.5),
 }
+
+
+def shared_lengths(places: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+    """How many tokens each row has in common with the beginning of its text.
+
+    Args:
+        places: where each of a row's tokens stands in the text, filled up with anything on the right, (rows, width).
+        lengths: tokens in each row, (rows,).
+    """
+    columns = np.arange(places.shape[1])
+    differs = (places != columns) | (columns >= lengths[:, None])
+    return np.where(differs.any(axis=1), differs.argmax(axis=1), lengths).astype(np.int64)
 
 
 def design(rows: int, tokens: int, fewest: int, most: float | None, fixed: float) -> tuple[np.ndarray, np.ndarray]:

@@ -86,3 +86,13 @@ def test_some_of_a_batch_are_the_same_rows():
     places = np.array([1, 4, 7, 11])
     some = batch.take(places)
     assert [some.row(place) for place in range(4)] == [batch.row(place) for place in places]
+
+
+@pytest.mark.parametrize("removal", ["delete", "mask"])
+def test_rows_share_the_tokens_before_the_first_that_is_gone(removal):
+    question = prompt(reading(removal=removal), "token")
+    masks = masks_for(len(question.units), 5)
+    masks[0] = True
+    whole = question.row(masks[0])[0]
+    expected = [1 + int((~mask).argmax()) if not mask.all() else len(whole) for mask in masks]  # behind [CLS]
+    assert question.rows(masks).shared.tolist() == expected

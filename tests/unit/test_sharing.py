@@ -5,35 +5,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slalom_xai.models.sharing import BORROWED, plan_batches, shared_lengths
+from slalom_xai.models.sharing import BORROWED, plan_batches
 
 
 def deletions(rows, tokens, fewest, most, fixed=0, seed=0):
-    """Places that stay in each row, filled up on the right with -1, and how many they are."""
+    """How many tokens each row has in common with the beginning of its text, and how many it has."""
     rng = np.random.default_rng(seed)
-    places = np.full((rows, tokens), -1)
-    lengths = np.zeros(rows, dtype=np.int64)
-    for row in range(rows):
-        gone = fixed + rng.choice(tokens - fixed, rng.integers(fewest, most + 1), replace=False)
-        kept = np.setdiff1d(np.arange(tokens), gone)
-        places[row, : len(kept)], lengths[row] = kept, len(kept)
-    return places, lengths
-
-
-@given(
-    st.lists(st.lists(st.integers(0, 6), min_size=1, max_size=7), min_size=1, max_size=8),
-    st.sampled_from([-1, 0, 3]),
-)
-def test_rows_share_what_stands_where_it_stands_in_the_text(rows, filling):
-    lengths = np.array([len(row) for row in rows])
-    places = np.array([row + [filling] * (7 - len(row)) for row in rows])
-    counted = []
-    for row in rows:
-        same = 0
-        while same < len(row) and row[same] == same:
-            same += 1
-        counted.append(same)
-    assert shared_lengths(places, lengths).tolist() == counted
+    gone = [fixed + rng.choice(tokens - fixed, rng.integers(fewest, most + 1), replace=False) for _ in range(rows)]
+    return np.array([places.min() for places in gone]), np.array([tokens - len(places) for places in gone])
 
 
 @given(
@@ -61,16 +40,15 @@ def test_every_row_is_in_one_batch_that_fits_and_borrows_no_more_than_it_shares(
     [(5, 0, 0.25), (10, 0, 0.14), (5, 150, 0.75)],  # of 0.30, 0.20 and 0.82 that rows share
 )
 def test_most_of_what_rows_share_is_saved(most, fixed, least):
-    places, lengths = deletions(2000, 200, 1, most, fixed)
-    shared = shared_lengths(places, lengths)
+    shared, lengths = deletions(2000, 200, 1, most, fixed)
     plan = plan_batches(shared, lengths, 8192, 200)
     assert least < plan.saved < np.minimum(shared, lengths - 1).sum() / lengths.sum()
     assert plan.worth
 
 
 def test_nothing_is_borrowed_where_rows_share_next_to_nothing():
-    places, lengths = deletions(2000, 200, 1, 199)
-    plan = plan_batches(shared_lengths(places, lengths), lengths, 8192, 200)
+    shared, lengths = deletions(2000, 200, 1, 199)
+    plan = plan_batches(shared, lengths, 8192, 200)
     assert not plan.worth
     assert plan.saved == pytest.approx(0, abs=0.02)
 

@@ -59,18 +59,6 @@ class SharedPlan:
         return self.saved >= WORTH
 
 
-def shared_lengths(places: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-    """How many tokens each row has in common with the beginning of its text.
-
-    Args:
-        places: where each of a row's tokens stands in the text, filled up with anything on the right, (rows, width).
-        lengths: tokens in each row, (rows,).
-    """
-    columns = np.arange(places.shape[1])
-    differs = (places != columns) | (columns >= lengths[:, None])
-    return np.where(differs.any(axis=1), differs.argmax(axis=1), lengths).astype(np.int64)
-
-
 def plan_batches(shared: NDArray[np.int64], lengths: NDArray[np.int64], batch_tokens: int, text_tokens: int) -> SharedPlan:
     """Cuts rows into batches, such that few tokens are read in few batches.
 
