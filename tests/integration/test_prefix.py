@@ -1,14 +1,20 @@
 """Rows that borrow the beginning of a text answer as rows that are read whole, or nothing is lent."""
 
+import numpy as np
 import pytest
 import torch
 import transformers
+from tiny import TEXT as SENTENCE
 from tiny import tiny
 from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import DynamicCache
 
+from slalom_xai import Explainer
+from slalom_xai.designs import deletions
 from slalom_xai.errors import ModelError
+from slalom_xai.models import prompt
 from slalom_xai.models.prefix import PrefixCache
+from slalom_xai.queries import Batches, Queries
 
 WORDS = 200
 SIZE = {
@@ -308,3 +314,17 @@ def test_a_batch_that_borrows_does_not_wait_for_the_device(name):
     with Waits() as waits:
         asked(cache, 20, rests)
     assert waits.count == 0
+
+
+@pytest.mark.parametrize("architecture", ["gpt2", "llama"])
+def test_rows_of_an_explainer_borrow_and_are_answered_as_if_read_whole(architecture):
+    model = Explainer(*tiny(architecture)).model
+    question = prompt(model.read(" ".join([SENTENCE] * 3)), "token")
+    masks = deletions(len(question.units), np.full(200, 3), np.random.default_rng(0))
+    read = []
+    model._model.register_forward_pre_hook(lambda module, args, inputs: read.append(inputs["input_ids"].numel()), with_kwargs=True)
+    found = Queries(Batches(model), question, budget=200).ask(masks)
+    rows = question.rows(masks)
+    assert sum(read) < 0.9 * rows.sizes.sum()  # the beginning was read once
+    whole = model.outputs.columns(torch.cat([model.answer([rows.row(place)]) for place in range(0, 200, 20)]).double())
+    assert torch.allclose(found[::20], whole, atol=1e-4)

@@ -13,7 +13,7 @@ from torch import Tensor
 from slalom_xai.designs import HeldOut, Masks, Plan, Pool, more_rows, plan_rows
 from slalom_xai.queries import Asking, Purpose, Queries
 from slalom_xai.surrogates.additive import AdditiveFit, AdditiveSurrogate, fit_additive
-from slalom_xai.surrogates.fit import Fit, fit_each, fit_many
+from slalom_xai.surrogates.fit import Fit, fit_each
 from slalom_xai.surrogates.influence import inverse_variance
 from slalom_xai.surrogates.problem import FitRequest
 from slalom_xai.surrogates.quality import Fidelity, agreement
@@ -72,7 +72,7 @@ class Evidence:
 
     def solved(self, request: FitRequest) -> Fit:
         """A SLALOM fitted as requested."""
-        return self.asking.worked_out(fit_many, request)
+        return self.all_solved([request])[0]
 
     def all_solved(self, requests: Sequence[FitRequest]) -> list[Fit]:
         """SLALOMs fitted as requested, those that are alike together."""

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from slalom_xai.errors import ModelError, few_numbers, shortened
 from slalom_xai.models.base import Reading
-from slalom_xai.models.rows import Encoded, Row, TokenBatch, TokenText, WrittenTokens
+from slalom_xai.models.rows import Encoded, Row, TokenBatch, WrittenTokens
 from slalom_xai.models.tokens import Tokens
 from slalom_xai.outputs import Outputs
 
@@ -68,20 +68,6 @@ class PaddedModel(ABC):
         """Where answers are compared, for models that otherwise round for speed."""
         yield
 
-    @property
-    def lends(self) -> bool:
-        """Whether reading a text's beginning once may serve all rows that share it."""
-        return False
-
-    @contextmanager
-    def lending(self, text: TokenText) -> Iterator[int]:
-        """Reads the whole text once, where that serves its rows; gives the tokens that they may then borrow, 0 where none."""
-        yield 0
-
-    def _forward_rest(self, batch: TokenBatch) -> Tensor:
-        """Logits for rows of which ``batch.shared`` tokens are borrowed."""
-        raise NotImplementedError
-
     def read(self, text: str, text_pair: str | None = None, *, truncation: bool = False, removal: str = "delete") -> Reading:
         """Splits a text, or a pair, into its tokens."""
         return self._tokens.read(text, text_pair, truncation=truncation, removal=removal)
@@ -101,8 +87,6 @@ class PaddedModel(ABC):
     def answer_tokens(self, batch: TokenBatch) -> Tensor:
         """Logits for a batch; rows of unequal length are padded where padding changes nothing."""
         with self._lock:
-            if batch.shared:
-                return self._forward_rest(batch)
             if batch.sizes.min() == batch.sizes.max():
                 return self._forward(batch, "right")
             if self._padding is None:

@@ -84,12 +84,15 @@ class TransformersModel(PaddedModel):
             finally:
                 self._prefix.forget()
 
-    def _forward_rest(self, batch: TokenBatch) -> Tensor:
+    def answer_tokens(self, batch: TokenBatch) -> Tensor:
+        """Logits for a batch; of rows that borrow their beginning only the rest is read."""
+        if not batch.shared:
+            return super().answer_tokens(batch)
         device, shared = self.device, batch.shared
         inputs = batch.inputs(0, "right", device)
         lengths = inputs["attention_mask"][:, shared:].sum(dim=1)
         segments = inputs.get("token_type_ids")
-        with _tensor_cores(device, self._fast):
+        with self._lock, _tensor_cores(device, self._fast):
             return self._prefix.answer(shared, inputs["input_ids"][:, shared:], lengths, None if segments is None else segments[:, shared:])
 
     def inside(self, row: Row) -> Inside:
