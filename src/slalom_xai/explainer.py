@@ -18,6 +18,7 @@ from slalom_xai.models.load import text_model
 from slalom_xai.progress import progress_bar
 from slalom_xai.queries import Asking, Batches, Progress, Queries
 from slalom_xai.text import GRANULARITIES
+from slalom_xai.threads import at_most, for_fit
 from slalom_xai.together import explain_together
 
 REMOVALS = ("delete", "mask", "unk")
@@ -148,13 +149,14 @@ class Explainer:
         failed: list[BaseException] = []
 
         def explain_later(asking: Asking, number: int) -> Explanation | None:
-            return None if failed else self._explain(questions[alone + number], asking, progress)
+            return None if failed else self._explain_quickly(questions[alone + number], asking, progress)
 
         with progress_bar(self.show_progress) as progress:
             for place, question in enumerate(questions[:alone]):
-                finished[place] = self._explain(question, self._batches, progress)
+                finished[place] = self._explain_quickly(question, self._batches, progress)
             weights = [self._calls(question)[0] * len(question.units) for question in questions[alone:]]
-            for number, found in explain_together(explain_later, weights, self._batches):
+            longest = max((len(question.units) for question in questions[alone:]), default=0)
+            for number, found in explain_together(explain_later, weights, self._batches, for_fit(longest)):
                 if isinstance(found, BaseException):
                     failed.append(found)
                 elif found is not None:
@@ -171,6 +173,12 @@ class Explainer:
         if not getattr(self.method, "stops_by_itself", False):
             return usual, None
         return most_budget(question.interchangeable, parameters), usual
+
+    def _explain_quickly(self, question: Prompt, asking: Asking, progress: Progress | None) -> Explanation:
+        """Explains with as many threads as the fit needs; methods that reach into the model keep theirs."""
+        asks_only = getattr(self.method, "combines", False)
+        with at_most(for_fit(len(question.units)) if asks_only else None):
+            return self._explain(question, asking, progress)
 
     def _explain(self, question: Prompt, asking: Asking, progress: Progress | None) -> Explanation:
         budget, first = self._calls(question)

@@ -15,6 +15,7 @@ from slalom_xai.errors import BudgetError, InputError, ModelError, SlalomError, 
 from slalom_xai.models import Prompt, Row, TextModel
 from slalom_xai.models.rows import KeptTokens, Rows, SpelledRows, TokenBatch, TokenRows
 from slalom_xai.models.sharing import plan_batches
+from slalom_xai.threads import LIGHT, at_most
 
 Purpose = Literal["fit", "check"]
 Places = NDArray[np.int64]
@@ -62,7 +63,8 @@ class Batches:
         place = np.concatenate([np.arange(len(rows)) for rows in asked])
         every = np.concatenate(sizes)
         found = []
-        with self._cuts(asked, every) as cuts:
+        threads = LIGHT if getattr(self.model, "light", False) else None
+        with at_most(threads), self._cuts(asked, every) as cuts:
             for batch, shared in cuts:
                 rows = batch[owner[batch].argsort(kind="stable")]  # rows of one text stand together
                 parts = [asked[one].take(place[rows[owner[rows] == one]]) for one in np.unique(owner[rows])]

@@ -12,6 +12,7 @@ from slalom_xai.errors import SlalomError
 from slalom_xai.models import TextModel
 from slalom_xai.models.rows import Rows
 from slalom_xai.queries import Asking, Gained, Given, Progress
+from slalom_xai.threads import at_most
 from slalom_xai.turns import Job, take_turns
 
 Found = TypeVar("Found")
@@ -57,7 +58,7 @@ class Together:
 
 
 def explain_together(
-    explain: Callable[[Asking, int], Found], weights: Sequence[float], batches: Asking
+    explain: Callable[[Asking, int], Found], weights: Sequence[float], batches: Asking, threads: int | None = None
 ) -> Iterator[tuple[int, Found | BaseException]]:
     """Explains texts by their numbers, and yields each explanation, or what it failed with, when it is done.
 
@@ -65,16 +66,17 @@ def explain_together(
         explain: a text's number to its explanation, asking what it is given.
         weights: of each text, calls times units.
         batches: asks the model.
+        threads: to fit with; None: torch's number.
     """
 
     def job(number: int) -> Callable[[Callable[[_Request], Any]], Found]:
         return lambda ask: explain(Together(batches.model, ask), number)
 
     jobs: list[Job[_Request, Found]] = [Job(job(number), weight) for number, weight in enumerate(weights)]
-    return take_turns(jobs, lambda requests: _done(batches, requests), ROOM)
+    return take_turns(jobs, lambda requests: _done(batches, requests, threads), ROOM)
 
 
-def _done(batches: Asking, requests: Sequence[_Request]) -> list[Any]:
+def _done(batches: Asking, requests: Sequence[_Request], threads: int | None) -> list[Any]:
     """What each request asks for, in their order."""
     found: dict[int, Any] = {}
     for work in dict.fromkeys(request.work if isinstance(request, _Task) else None for request in requests):
@@ -82,7 +84,9 @@ def _done(batches: Asking, requests: Sequence[_Request]) -> list[Any]:
         if work is None:
             answers: Sequence[Any] = _answered(batches, [request for request in requests if isinstance(request, _Question)])
         else:
-            answers = work([request.given for request in requests if isinstance(request, _Task) and request.work is work])
+            given = [request.given for request in requests if isinstance(request, _Task) and request.work is work]
+            with at_most(threads):
+                answers = work(given)
         found.update(zip(places, answers, strict=True))
     return [found[place] for place in range(len(requests))]
 

@@ -13,7 +13,7 @@ from slalom_xai.errors import InputError
 from slalom_xai.models.answers import Answers, check_convention
 from slalom_xai.models.base import lock_of
 from slalom_xai.models.inside import Inside, evaluating
-from slalom_xai.models.padded import PaddedModel
+from slalom_xai.models.padded import PaddedModel, has_small_steps
 from slalom_xai.models.rows import Encoded, Row, TokenBatch, WrittenTokens
 from slalom_xai.models.tokens import Tokens
 from slalom_xai.models.transformers import HALF, check_vocabulary, config_outputs, takes, token_limit
@@ -42,6 +42,7 @@ class ModuleModel(PaddedModel):
         tokens = Tokens(tokenizer, limit=token_limit(tokenizer, config, module), segments=segments)
         name = getattr(module, "__qualname__", type(module).__name__)
         super().__init__(tokens, name, lock_of(module), must_take_padding=True)
+        self._small = has_small_steps(module)
         self._pad = getattr(tokenizer, "pad_token_id", None) or 0
         known = config_outputs(config) if hasattr(config, "id2label") else None
         self._answers = Answers(self.name, probabilities=output == "probabilities", outputs=known)
@@ -61,6 +62,11 @@ class ModuleModel(PaddedModel):
     def _half(self) -> bool:
         first = self._first_parameter()
         return first is not None and first.dtype in HALF
+
+    @property
+    def light(self) -> bool:
+        """Whether it is small and runs on a CPU."""
+        return self.device.type == "cpu" and self._small
 
     def _first_parameter(self) -> Tensor | None:
         return next(self._module.parameters(), None) if isinstance(self._module, torch.nn.Module) else None

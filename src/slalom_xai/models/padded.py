@@ -18,6 +18,8 @@ from slalom_xai.models.rows import Encoded, Row, TokenBatch, WrittenTokens
 from slalom_xai.models.tokens import Tokens
 from slalom_xai.outputs import Outputs
 
+SMALL_STEP = 512 * 512  # numbers in the largest matrix of a small model; DistilBERT's have 768 x 3072
+
 
 class PaddedModel(ABC):
     """Everything about a model of token ids but the forward pass.
@@ -57,6 +59,11 @@ class PaddedModel(ABC):
     @property
     def _half(self) -> bool:
         """Whether it computes in half precision, where padding may change the last digits."""
+        return False
+
+    @property
+    def light(self) -> bool:
+        """Whether it runs on a CPU and each of its steps is so small that many threads only wait for each other."""
         return False
 
     @abstractmethod
@@ -128,3 +135,12 @@ class PaddedModel(ABC):
                 f"padded to {long.sizes[0]} tokens; mask the padding in its forward, or pass batch_tokens=1 to ask one row at a time"
             )
         return "none"
+
+
+def has_small_steps(module: object) -> bool:
+    """Whether a module multiplies by small matrices only; tables of embeddings are looked up and do not count."""
+    if not isinstance(module, torch.nn.Module):
+        return False
+    parts = (part for part in module.modules() if not isinstance(part, torch.nn.Embedding))
+    sizes = [entry.numel() for part in parts for entry in part.parameters(recurse=False)]
+    return 0 < max(sizes, default=0) <= SMALL_STEP

@@ -13,7 +13,7 @@ from torch import Tensor
 from slalom_xai.errors import InputError, ModelError, shortened
 from slalom_xai.models.base import lock_of
 from slalom_xai.models.inside import Inside, evaluating
-from slalom_xai.models.padded import PaddedModel
+from slalom_xai.models.padded import PaddedModel, has_small_steps
 from slalom_xai.models.prefix import PrefixCache
 from slalom_xai.models.rows import Encoded, Row, TokenBatch, TokenText, WrittenTokens
 from slalom_xai.models.tokens import Tokens
@@ -39,6 +39,7 @@ class TransformersModel(PaddedModel):
         super().__init__(tokens, name or getattr(model.config, "name_or_path", "") or type(model).__name__, lock_of(model))
         self._model = model
         self._prefix = PrefixCache(model)
+        self._small = has_small_steps(model)
         self._fast = True
         self._outputs = config_outputs(model.config, multilabel)
         stated = inspect.signature(model.forward).parameters.get("attention_mask")
@@ -57,6 +58,11 @@ class TransformersModel(PaddedModel):
     @property
     def _half(self) -> bool:
         return next(self._model.parameters()).dtype in HALF
+
+    @property
+    def light(self) -> bool:
+        """Whether it is small and runs on a CPU."""
+        return self.device.type == "cpu" and self._small
 
     @contextmanager
     def _exactly(self) -> Iterator[None]:

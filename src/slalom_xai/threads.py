@@ -1,0 +1,95 @@
+"""How many threads torch uses for small work, and how to give them back.
+
+Torch shares the work of one operation among as many threads as there are cores. Where an operation
+takes microseconds, the threads wait for each other longer than they work, and on a busy machine very
+much longer. So small fits get one thread and small models two; larger work keeps all cores.
+
+A number that the user chose is left alone. Torch keeps one number per thread and one for threads
+that have not used torch yet: only the calling thread's number changes here, and only for a while.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TypeVar
+
+import torch
+
+FIT = 1  # threads for a small fit
+LIGHT = 2  # threads for a small model: large batches still gain from a second one
+LONG_FIT = 256  # units from which a fit is large enough for all cores
+VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
+
+Found = TypeVar("Found")
+
+_AT_IMPORT = torch.get_num_threads()
+_lock = threading.Lock()
+_here = threading.local()  # .outside: this thread's number outside of every block
+
+
+def for_fit(units: int) -> int | None:
+    """Threads to fit a text of so many units with; None: as many as outside."""
+    return FIT if units < LONG_FIT else None
+
+
+@contextmanager
+def at_most(most: int | None) -> Iterator[None]:
+    """Lets this thread's torch work with at most so many threads.
+
+    Args:
+        most: None gives back the number outside of every such block, for work that is not ours.
+    """
+    with _lock:
+        before = torch.get_num_threads()
+    outermost = not hasattr(_here, "outside")
+    outside: int = before if outermost else _here.outside
+    wanted = outside if most is None or chosen_by_user(outside) else min(most, outside)
+    if wanted == before:
+        yield
+        return
+    if outermost:
+        _here.outside = outside
+    try:
+        _set_here(wanted)
+        yield
+    finally:
+        _set_here(before)
+        if outermost:
+            del _here.outside
+
+
+def chosen_by_user(count: int) -> bool:
+    """Whether a number of threads is somebody's choice and not torch's default.
+
+    Torch does not tell. Its default is the number of cores, of which some processors show two for
+    each: a smaller number was chosen, and so was one that changed since this module was imported.
+    """
+    if any(os.environ.get(name) for name in VARIABLES):
+        return True
+    return count != _AT_IMPORT or count < _cores() // 2
+
+
+def _cores() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _set_here(count: int) -> None:
+    """Sets the number of this thread and leaves the one that new threads get."""
+    with _lock:
+        common = _in_new_thread(torch.get_num_threads)
+        torch.set_num_threads(count)
+        if common != count:
+            _in_new_thread(lambda: torch.set_num_threads(common))
+
+
+def _in_new_thread(work: Callable[[], Found]) -> Found:
+    found: list[Found] = []
+    thread = threading.Thread(target=lambda: found.append(work()))
+    thread.start()
+    thread.join()
+    return found[0]

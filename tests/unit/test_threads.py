@@ -1,0 +1,152 @@
+"""How many threads torch has while a text is explained, and afterwards."""
+
+import os
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+import torch
+
+from slalom_xai import Explainer, threads
+from slalom_xai.errors import ModelError
+from slalom_xai.estimators import Slalom
+from slalom_xai.models.load import text_model
+from slalom_xai.models.padded import has_small_steps
+from slalom_xai.threads import at_most
+
+MANY = 6
+TEXT = "a slow start but one good warm bad film"
+
+
+@pytest.fixture
+def many(monkeypatch):
+    """Torch as it is on a machine of six cores, where nobody chose a number of threads."""
+    usual = torch.get_num_threads()
+    for name in threads.VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(threads, "_AT_IMPORT", MANY)
+    monkeypatch.setattr(threads, "_cores", lambda: MANY)
+    torch.set_num_threads(MANY)
+    yield
+    torch.set_num_threads(usual)
+
+
+def in_new_thread(work):
+    found = []
+    thread = threading.Thread(target=lambda: found.append(work()))
+    thread.start()
+    thread.join()
+    return found[0]
+
+
+@pytest.mark.usefixtures("many")
+def test_small_work_gets_few_threads_and_gives_them_back():
+    with at_most(1):
+        assert torch.get_num_threads() == 1
+        assert in_new_thread(torch.get_num_threads) == MANY  # other people's threads keep all cores
+        with at_most(None):
+            assert torch.get_num_threads() == MANY
+            with at_most(2):
+                assert torch.get_num_threads() == 2
+        assert torch.get_num_threads() == 1
+    assert torch.get_num_threads() == in_new_thread(torch.get_num_threads) == MANY
+
+
+@pytest.mark.usefixtures("many")
+def test_an_error_gives_the_threads_back():
+    with pytest.raises(KeyError), at_most(1):
+        raise KeyError
+    assert torch.get_num_threads() == MANY
+
+
+@pytest.mark.usefixtures("many")
+def test_a_fit_has_one_thread_and_the_users_function_all():
+    seen, fitted = set(), set()
+
+    def function(texts):
+        seen.add(torch.get_num_threads())
+        odds = np.array([sum(map(len, text.split())) / 20 - 1 for text in texts])
+        share = 1 / (1 + np.exp(-odds))
+        return np.stack([1 - share, share], axis=1)
+
+    class Watched(Slalom):
+        def explain(self, queries, rng):
+            fitted.add(torch.get_num_threads())
+            return super().explain(queries, rng)
+
+    explainer = Explainer(function, method=Watched(), budget=120)
+    explainer(TEXT)
+    explainer([TEXT, TEXT + " again", "and now something else"])
+    assert seen == {MANY}
+    assert fitted == {1}
+    assert torch.get_num_threads() == in_new_thread(torch.get_num_threads) == MANY
+
+
+@pytest.mark.usefixtures("many")
+def test_several_threads_that_explain_at_once_all_get_theirs_back():
+    inside = threading.Barrier(3)
+    after = []
+
+    def work():
+        with at_most(1):
+            inside.wait()
+            assert torch.get_num_threads() == 1
+        after.append(torch.get_num_threads())
+
+    workers = [threading.Thread(target=work) for _ in range(3)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert after == [MANY] * 3
+    assert torch.get_num_threads() == in_new_thread(torch.get_num_threads) == MANY
+
+
+@pytest.mark.usefixtures("many")
+def test_a_failing_model_leaves_the_threads_as_they_were():
+    def function(texts):
+        raise RuntimeError("no")
+
+    with pytest.raises(ModelError):
+        Explainer(function)(TEXT)
+    assert torch.get_num_threads() == MANY
+
+
+@pytest.mark.usefixtures("many")
+@pytest.mark.parametrize("name", threads.VARIABLES)
+def test_a_number_in_the_environment_is_left_alone(name, monkeypatch):
+    monkeypatch.setenv(name, "6")
+    with at_most(1):
+        assert torch.get_num_threads() == MANY
+
+
+@pytest.mark.usefixtures("many")
+@pytest.mark.parametrize("count", [2, 5, 12])
+def test_a_number_that_the_user_set_is_left_alone(count):
+    torch.set_num_threads(count)
+    with at_most(1):
+        assert torch.get_num_threads() == count
+    assert torch.get_num_threads() == count
+
+
+def test_a_number_set_before_the_import_is_left_alone():
+    code = (
+        "import torch; torch.set_num_threads(3)\n"
+        "from slalom_xai import threads\n"
+        "threads._cores = lambda: 16\n"
+        "with threads.at_most(1): assert torch.get_num_threads() == 3"
+    )
+    environment = {name: value for name, value in os.environ.items() if name not in threads.VARIABLES}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_large_models_and_long_texts_keep_all_cores():
+    assert threads.for_fit(9) == threads.FIT
+    assert threads.for_fit(1000) is None
+    assert has_small_steps(torch.nn.Sequential(torch.nn.Embedding(30_000, 128), torch.nn.Linear(128, 512)))
+    assert not has_small_steps(torch.nn.Sequential(torch.nn.Embedding(100, 768), torch.nn.Linear(768, 3072)))
+    assert not has_small_steps(len)
+    assert text_model(None, device="cpu").light
