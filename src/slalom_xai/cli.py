@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import sys
+from functools import partial
 from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from slalom_xai import cli_bench, cli_figure, cli_report, cli_reproduce, cli_train
+from slalom_xai import __version__, cli_bench, cli_figure, cli_report, cli_reproduce, cli_train
+from slalom_xai.cli_output import Write, check_writable, echo_json, write_all
+from slalom_xai.cli_words import for_command_line
+from slalom_xai.interrupts import STATUS, leaving_at_once, sent_again
 
 if TYPE_CHECKING:
     from slalom_xai.explanation import Explanation
@@ -37,8 +40,16 @@ Examples:
 """
 
 
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"slalom-xai {__version__}")
+        raise typer.Exit
+
+
 @app.callback()
-def _root() -> None:
+def _root(
+    version: Annotated[bool, typer.Option("--version", help="Show the version and exit.", callback=_version, is_eager=True)] = False,
+) -> None:
     """Explains text classifiers: a value and an importance for every token."""
 
 
@@ -78,36 +89,36 @@ def explain(
 ) -> None:
     """Shows why a classifier judges a text as it does."""
     given = _text(text, file)
-    for path in (out, html):
-        _check_folder(path)
+    check_writable("--out", out)
+    check_writable("--html", html)
     if figure is not None:
-        cli_figure.check(figure, kind)
+        with leaving_at_once():
+            cli_figure.check("--figure", figure, kind)
+    with leaving_at_once():  # most of the waiting before the first call is imports
+        from slalom_xai.explainer import Explainer
 
-    from slalom_xai.explainer import Explainer
-
-    explainer = Explainer(
-        model,
-        tokenizer,
-        method=method,
-        budget=budget,
-        granularity=granularity,
-        target=target,
-        removal=removal,
-        truncation=truncation,
-        random_state=seed,
-        device=device,
-        dtype=dtype,
-        revision=revision,
-        trust_remote_code=trust_remote_code,
-    )
+        explainer = Explainer(
+            model,
+            tokenizer,
+            method=method,
+            budget=budget,
+            granularity=granularity,
+            target=target,
+            removal=removal,
+            truncation=truncation,
+            random_state=seed,
+            device=device,
+            dtype=dtype,
+            revision=revision,
+            trust_remote_code=trust_remote_code,
+        )
     explanation = explainer(given, pair)
-    saved = [path for path in (out and explanation.save(out), html and explanation.to_html(html)) if path]
+    writes: list[Write] = [("--out", out, explanation.save)] if out is not None else []
+    if html is not None:
+        writes.append(("--html", html, explanation.to_html))
     if figure is not None:
-        saved.append(cli_figure.draw([explanation], kind, figure))
-    if as_json:
-        typer.echo(json.dumps(explanation.to_dict(), ensure_ascii=False))
-    else:
-        _show(explanation, saved)
+        writes.append(("--figure", figure, partial(cli_figure.draw, [explanation], kind)))
+    _finish(explanation, writes, as_json)
 
 
 @app.command(epilog="Example:\n\n    slalom methods --json")
@@ -128,7 +139,7 @@ def metrics(as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.
 
 def _list(known: dict[str, str], as_json: bool) -> None:
     if as_json:
-        typer.echo(json.dumps(known))
+        echo_json(known)
         return
     width = max(map(len, known))
     for name, summary in known.items():
@@ -165,12 +176,19 @@ def _text(text: str | None, file: Path | None) -> str:
         ) from error
 
 
-def _check_folder(path: Path | None) -> None:
-    """A result nobody can save should be known before it is computed."""
+def _finish(explanation: Explanation, writes: list[Write], as_json: bool) -> None:
+    """Writes and shows a result. Where a file cannot be written, the whole result is printed as JSON and nothing is lost."""
     from slalom_xai.errors import InputError
 
-    if path is not None and (not path.parent.is_dir() or path.is_dir()):
-        raise InputError(f"cannot write {path}: give a file in a folder that exists")
+    saved, problems = write_all(writes)
+    kept = writes[0][1] in saved if writes and writes[0][0] == "--out" else False
+    if as_json or (problems and not kept):
+        echo_json(explanation.to_dict())
+    else:
+        _show(explanation, saved)
+    if problems:
+        where = "" if kept else "; the result is on standard output, as JSON"
+        raise InputError("; ".join(problems) + where)
 
 
 def _show(explanation: Explanation, saved: list[Path]) -> None:
@@ -192,15 +210,17 @@ def main() -> None:
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without emoji shows a question mark
     try:
-        code = app(sys.argv[1:] or ["--help"], standalone_mode=False)
-        if code == 130:  # how some versions of typer report Ctrl-C
+        with sent_again():
+            code = app(sys.argv[1:] or ["--help"], standalone_mode=False)
+        if code == STATUS:  # how some versions of typer report Ctrl-C
             raise KeyboardInterrupt
+        sys.stdout.flush()  # a full disk is heard of here
         if isinstance(code, int) and code:  # the command did its work and has bad news
             sys.exit(code)
     except SlalomError as error:
-        _fail(str(error), 1)
+        _fail(for_command_line(str(error)), 1)
     except (KeyboardInterrupt, typer.Abort):
-        _fail("interrupted", 130)
+        _fail("interrupted", STATUS)
     except OSError as error:
         if not isinstance(error, BrokenPipeError):
             _fail(f"cannot write the result: {error.strerror or error}", 1)

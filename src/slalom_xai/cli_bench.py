@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from slalom_xai.errors import InputError
+from slalom_xai.interrupts import leaving_at_once
 
 _EPILOG = """\
 Examples:
@@ -61,7 +62,8 @@ def _bench(
     as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
 ) -> None:
     """Compares explanation methods on many texts: a table with intervals, a tidy file, figures."""
-    from slalom_xai.bench import BenchOptions, bench
+    with leaving_at_once():
+        from slalom_xai.bench import BenchOptions, bench
 
     options = BenchOptions(
         methods=_names(methods),

@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from slalom_xai.cli_output import check_writable
+from slalom_xai.interrupts import leaving_at_once
+
 if TYPE_CHECKING:
     from slalom_xai.explanation import Explanation
 
@@ -40,25 +43,25 @@ def _figure(
     labels: Annotated[int, typer.Option(help="Words to name in scatter and corpus at most.")] = 40,
 ) -> None:
     """Draws saved explanations for print: SVG, PDF or PNG."""
-    check(out, kind)
+    with leaving_at_once():
+        check("--out", out, kind)
 
-    from slalom_xai.explanation import Explanation
+        from slalom_xai.explanation import Explanation
 
     draw([Explanation.load(path) for path in results], kind, out, score=score, labels=labels)
     typer.echo(f"Saved: {out}")
 
 
-def check(path: Path, kind: str) -> None:
+def check(option: str, path: Path, kind: str) -> None:
     """Refuses a figure that could not be drawn or saved, before anything is computed."""
-    from slalom_xai.errors import InputError, one_of, optional_package
+    from slalom_xai.errors import one_of, optional_package
 
     if kind not in KINDS:
         raise one_of("kind of figure", kind, KINDS)
     from slalom_xai.reports.figures.canvas import check_path
 
     check_path(path)
-    if not path.parent.is_dir() or path.is_dir():
-        raise InputError(f"cannot write {path}: give a file in a folder that exists")
+    check_writable(option, path)
     optional_package("matplotlib", "drawing a figure")
 
 

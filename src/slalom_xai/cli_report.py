@@ -7,6 +7,9 @@ from typing import Annotated
 
 import typer
 
+from slalom_xai.cli_output import check_writable
+from slalom_xai.interrupts import leaving_at_once
+
 _EPILOG = """\
 Examples:
 
@@ -30,11 +33,11 @@ def _report(
 ) -> None:
     """Puts saved explanations into one interactive page: of one text side by side, of several texts with a list."""
     from slalom_xai.errors import InputError, SlalomError
-    from slalom_xai.explanation import Explanation
-    from slalom_xai.reports.html import write_report
 
-    if not html.parent.is_dir() or html.is_dir():
-        raise InputError(f"cannot write {html}: give a file in a folder that exists")
+    check_writable("--html", html)
+    with leaving_at_once():
+        from slalom_xai.explanation import Explanation
+        from slalom_xai.reports.html import write_report
     explanations = []
     for path in _expanded(files):
         try:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from slalom_xai.cli_output import echo_json
+from slalom_xai.interrupts import leaving_at_once
 
 if TYPE_CHECKING:
     from slalom_xai.theory import Reproduction
@@ -38,8 +40,10 @@ def _reproduce(
 ) -> None:
     """Runs the theorems behind the scores and checks what they claim."""
     from slalom_xai.errors import InputError
-    from slalom_xai.theory import chosen, reproductions
-    from slalom_xai.theory.report import prepare
+
+    with leaving_at_once():
+        from slalom_xai.theory import chosen, reproductions
+        from slalom_xai.theory.report import prepare
 
     if listed:
         _list(reproductions(), as_json)
@@ -53,7 +57,7 @@ def _reproduce(
         prepare(out)
     records = [_run(one, out, seed, quiet=as_json) for one in wanted]
     if as_json:
-        typer.echo(json.dumps(records, ensure_ascii=False))
+        echo_json(records)
     if not all(record["holds"] for record in records):
         raise typer.Exit(1)
 
@@ -80,7 +84,7 @@ def _run(found: Reproduction, out: Path | None, seed: int, *, quiet: bool) -> di
 
 def _list(known: dict[str, Reproduction], as_json: bool) -> None:
     if as_json:
-        typer.echo(json.dumps([{"name": one.name, "title": one.title, "source": one.source} for one in known.values()], ensure_ascii=False))
+        echo_json([{"name": one.name, "title": one.title, "source": one.source} for one in known.values()])
         return
     width = max(map(len, known), default=0)
     for one in known.values():

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from slalom_xai.cli_output import echo_json
+from slalom_xai.interrupts import STATUS, leaving_at_once
 
 if TYPE_CHECKING:
     from slalom_xai.training import Score, TrainingReport
@@ -95,7 +97,8 @@ def _train(
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:
     """Trains a text classifier on a table, from scratch, from a pretrained model or from a teacher."""
-    from slalom_xai.training import TrainingOptions, train
+    with leaving_at_once():
+        from slalom_xai.training import TrainingOptions, train
 
     options = TrainingOptions(
         text=text,
@@ -126,10 +129,13 @@ def _train(
         overwrite=overwrite,
     )
     report = train(table, out, options, tell=lambda line: typer.echo(line, err=True))
-    typer.echo(json.dumps(report.to_dict(), ensure_ascii=False) if as_json else _summary(report))
+    if as_json:
+        echo_json(report.to_dict())
+    else:
+        typer.echo(_summary(report))
     if report.interrupted:
         typer.echo(f"interrupted; what was learnt until then is saved in {report.folder}", err=True)
-        sys.exit(130)
+        sys.exit(STATUS)
 
 
 def _summary(report: TrainingReport) -> str:

@@ -1,5 +1,6 @@
 """Benchmarks: the grid, going on after an interruption, failures, tables and figures."""
 
+import contextlib
 import json
 import math
 import os
@@ -11,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from fakes import Averaging
+from processes import started
 from tiny import CORPUS, tiny
 
 from slalom_xai.bench import BenchOptions, bench, summary_table
@@ -213,11 +215,10 @@ def test_processes_share_a_folder_and_the_last_run_makes_the_tables(tmp_path):
     model = saved_model(tmp_path / "model")
     path = table(tmp_path / "texts.jsonl", [{"text": text} for text in CORPUS])
     arguments = ("--model", model, "--data", path, "--methods", "occlusion", "--metrics", "cost", "--budget", 150, "--device", "cpu")
-    parts = [
-        subprocess.Popen(command(*arguments, "--part", f"{part}/2", "--out", tmp_path / "out"), stdout=subprocess.DEVNULL, env=ENVIRONMENT)
-        for part in (1, 2)
-    ]
-    assert [process.wait(timeout=120) for process in parts] == [0, 0]
+    with contextlib.ExitStack() as stack:
+        commands = [command(*arguments, "--part", f"{part}/2", "--out", tmp_path / "out") for part in (1, 2)]
+        parts = [stack.enter_context(started(part, stdout=subprocess.DEVNULL, env=ENVIRONMENT)) for part in commands]
+        assert [process.wait() for process in parts] == [0, 0]
     log = (tmp_path / "out" / "log.jsonl").read_text()
     assert log.count('"made"') == len(CORPUS)
     assert not (tmp_path / "out" / "results.csv").exists()
@@ -249,15 +250,13 @@ def test_an_interrupted_run_goes_on(tmp_path):
         "--device",
         "cpu",
     )
-    heard = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.default_int_handler)}
-    with subprocess.Popen(
-        command(*arguments, "--out", tmp_path / "out"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT, **heard
-    ) as process:
+    bench = command(*arguments, "--out", tmp_path / "out")
+    with started(bench, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT) as process:
         log = tmp_path / "out" / "log.jsonl"
         while process.poll() is None and not (log.is_file() and log.read_text().count("\n") > 6):
             pass
         process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=60)
+        _, errors = process.communicate()
     assert process.returncode == 130, errors
     assert "run the same command again to go on" in errors
     done_before = log.read_text().count('"made"')

@@ -6,12 +6,16 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
+from processes import started
 
+import slalom_xai
 from slalom_xai import Explanation, methods
+from slalom_xai.cli_output import check_writable
+from slalom_xai.cli_words import for_command_line
+from slalom_xai.errors import InputError
 
 REVIEW = "The opening is slow, but the two leads are wonderful and I would gladly watch it again."
 ROOT = Path(__file__).parents[2]
@@ -64,13 +68,19 @@ def test_methods_lists_every_method():
         (["explain", " "], "only white space"),
         (["explain", "--file", "/no/such/file"], "cannot read /no/such/file"),
         (["explain", REVIEW, "--model", "/no/such/model"], "cannot load a classifier"),
-        (["explain", REVIEW, "--method", "guess"], "unknown method 'guess': choose one of"),
-        (["explain", REVIEW, "--target", "great"], "unknown target 'great'"),
-        (["explain", REVIEW, "--granularity", "letter"], "unknown granularity"),
+        (["explain", REVIEW, "--method", "guess"], "unknown --method 'guess': choose one of"),
+        (["explain", REVIEW, "--target", "great"], "unknown --target 'great'"),
+        (["explain", REVIEW, "--granularity", "letter"], "unknown --granularity 'letter'"),
         (["explain", REVIEW, "--budget", "5"], "at least"),
         (["explain", REVIEW, "--budget", "many"], "--budget"),
+        (["explain", REVIEW, "--budget", "0"], "--budget is 0: give a whole number of model calls, or leave the option out"),
+        (["explain", REVIEW, "--seed", "-1"], "--seed is -1"),
+        (["explain", REVIEW, "--device", "moon"], "unknown --device 'moon'"),
+        (["explain", REVIEW, "--dtype", "int8"], "unknown --dtype 'int8'"),
+        (["explain", REVIEW, "--html", "/no/such/folder/e.html"], "--html takes a file in a folder that exists"),
+        (["explain", REVIEW, "--figure", "/no/such/folder/e.svg"], "--figure takes a file in a folder that exists"),
         (["explain", REVIEW, "--out", "/no/such/folder/e.json"], "cannot write"),
-        (["explain", "good " * 600], "at most 512"),
+        (["explain", "good " * 600], "pass --truncation"),
         (["explain", REVIEW, "--colour"], "--colour"),
         (["explode"], "explode"),
     ],
@@ -116,17 +126,151 @@ def test_help_has_examples_and_does_not_import_torch():
         assert f"slalom {command}" in page
 
 
-def test_control_c_ends_cleanly():
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a terminal as Unix has them")
+def test_control_c_ends_cleanly_while_the_model_is_asked():
     long_text = " ".join(f"word{index}" for index in range(120))
-    command = [sys.executable, "-m", "slalom_xai.cli", "explain", long_text, "--budget", "100000"]
-    # A test run in the background ignores Ctrl-C and so would its children: give the command the usual handler back.
-    heard = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.default_int_handler)}
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **heard)
-    time.sleep(8)
-    process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
+    command = [sys.executable, "-m", "slalom_xai", "explain", long_text, "--budget", "100000"]
+    ours, theirs = os.openpty()  # the bar is only shown in a terminal, and says when the asking has begun
+    with started(command, stdout=subprocess.PIPE, stderr=theirs, text=True) as process:
+        os.close(theirs)
+        seen = b""
+        while b"asking the model" not in seen:
+            seen += os.read(ours, 4096)
+        process.send_signal(signal.SIGINT)
+        while True:  # the terminal is read to its end, or the command would wait for its reader
+            try:
+                seen += os.read(ours, 4096)
+            except OSError:
+                break
+        assert process.wait() == 130
+        assert process.stdout.read() == ""
+    os.close(ours)
+    assert b"error: interrupted" in seen
+    assert b"Traceback" not in seen
+
+
+SWALLOWED = """
+import os, signal, sys
+
+class InTheWay:
+    def find_spec(self, name, path=None, target=None):
+        if name == {module!r}:
+            try:
+                os.kill(os.getpid(), signal.SIGINT)
+                for _ in range(1000):
+                    pass
+            except BaseException:
+                pass
+
+sys.meta_path.insert(0, InTheWay())
+sys.argv = ["slalom", "explain", "A film.", "--budget", "100000"]
+from slalom_xai.__main__ import main
+main()
+"""
+
+
+@pytest.mark.parametrize("module", ["typer", "torch", "transformers"])
+def test_control_c_inside_an_import_that_swallows_it_ends_the_command(module):
+    command = [sys.executable, "-c", SWALLOWED.format(module=module)]
+    with started(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        output, errors = process.communicate()
     assert process.returncode == 130
-    assert errors.strip() == "error: interrupted"
+    assert errors == "error: interrupted\n"
+    assert output == ""
+
+
+LOST = """
+import os, signal, weakref
+from slalom_xai.interrupts import sent_again
+
+class Thing:
+    pass
+
+def callback(_):
+    os.kill(os.getpid(), signal.SIGINT)
+    for _ in range(1000):
+        pass
+
+with sent_again():
+    thing = Thing()
+    reference = weakref.ref(thing, callback)
+    try:
+        del thing  # Python prints what a callback raises, and goes on
+        while True:
+            pass
+    except KeyboardInterrupt:
+        print("heard")
+"""
+
+
+def test_control_c_inside_a_callback_is_heard_afterwards():
+    with started([sys.executable, "-c", LOST], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        output, errors = process.communicate()
+    assert (output, errors) == ("heard\n", "")
+
+
+def test_version():
+    done = slalom("--version")
+    assert done.returncode == 0
+    assert done.stdout == f"slalom-xai {slalom_xai.__version__}\n"
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "latin-1", "ascii"])
+def test_json_can_be_loaded_whatever_the_encoding_of_standard_output(encoding, tmp_path):
+    text = "Ein schöner Film – 好 “really” ±"
+    path = tmp_path / "e.json"
+    with path.open("w") as file:
+        command = [sys.executable, "-m", "slalom_xai.cli", "explain", text, "--json", "--budget", "60"]
+        environment = os.environ | {"PYTHONIOENCODING": encoding, "HF_HUB_OFFLINE": "1"}
+        done = subprocess.run(command, stdout=file, stderr=subprocess.PIPE, env=environment, check=False)
+    assert done.returncode == 0, done.stderr
+    assert Explanation.load(path).text == text
+
+
+def no_space():
+    """As on a disk that is full: no file of this process may grow beyond some bytes."""
+    import resource
+
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs limits as Unix has them")
+def test_a_result_that_cannot_be_saved_is_printed_and_nothing_is_lost(tmp_path):
+    done = slalom("explain", REVIEW, "--out", tmp_path / "e.json", "--html", tmp_path / "e.html", "--budget", "100", preexec_fn=no_space)
+    assert done.returncode == 1
+    assert Explanation.from_dict(json.loads(done.stdout)).text == REVIEW
+    assert done.stderr.startswith(f"error: --out: cannot write {tmp_path / 'e.json'}")
+    assert "--html: cannot write" in done.stderr
+    assert "the result is on standard output, as JSON" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_file_that_cannot_be_written_is_refused_before_the_work(tmp_path, monkeypatch):
+    (tmp_path / "e.json").write_text("old")
+    monkeypatch.setattr(os, "access", lambda path, mode: False)  # a test that runs as root may write anywhere
+    with pytest.raises(InputError, match=r"cannot write .*e\.json: Permission denied; give --out another place"):
+        check_writable("--out", tmp_path / "e.json")
+    assert (tmp_path / "e.json").read_text() == "old"
+    monkeypatch.undo()
+    check_writable("--out", tmp_path / "e.json")
+    check_writable("--out", tmp_path / "new.json")
+    assert os.listdir(tmp_path) == ["e.json"]
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ("random_state is -1: give a whole number from 0 on", "--seed is -1: give a whole number from 0 on"),
+        ("unknown target 'random_state=1': choose", "unknown --target 'random_state=1': choose"),
+        ('removal="mask" needs it: use removal="delete"', "--removal mask needs it: use --removal delete"),
+        ("cannot put 'a device=' on cuda; pass device='cpu'", "cannot put 'a device=' on cuda; pass --device cpu"),
+        ("save the tokenizer there, or pass tokenizer=", "save the tokenizer there, or pass --tokenizer"),
+        ("text_pair: the text is empty", "--pair: the text is empty"),
+        ("x.json is not JSON: give a file written by Explanation.save", "x.json is not JSON: give a file that --out wrote"),
+    ],
+)
+def test_errors_name_options_and_not_arguments(said, shown):
+    assert for_command_line(said) == shown
 
 
 def test_every_option_and_method_is_documented():

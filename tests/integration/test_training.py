@@ -12,6 +12,7 @@ import sys
 
 import pytest
 import torch
+from processes import started
 from tiny import tiny, tokenizer
 from transformers import AutoModelForSequenceClassification, AutoTokenizer, LlamaConfig, LlamaForSequenceClassification
 
@@ -345,13 +346,12 @@ def test_the_command_trains_reports_and_leads_on(reviews, tmp_path):
 
 def test_control_c_saves_the_best_epoch_and_exits_130(reviews, tmp_path):
     command = slalom("train", reviews, "--out", tmp_path / "out", "--epochs", 100000, "--patience", 100000, "--json", *SHAPE)
-    heard = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.default_int_handler)}  # a test run in the background ignores Ctrl-C
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT, **heard) as process:
+    with started(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT) as process:
         for line in process.stderr:
             if line.startswith("epoch 3/"):
                 process.send_signal(signal.SIGINT)
                 break
-        output, errors = process.communicate(timeout=60)
+        output, errors = process.communicate()
     assert process.returncode == 130, errors
     report = json.loads(output)
     assert report["interrupted"] is True

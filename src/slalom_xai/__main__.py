@@ -1,0 +1,16 @@
+"""Starts the command line: ``slalom``, or ``python -m slalom_xai``."""
+
+from __future__ import annotations
+
+from slalom_xai.interrupts import leaving_at_once
+
+
+def main() -> None:
+    """Imports the command line, which Ctrl-C may interrupt without a traceback, and runs it."""
+    with leaving_at_once():
+        from slalom_xai.cli import main as run
+    run()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,41 @@
+"""Errors of the package in the words of the command line: options, not Python's arguments."""
+
+from __future__ import annotations
+
+import re
+
+# Quoted parts come first and stay as they are: they hold what the user gave.
+_QUOTED = r"""(?<![=\w])'(?:[^'\\]|\\.)*'|(?<![=\w])"(?:[^"\\]|\\.)*\""""
+_OPTIONS = "method|budget|granularity|target|removal|device|dtype|tokenizer|revision|score"
+_RULES: tuple[tuple[str, str], ...] = (
+    (r"pass truncation=True \(--truncation\)", "pass --truncation"),
+    (r"\btruncation=True\b", "--truncation"),
+    (r"\btrust_remote_code=True\b", "--trust-remote-code"),
+    (r"\brandom_state\b", "--seed"),
+    (r"\btext_pair\b", "--pair"),
+    (rf"\b({_OPTIONS})=['\"](\w+)['\"]", r"--\1 \2"),
+    (rf"\b({_OPTIONS})=(?!\w)", r"--\1"),
+    (r"\b(budget|at_least) is (?=[-\d])", r"--\1 is "),
+    (rf"\bunknown ({_OPTIONS})(?= )", r"unknown --\1"),
+    (r", or None to leave it to the package", ", or leave the option out"),
+    (r"\bwritten by Explanation\.save\b", "that --out wrote"),
+    (r"\bthat Explanation\.save or --out wrote\b", "that --out wrote"),
+)
+_RULE = re.compile("|".join([_QUOTED, *(pattern for pattern, _ in _RULES)]))
+
+
+def for_command_line(message: str) -> str:
+    """A message of the package as somebody at the command line should read it."""
+    return _RULE.sub(_changed, message)
+
+
+def _changed(found: re.Match[str]) -> str:
+    text = found.group(0)
+    if text[0] in "'\"":
+        return text
+    for pattern, words in _RULES:
+        # The rest of the message is seen too, because some rules look ahead.
+        match = re.compile(pattern).match(found.string, found.start())
+        if match is not None and match.end() == found.end():
+            return match.expand(words).replace("at_least", "at-least")
+    return text
