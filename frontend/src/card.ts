@@ -36,8 +36,11 @@ export class Card {
     const answer = h("p", { class: "answer" });
     const draw = () => {
       const own = model.own();
-      answer.replaceChildren("The model on ", h("strong", {}, model.label), `: ${model.unit} ${signed(own.output)}`,
-        own.probability === null ? "" : `, probability ${percent(own.probability)}`, ".");
+      const said = model.predictedLabel();
+      if (said !== null) answer.replaceChildren("The model predicts ", h("strong", {}, said.label), ` (${percent(said.probability)}). Explained: `);
+      else answer.replaceChildren("The model on ");
+      answer.append(h("strong", {}, model.label), own.probability === null ? "" : `, probability ${percent(own.probability)}`,
+        `, ${model.unit} ${signed(own.output)}.`);
     };
     draw();
     const scored = explanation.labels.map((_, index) => index).filter((index) => explanation.columns[explanation.kind === "binary" ? 0 : index]);

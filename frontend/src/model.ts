@@ -103,6 +103,14 @@ export class Model {
   own(): Prediction {
     return this.prediction(this.explanation.full);
   }
+  /** The class that the model chooses, with its probability; null where it chooses none of several. */
+  predictedLabel(): { label: string; probability: number } | null {
+    const { kind, full, labels } = this.explanation;
+    if (kind !== "binary" && kind !== "multiclass") return null;
+    const shares = kind === "binary" ? [-1, 1].map((sign) => probability(kind, full, 0, sign)!) : full.map((_, column) => probability(kind, full, column, 1)!);
+    const place = shares.reduce((best, share, other) => (share > shares[best]! ? other : best), 0);
+    return { label: labels[place] ?? "", probability: shares[place]! };
+  }
   /** What the explanation predicts, for the edited text by default. */
   predicted(counts: ArrayLike<number> = this.counts): Prediction | null {
     const columns = predict(this.explanation.function, counts);

@@ -19,6 +19,7 @@ from slalom_xai.errors import InputError, shortened
 from slalom_xai.explanation import Explanation
 from slalom_xai.reports.colour import pieces, printable, strongest_units
 from slalom_xai.reports.view import explanation_data, index_data, printable_lines, to_json
+from slalom_xai.reports.wording import answer, question, unit_texts
 from slalom_xai.saved import write_file
 
 _HEIGHT = 720  # of a view in a notebook, in pixels; its lower edge can be dragged
@@ -42,7 +43,7 @@ def write_report(explanations: Explanation | Sequence[Explanation], path: str | 
 def page(explanations: Explanation | Sequence[Explanation], *, title: str | None = None) -> str:
     """A complete, self-contained page; ``write_report`` says what it shows."""
     given = _checked(explanations)
-    heading = title or (f"Why “{given[0].target}”?" if len(given) == 1 else f"{len(given)} explanations")
+    heading = title or (question(given[0]) if len(given) == 1 else f"{len(given)} explanations")
     script, style = _asset("view.js"), _asset("view.css")
     policy = f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; base-uri 'none'; form-action 'none'"
     blocks = "\n".join(f'<script type="application/json" class="slalom-data">{to_json(explanation_data(each))}</script>' for each in given)
@@ -101,7 +102,7 @@ def _without_scripts(explanations: Sequence[Explanation], heading: str) -> str:
 
 
 def _static(explanation: Explanation, rows: int = 10) -> str:
-    heading = f"<p><strong>{escape(printable(explanation.target))}</strong>: {explanation.prediction:+.2f}</p>"
+    heading = f"<p><strong>{escape(answer(explanation))}</strong></p>"
     left_out = f"<p>Left out: the last {len(explanation.left_out)} characters.</p>" if explanation.left_out else ""
     text = "".join(_span(characters, intensity) for characters, intensity in pieces(explanation))
     trust = f"<p><strong>{escape(explanation.trust)}</strong></p>" + "".join(f"<p>{escape(note)}</p>" for note in explanation.notes)
@@ -128,7 +129,8 @@ def _table(explanation: Explanation, rows: int) -> str:
     scores = {name: explanation.scores(name) for name in names}
     head = "".join(f"<th>{title}</th>" for title in (explanation.granularity, *names.values()))
     lines = []
+    shown = unit_texts(explanation)
     for place in strongest_units(explanation, rows):
         cells = "".join(f"<td>{scores[name][place]:+.2f}</td>" for name in names)
-        lines.append(f'<tr><td dir="auto">{escape(printable(explanation.units[place].text))}</td>{cells}</tr>')
+        lines.append(f'<tr><td dir="auto">{escape(shown[place])}</td>{cells}</tr>')
     return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>"

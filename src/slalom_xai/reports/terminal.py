@@ -12,6 +12,7 @@ from rich.text import Text
 
 from slalom_xai.explanation import Explanation
 from slalom_xai.reports.colour import DOWN, HIGHLIGHT, UP, pieces, printable, strongest_units
+from slalom_xai.reports.wording import answer, model_name, probabilities, scale, unit_texts
 from slalom_xai.surrogates.quality import percent
 
 
@@ -31,11 +32,7 @@ def render(explanation: Explanation, rows: int = 10) -> RenderableType:
 
 
 def _headline(explanation: Explanation) -> Text:
-    scale = "log odds" if explanation.outputs.kind == "binary" else "output"
-    headline = f"{printable(explanation.target)}: {scale} {explanation.prediction:+.2f}"
-    if explanation.outputs.kind == "binary":
-        headline += f", probability {1 / (1 + math.exp(-max(min(explanation.prediction, 700.0), -700.0))):.1%}"
-    return Text(headline, style="bold")
+    return Text(answer(explanation), style="bold")
 
 
 def _coloured(explanation: Explanation) -> Text:
@@ -82,9 +79,10 @@ def _table(explanation: Explanation, rows: int) -> Table:
     titles = {"value": "value" if slalom else "score", "importance": "importance", HIGHLIGHT: "lost without it"}
     for name in names:
         table.add_column(titles[name], justify="right")
+    shown = unit_texts(explanation)
     for place in places:
         numbers = [_number(explanation, name, place) for name in names]
-        table.add_row(Text(printable(explanation.units[place].text)), *numbers)
+        table.add_row(Text(shown[place]), *numbers)
     return table
 
 
@@ -93,13 +91,16 @@ def _all_outputs(explanation: Explanation) -> Table:
     table = Table(
         title=f"All {explanation.outputs.width} outputs, from the same calls", title_justify="left", title_style="", header_style="bold"
     )
-    for title in ("output", "predicted", "of what deletions do", "a linear one"):
+    found = probabilities(explanation)
+    probability = () if found is None else ("probability",)
+    for title in ("output", *probability, scale(explanation), "of what deletions do", "a linear one"):
         table.add_column(title, justify="left" if title == "output" else "right")
     for index, label in enumerate(explanation.outputs.labels):
         other = explanation.for_target(index)
         shares = ["", ""] if other.fidelity is None else [percent(found.r2) for found in (other.fidelity.wide, other.fidelity.linear_wide)]
         style = "bold" if index == explanation.target_index else None
-        table.add_row(Text(printable(label)), f"{other.prediction:+.2f}", *shares, style=style)
+        share = [] if found is None else [f"{found[index]:.1%}"]
+        table.add_row(Text(printable(label)), *share, f"{other.prediction:+.2f}", *shares, style=style)
     return table
 
 
@@ -112,6 +113,5 @@ def _number(explanation: Explanation, name: str, place: int) -> str:
 
 
 def _calls(explanation: Explanation) -> str:
-    return (
-        f"{explanation.method}, {explanation.calls} model calls ({explanation.calls_check} of them only to test); ± is one standard error"
-    )
+    model = f" of {printable(model_name(explanation.model))}" if explanation.model else ""
+    return f"{explanation.method}{model}, {explanation.calls} model calls ({explanation.calls_check} of them only to test); ± is one standard error"

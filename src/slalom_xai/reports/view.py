@@ -19,6 +19,7 @@ from torch import Tensor
 from slalom_xai.errors import InputError, shortened
 from slalom_xai.explanation import Array, Explanation
 from slalom_xai.reports.colour import HIGHLIGHT, printable
+from slalom_xai.reports.wording import model_name, unit_texts
 from slalom_xai.saved import function_to_dict, without_nan
 from slalom_xai.surrogates.additive import AdditiveSurrogate
 from slalom_xai.surrogates.scores import SCORES
@@ -49,7 +50,7 @@ def _entry(explanations: Sequence[Explanation], places: list[int]) -> dict[str, 
         "text": printable(" ".join((first.text + " " + (first.text_pair or ""))[:400].split())),
         "label": printable(first.target),
         "prediction": first.prediction,
-        "names": sorted({printable(f"{explanations[place].method} {explanations[place].model}") for place in places}),
+        "names": sorted({printable(f"{explanations[place].method} {model_name(explanations[place].model)}") for place in places}),
         "items": places,
     }
 
@@ -65,7 +66,7 @@ def explanation_data(explanation: Explanation) -> dict[str, Any]:
     function = explanation.function
     shapley = shapley_values(function).numpy() if isinstance(function, SlalomSurrogate) else None  # all columns at once: the one slow score
     return {
-        "model": printable(explanation.model),
+        "model": printable(model_name(explanation.model)),
         "method": printable(explanation.method),
         "granularity": explanation.granularity,
         "removal": explanation.removal,
@@ -74,7 +75,7 @@ def explanation_data(explanation: Explanation) -> dict[str, Any]:
         "target": explanation.target_index,
         "full": list(explanation.full),
         "function": _function(explanation.function),
-        "units": [printable(unit.text) for unit in explanation.units],
+        "units": unit_texts(explanation),
         "spans": [[unit.part, unit.start, unit.end] for unit in explanation.units],
         "occurrences": list(explanation.occurrences),
         "parts": [[[printable_lines(text), units] for text, units in part] for part in text_pieces(explanation)],

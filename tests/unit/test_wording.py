@@ -1,0 +1,107 @@
+"""What reports say about the prediction, the model and pieces of words."""
+
+import dataclasses
+import io
+
+import pytest
+from drawn import explained
+from rich.console import Console
+
+from slalom_xai.explanation import Explanation
+from slalom_xai.outputs import Outputs
+from slalom_xai.reports.html import page
+from slalom_xai.reports.terminal import render
+from slalom_xai.reports.view import explanation_data, index_data
+from slalom_xai.reports.wording import answer, model_name, question, unit_texts
+
+
+def with_output(*full, kind="binary", labels=("negative", "positive"), target=1):
+    made = explained("good bad film", classes=max(1, len(full)) if kind != "binary" else 1)
+    return dataclasses.replace(made, full=full, outputs=Outputs(kind, labels), target_index=target)
+
+
+def in_terminal(explanation):
+    console = Console(file=io.StringIO(), width=120, highlight=False)
+    console.print(render(explanation))
+    return console.file.getvalue()
+
+
+def test_the_predicted_class_comes_first_where_another_is_explained():
+    explanation = with_output(-0.124)
+    assert answer(explanation) == "Predicted: negative, 53.1%. Explained: positive, 46.9% (log odds -0.12)"
+    assert question(explanation) == "Predicted “negative” (53.1%): what speaks for “positive”?"
+    assert answer(explanation) in in_terminal(explanation)
+    written = page(explanation)
+    assert f"<strong>{answer(explanation)}</strong>" in written
+    assert f"<h1>{question(explanation)}</h1>" in written
+
+
+def test_one_class_is_named_once_where_it_is_predicted_and_explained():
+    explanation = with_output(-2.0, target=0)
+    assert answer(explanation) == "Predicted: negative, 88.1% (log odds +2.00)"
+    assert question(explanation) == "Why “negative”?"
+
+
+def test_many_classes_have_probabilities():
+    explanation = with_output(2.0, 0.0, -2.0, kind="multiclass", labels=("sun", "rain", "snow"), target=2)
+    assert answer(explanation) == "Predicted: sun, 86.7%. Explained: snow, 1.6% (centred log probability -2.00)"
+    shown = in_terminal(explanation)
+    assert "probability" in shown
+    for label, share in (("sun", "86.7%"), ("rain", "11.7%"), ("snow", "1.6%")):
+        line = next(line for line in shown.splitlines() if f"│ {label} " in line)
+        assert share in line
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [("single", "score, 73.1% (log odds +1.00)"), ("regression", "score: output +1.00"), ("multilabel", "score, 73.1% (log odds +1.00)")],
+)
+def test_outputs_that_choose_no_class(kind, said):
+    explanation = with_output(1.0, kind=kind, labels=("score",), target=0)
+    assert answer(explanation) == said
+    assert question(explanation) == "Why “score”?"
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("/home/somebody/models/mine", "mine"),
+        ("./runs/mine/", "mine"),
+        ("C:\\models\\mine", "mine"),
+        ("/models/mine/model.onnx", "mine/model.onnx"),
+        ("a/b/c", "c"),
+        ("org/model", "org/model"),
+        ("embedded movie-review classifier", "embedded movie-review classifier"),
+        ("", ""),
+    ],
+)
+def test_of_a_path_the_name_is_enough(name, shown):
+    assert model_name(name) == shown
+
+
+def test_no_report_shows_the_path_of_a_model():
+    explanation = dataclasses.replace(explained(), model="/home/somebody/models/mine")
+    assert explanation_data(explanation)["model"] == "mine"
+    assert index_data([explanation], "t")["texts"][0]["names"] == ["slalom mine"]
+    for shown in (page(explanation), in_terminal(explanation)):
+        assert "somebody" not in shown
+        assert "mine" in shown
+
+
+def test_pieces_of_words_are_marked():
+    text = "He plays, isn't playing 好人"
+    cuts = [(0, 2), (3, 7), (7, 8), (8, 9), (10, 13), (13, 14), (14, 15), (16, 20), (20, 23), (24, 25), (25, 26)]
+    explanation = explained(text, units=cuts)
+    expected = ["He", "play…", "…s", ",", "isn", "'", "t", "play…", "…ing", "好", "人"]
+    assert unit_texts(explanation) == expected
+    assert explanation_data(explanation)["units"] == expected
+    assert "…ing" in in_terminal(explanation)
+    assert '<td dir="auto">…ing</td>' in page(explanation)
+    words = dataclasses.replace(explanation, granularity="word")
+    assert unit_texts(words)[8] == "ing"
+
+
+def test_a_result_made_elsewhere_is_shown_too():
+    found = Explanation.from_scores("good film", ["good", "film"], [1.0, 0.5])
+    assert "good" in in_terminal(found)
+    assert question(found) == "Why “output”?"
