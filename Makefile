@@ -2,7 +2,13 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-STAMP := $(VENV)/.installed
+PIP = PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install -qq -c constraints.txt
+
+# What each kind of work needs, and no more: a stamp in .venv says that it is installed.
+EXPLAIN := $(VENV)/.explain
+TEST := $(VENV)/.test
+CHECK := $(VENV)/.check
+DOCS := $(VENV)/.docs
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -11,21 +17,39 @@ STAMP := $(VENV)/.installed
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: $(STAMP) ## make .venv and install everything (the other targets do this when needed)
+setup: $(EXPLAIN) $(TEST) $(CHECK) $(DOCS) ## make .venv and install everything (the other targets install what they need)
 
-$(STAMP): pyproject.toml constraints.txt
+$(BIN)/python:
 	@command -v $(PYTHON) > /dev/null || { echo "error: '$(PYTHON)' not found: name a Python of at least 3.11, as in: make PYTHON=python3.11" >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "error: slalom-xai needs Python 3.11 or later and '$(PYTHON)' is $$($(PYTHON) -V 2>&1): try make PYTHON=python3.11" >&2; exit 1; }
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@echo "Installing into $(VENV) (a few minutes the first time) ..."
-	@PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install -qq -c constraints.txt -e '.[dev]'
+	@$(PYTHON) -m venv $(VENV)
+
+# The interpreter is a link to one that may be newer than any stamp: only its presence counts.
+$(EXPLAIN): pyproject.toml constraints.txt | $(BIN)/python
+	@echo "Installing what explaining needs into $(VENV) (a few minutes the first time) ..."
+	@$(PIP) -e .
 	@touch $@
 
-explain: $(STAMP) ## explain a movie review with the embedded model
+$(TEST): pyproject.toml constraints.txt | $(BIN)/python $(EXPLAIN)
+	@echo "Installing what the tests need into $(VENV) (a few minutes the first time) ..."
+	@$(PIP) -e '.[test]'
+	@touch $@
+
+$(CHECK): pyproject.toml constraints.txt | $(BIN)/python $(EXPLAIN)
+	@echo "Installing what the checks need into $(VENV) ..."
+	@$(PIP) -e '.[check]'
+	@touch $@
+
+$(DOCS): pyproject.toml constraints.txt | $(BIN)/python $(EXPLAIN)
+	@echo "Installing what the documentation needs into $(VENV) ..."
+	@$(PIP) -e '.[docs]'
+	@touch $@
+
+explain: $(EXPLAIN) ## explain a movie review with the embedded model
 	@$(BIN)/slalom explain --file examples/review.txt --out slalom-explanation.json
 
 # One thread per worker: two workers with two threads each only get in each other's way.
-test: $(STAMP) ## run the tests, offline
+test: $(TEST) ## run the tests, offline
 	HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 
 LOWEST := .venv-lowest
@@ -35,7 +59,7 @@ lowest: ## run the tests with the lowest transformers that pyproject.toml allows
 	@PIP_DISABLE_PIP_VERSION_CHECK=1 $(LOWEST)/bin/python -m pip install -qq --no-deps -e .
 	HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(LOWEST)/bin/python -m pytest -n 2 --dist worksteal
 
-check: $(STAMP) ## lint, formatting, types and the direction of imports
+check: $(CHECK) ## lint, formatting, types and the direction of imports
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
@@ -54,19 +78,19 @@ viewcheck: $(NODE) ## types and tests of the interactive view, and that its buil
 	@cd frontend && npm run --silent types && npm run --silent test && npm run --silent reproduces
 	@echo "the interactive view: types, tests and build are as committed"
 
-docs: $(STAMP) ## build the documentation into docs/_build/html; warnings are errors
+docs: $(DOCS) ## build the documentation into docs/_build/html; warnings are errors
 	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
 	@echo "docs/_build/html/index.html"
 
-theory: $(STAMP) ## run every claim of the theory pages and write their figures into docs/figures/theory
+theory: $(TEST) ## run every claim of the theory pages and write their figures into docs/figures/theory
 	HF_HUB_OFFLINE=1 $(BIN)/slalom reproduce all --out docs/figures/theory
 
-bench: $(STAMP) ## run the benchmarks that the tests leave out
+bench: $(TEST) ## run the benchmarks that the tests leave out
 	HF_HUB_OFFLINE=1 $(BIN)/python -m pytest -m bench -s
 	$(BIN)/python benchmarks/view_speed.py
 
 # DATA: see benchmarks/train_imdb.sh. About ten minutes on one large GPU; results and tables go to fidelity/.
-bench-fidelity: $(STAMP) ## train five models and measure how well explanations predict them: make bench-fidelity DATA=folder
+bench-fidelity: $(TEST) ## train five models and measure how well explanations predict them: make bench-fidelity DATA=folder
 	@test -n "$(DATA)" || { echo "error: no DATA given: name the folder that benchmarks/train_imdb.sh describes, as in: make bench-fidelity DATA=data" >&2; exit 1; }
 	PATH="$(CURDIR)/$(BIN):$$PATH" benchmarks/fidelity_on_gpu.sh $(DATA) fidelity 36000 2
 	$(BIN)/python benchmarks/fidelity.py --tables fidelity/*.jsonl
@@ -76,9 +100,9 @@ bench-fidelity: $(STAMP) ## train five models and measure how well explanations 
 MODEL ?= embedded
 MINILM ?= minilm
 SPEED = HF_HUB_OFFLINE=1 PYTHONPATH=$(CURDIR) $(BIN)/python -m benchmarks.speed
-bench-speed: $(STAMP) ## time explanations, ours and others', beside the bare forward passes of their rows; results in speed/
-	@PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install -qq -c constraints.txt -e '.[bench]'
-	@PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install -qq --no-deps -c constraints.txt slalom-explanations
+bench-speed: $(TEST) ## time explanations, ours and others', beside the bare forward passes of their rows; results in speed/
+	@$(PIP) -e '.[bench]'
+	@$(PIP) --no-deps slalom-explanations
 	$(SPEED) --out speed/cpu.jsonl --models embedded,$(MINILM) --calls 2000
 	$(SPEED) --out speed/cpu.jsonl --models embedded --calls 5000
 	$(SPEED) --out speed/cpu.jsonl --models $(MINILM) --calls 5000 --methods slalom-eff,published-eff,slalom-fidel,published-fidel
