@@ -15,7 +15,7 @@ from slalom_xai.estimators.base import one_kind
 from slalom_xai.explanation import Explanation
 from slalom_xai.models import Prompt, TextModel, prompt
 from slalom_xai.models.load import text_model
-from slalom_xai.progress import progress_bar
+from slalom_xai.progress import progress_bar, quiet_in_notebooks
 from slalom_xai.queries import Asking, Batches, Progress, Queries
 from slalom_xai.text import GRANULARITIES
 from slalom_xai.threads import at_most, for_fit
@@ -80,6 +80,7 @@ class Explainer:
         if not isinstance(random_state, (int, np.integer)) or isinstance(random_state, bool) or random_state < 0:
             raise InputError(f"random_state is {random_state!r}: give a whole number from 0 on")
         self.method = estimator(method)
+        quiet_in_notebooks()
         self.model = text_model(
             model, tokenizer, output=output, device=device, dtype=dtype, revision=revision, trust_remote_code=trust_remote_code
         )

@@ -1,36 +1,80 @@
-"""A progress bar on standard error, when a person is watching."""
+"""A progress bar: on standard error when a person is watching, in a notebook when asked for."""
 
 from __future__ import annotations
 
+import contextlib
 import sys
+import time
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from rich.progress import Progress as RichProgress
     from rich.progress import TaskID
 
 
+class Display(Protocol):
+    """What shows a bar."""
+
+    def show(self, done: int, total: int, label: str) -> None:
+        """Shows how far the work is."""
+
+
+class Terminal:
+    """A bar that rich draws in a terminal."""
+
+    def __init__(self, display: RichProgress, task: TaskID) -> None:
+        self._display, self._task = display, task
+
+    def show(self, done: int, total: int, label: str) -> None:
+        """Shows how far the work is; where it begins anew, so does its clock."""
+        if done == 0:
+            self._display.reset(self._task)
+        self._display.update(self._task, total=total, completed=done, description=label)
+
+
+class Notebook:
+    """A bar below the cell of a notebook, which needs no widgets; gone when done."""
+
+    PAUSE = 0.2  # seconds between two drawings
+
+    def __init__(self) -> None:
+        self._handle: Any = import_module("IPython.display").display(_html(""), display_id=True)
+        self._drawn = 0.0
+
+    def show(self, done: int, total: int, label: str) -> None:
+        """Shows how far the work is, now and then."""
+        now = time.monotonic()
+        if now - self._drawn >= self.PAUSE:
+            self._drawn = now
+            self._handle.update(_html(f'<progress value="{done}" max="{total}"></progress> {label} {done}/{total}'))
+
+    def close(self) -> None:
+        """Takes the bar away."""
+        self._handle.update(_html(""))
+
+
 class Bar:
     """Counts rows: those a model answered, or those it learnt from."""
 
-    def __init__(self, display: RichProgress, task: TaskID) -> None:
-        self._display, self._task, self._total, self._done, self._label = display, task, 0, 0, "asking the model"
+    def __init__(self, display: Display) -> None:
+        self._display, self._total, self._done, self._label = display, 0, 0, "asking the model"
 
     def start(self, total: int, label: str = "asking the model", *, afresh: bool = False) -> None:
         """Expect this many more rows; ``afresh`` forgets those before, for work that comes in rounds."""
         if afresh:
             self._total = self._done = 0
-            self._display.reset(self._task)
         self._total, self._label = self._total + total, label
-        self._display.update(self._task, total=self._total, completed=self._done, description=label)
+        self._display.show(self._done, self._total, label)
 
     def advance(self, rows: int) -> None:
         """Some rows are done."""
         self._done += rows
         label = "fitting" if self._done == self._total and self._label == "asking the model" else self._label
-        self._display.update(self._task, completed=self._done, description=label)
+        self._display.show(self._done, self._total, label)
 
 
 @contextmanager
@@ -39,9 +83,35 @@ def progress_bar(show: bool | None) -> Iterator[Bar | None]:
     if show is False or (show is None and not sys.stderr.isatty()):
         yield None
         return
+    if _in_notebook():
+        notebook = Notebook()
+        try:
+            yield Bar(notebook)
+        finally:
+            notebook.close()
+        return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
     shape = SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn()
     with Progress(*shape, console=Console(stderr=True), transient=True) as display:
-        yield Bar(display, display.add_task("asking the model", total=None))
+        yield Bar(Terminal(display, display.add_task("asking the model", total=None)))
+
+
+def _in_notebook() -> bool:
+    """Whether what IPython displays is shown in a notebook."""
+    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+    return type(shell).__name__ == "ZMQInteractiveShell"
+
+
+def _html(content: str) -> Any:
+    return import_module("IPython.display").HTML(content)
+
+
+def quiet_in_notebooks() -> None:
+    """Imports tqdm without its warning that a notebook has no widgets: other libraries bring it, and it is not needed."""
+    if not _in_notebook():
+        return
+    with warnings.catch_warnings(), contextlib.suppress(ImportError):
+        warnings.simplefilter("ignore")
+        import_module("tqdm.auto")
