@@ -37,7 +37,7 @@ def show(browser: object, tmp_path: Path) -> Iterator[Callable[..., object]]:
         context = browser.new_context(offline=True, **options)
         contexts.append(context)
         page = context.new_page()
-        page.set_default_timeout(10_000)
+        page.set_default_timeout(120_000)  # a busy machine is not a failure
         if quiet:
             page.on("console", lambda message: heard.append(f"{message.type}: {message.text}"))
             page.on("pageerror", lambda error: heard.append(str(error)))

@@ -25,7 +25,7 @@ ROOT = Path(__file__).parents[2]
 def slalom(*arguments, stdin=None, **options):
     environment = os.environ | {"COLUMNS": "100", "HF_HUB_OFFLINE": "1"}
     command = [sys.executable, "-m", "slalom_xai.cli", *map(str, arguments)]
-    return subprocess.run(command, input=stdin, capture_output=True, text=True, env=environment, timeout=400, check=False, **options)
+    return subprocess.run(command, input=stdin, capture_output=True, text=True, env=environment, timeout=3600, check=False, **options)
 
 
 def test_explain_shows_the_text_the_scores_the_trust_and_the_file(tmp_path):
@@ -83,6 +83,8 @@ def test_methods_lists_every_method():
         (["explain", REVIEW, "--out", "/no/such/folder/e.json"], "cannot write"),
         (["explain", "good " * 600], "pass --truncation"),
         (["explain", REVIEW, "--colour"], "--colour"),
+        (["train", "no.csv", "--out", "no", "--size", "huge"], "unknown --size 'huge'"),
+        (["train", "no.csv", "--out", "no", "--seed", str(2**70)], "--seed is 1180591620717411303424"),
         (["explode"], "explode"),
     ],
 )

@@ -127,6 +127,8 @@ class TrainingOptions:
             value = getattr(self, name)
             if value is not None and value < lowest:
                 raise InputError(f"{_flag(name)} is {value}: give a whole number of at least {lowest}")
+        if self.seed >= 2**64:
+            raise InputError(f"--seed is {self.seed}: give a whole number below 2**64, which is all that torch takes")
         if self.rate is not None and not (math.isfinite(self.rate) and self.rate > 0):
             raise InputError(f"--rate is {self.rate}: give a learning rate above 0, such as 5e-5")
         if self.holdout is not None and not 0 < self.holdout < 1:
