@@ -75,7 +75,7 @@ def test_characters_without_a_font_are_one_note(slalom, tmp_path):
         (["one.json", "--out", "none/f.svg"], "cannot write"),
         (["one.json", "two.json", "--out", "f.svg"], "2 results came for a figure of one (scatter)"),
         (["two.json", "--out", "f.svg"], "has no importances"),
-        (["one.json", "--kind", "bars", "--score", "weight", "--out", "f.svg"], "unknown score 'weight'"),
+        (["one.json", "--kind", "bars", "--score", "weight", "--out", "f.svg"], "unknown --score 'weight'"),
         (["missing.json", "--out", "f.svg"], "cannot read"),
     ],
 )
