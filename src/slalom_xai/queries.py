@@ -180,7 +180,7 @@ class Queries:
     Args:
         batches: asks the model; shared with other texts, so that what it learned stays learned.
         prompt: the text as the model reads it.
-        budget: distinct rows that may be asked.
+        budget: rows that may be asked, distinct ones and repeats.
         progress: shown while asking.
         first: calls to begin with, where the method may stop before the budget; None: it should use the budget.
     """
@@ -199,11 +199,18 @@ class Queries:
         self._answers: Tensor | None = None  # (calls, C)
         self._numbers: dict[int, int] = {}  # which of them answers the row with a key
         self._checked: set[int] = set()
+        self._repeats = 0
+        self.whole_variance: Tensor | None = None  # of the answer to the whole text, (C,)
 
     @property
     def calls(self) -> int:
-        """Distinct rows asked so far."""
+        """Rows asked so far, repeats of the whole text among them."""
         return self.calls_fit + self.calls_check
+
+    @property
+    def distinct_budget(self) -> int:
+        """Distinct rows that may be asked."""
+        return self.budget - self._repeats
 
     @property
     def asked(self) -> NDArray[np.int64]:
@@ -218,6 +225,27 @@ class Queries:
             ModelError: an answer that is not finite, or a row that does not fit into memory.
         """
         return self.ask_rows((self.prompt.rows(masks), purpose))[0]
+
+    def ask_again(self, times: int) -> None:
+        """Asks the whole text so many times more, of a model that does not repeat itself.
+
+        The mean of all answers becomes the answer; ``whole_variance`` (C,) is the mean's variance.
+        Every question counts as a call.
+        """
+        whole = np.ones((1, len(self.prompt.units)), dtype=bool)
+        first = self.ask(whole)
+        if self.calls + times > self.budget:
+            raise BudgetError(f"{self.calls + times} calls asked for with a budget of {self.budget}: raise the budget")
+        if self._progress:
+            self._progress.start(times)
+        rows = self.prompt.rows(np.repeat(whole, times, axis=0))
+        again = self.asking.answer([rows], self._progress)[0].to(first)
+        every = torch.cat([first, again])
+        assert self._answers is not None
+        self._answers[self._numbers[int(self.prompt.rows(whole).keys[0])]] = every.mean(dim=0)
+        self.whole_variance = every.var(dim=0) / len(every)
+        self._repeats += times
+        self.calls_fit += times
 
     def ask_sequences(self, units: NDArray[np.int64], purpose: Purpose = "fit") -> Tensor:
         """Like ``ask``, for sequences of units in any order, (m, w); -1 stands for none, at the end of a row."""
@@ -235,7 +263,7 @@ class Queries:
             places = []
             for place, key in enumerate(own):
                 if key not in self._numbers and key not in new:
-                    new[key] = self.calls + len(new)
+                    new[key] = len(self._numbers) + len(new)
                     places.append(place)
             if places:
                 parts.append(rows.take(np.array(places)))

@@ -46,6 +46,7 @@ class Estimator(Protocol):
 
     # May also say:
     # combines = True         holds no lock while it asks, so that several texts may be under way and ask together
+    # probes_noise = True     has standard errors: a noisy model is asked about the whole text several times
     # stops_by_itself = True  without a budget, begins with ``queries.first`` calls and may stop before ``queries.budget``
 
     def parameters(self, units: int, kinds: int) -> int:
