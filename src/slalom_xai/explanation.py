@@ -15,8 +15,9 @@ from torch import Tensor
 
 from slalom_xai import exchange
 from slalom_xai.errors import InputError, one_of, shortened
+from slalom_xai.files import write_file
 from slalom_xai.outputs import Outputs, Target
-from slalom_xai.saved import check_loaded, explanation_fields, explanation_to_dict, read_file, write_file
+from slalom_xai.saved import check_loaded, explanation_fields, explanation_to_dict, read_json
 from slalom_xai.surrogates.additive import AdditiveSurrogate
 from slalom_xai.surrogates.quality import Fidelity
 from slalom_xai.surrogates.scores import SCORES, additive_score, slalom_score
@@ -253,7 +254,7 @@ class Explanation:
     @classmethod
     def load(cls, path: str | Path) -> Explanation:
         """Reads what ``save`` wrote."""
-        return cls.from_dict(read_file(path))
+        return cls.from_dict(read_json(path))
 
     def to_shap(self) -> Any:
         """The exact Shapley values as a ``shap.Explanation``, for shap's plots.

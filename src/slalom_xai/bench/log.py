@@ -12,8 +12,8 @@ from typing import Any
 
 from slalom_xai.errors import InputError
 from slalom_xai.explanation import Explanation
+from slalom_xai.files import write_file
 from slalom_xai.metrics import Measured
-from slalom_xai.saved import write_file
 
 Cell = tuple[str, str]  # a text and a method
 

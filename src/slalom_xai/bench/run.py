@@ -18,10 +18,10 @@ from slalom_xai.errors import SlalomError
 from slalom_xai.estimators import Estimator, NaiveBayes
 from slalom_xai.explainer import Explainer
 from slalom_xai.explanation import Explanation
+from slalom_xai.files import write_file
 from slalom_xai.metrics import Asker, Case, Measured, asker, catalogue, metric, to_units
 from slalom_xai.models import TextModel
 from slalom_xai.progress import Bar, progress_bar
-from slalom_xai.saved import write_file
 from slalom_xai.tables import read_table
 
 _SEEDS = 2  # further explanations of each text where stability is asked for

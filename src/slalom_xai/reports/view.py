@@ -67,8 +67,8 @@ def explanation_data(explanation: Explanation) -> dict[str, Any]:
     return {
         "model": printable(explanation.model),
         "method": printable(explanation.method),
-        "granularity": explanation.granularity,
-        "removal": explanation.removal,
+        "granularity": printable(explanation.granularity),
+        "removal": printable(explanation.removal),
         "kind": explanation.outputs.kind,
         "labels": [printable(label) for label in explanation.outputs.labels],
         "target": explanation.target_index,
@@ -82,7 +82,7 @@ def explanation_data(explanation: Explanation) -> dict[str, Any]:
         "columns": [_column(explanation, column, shapley) if column in kept else None for column in range(len(explanation.full))],
         "calls": explanation.calls,
         "calls_check": explanation.calls_check,
-        "notes": list(explanation.notes),
+        "notes": [printable(note) for note in explanation.notes],
     }
 
 
