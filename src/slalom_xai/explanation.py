@@ -56,6 +56,7 @@ class Explanation:
         occurrences: how often each unit stands in the text, where that is more than once (granularity "type"); the
             importances inside ``function`` are those of all occurrences together.
         notes: what a reader should know, a sentence each.
+        passes: rows put through the model from within (gradients, attention), beside ``calls``.
         text_pair: the second text of a pair; its units have ``part`` 1.
     """
 
@@ -78,6 +79,7 @@ class Explanation:
     occurrences: tuple[int, ...] = ()
     notes: tuple[str, ...] = ()
     text_pair: str | None = None
+    passes: int = 0
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Explanation) and self.to_dict() == other.to_dict()

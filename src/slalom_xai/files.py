@@ -24,14 +24,18 @@ _DEVICES = ("/dev/", "/proc/")
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
-def write_file(path: str | Path, content: str) -> Path:
-    """Writes a text as UTF-8, whole or not at all; returns the path.
+def write_file(path: str | Path, content: str | bytes) -> Path:
+    """Writes bytes, or a text as UTF-8, whole or not at all; returns the path.
 
     Raises:
         InputError: it cannot be written; what was there is as it was.
     """
+    try:
+        encoded = content if isinstance(content, bytes) else content.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise InputError(f"cannot write {path}: its text holds half a character (a lone surrogate); decode it as UTF-8 first") from error
     with replacing(path) as draft:
-        draft.write_bytes(content.encode("utf-8"))
+        draft.write_bytes(encoded)
     return Path(path)
 
 

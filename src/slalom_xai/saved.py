@@ -51,6 +51,7 @@ def explanation_to_dict(explanation: Explanation) -> dict[str, Any]:
         "fidelity": None if fidelity is None else [without_nan(asdict(column)) for column in fidelity],
         "calls_fit": explanation.calls_fit,
         "calls_check": explanation.calls_check,
+        "passes": explanation.passes,
         "occurrences": list(explanation.occurrences),
         "notes": list(explanation.notes),
     }
@@ -81,6 +82,7 @@ def explanation_fields(data: Any) -> dict[str, Any]:
             "column_fidelity": None if data["fidelity"] is None else tuple(map(fidelity_from_dict, data["fidelity"])),
             "calls_fit": data["calls_fit"],
             "calls_check": data["calls_check"],
+            "passes": data.get("passes", 0),  # files written before they were counted have none
             "left_out": data["left_out"],
             "random_state": data["random_state"],
             "occurrences": tuple(data["occurrences"]),

@@ -160,6 +160,7 @@ _FIELDS = {
     "fidelity": (_is_fidelity, "no list of agreements in finite numbers"),
     "calls_fit": _COUNT,
     "calls_check": _COUNT,
+    "passes": _COUNT,
     "occurrences": (lambda value: _is_list(value, is_whole), "no list of whole numbers"),
     "notes": (lambda value: _is_list(value, _is_text), "no list of texts"),
 }
