@@ -59,8 +59,9 @@ def check_seed(name: str, given: object, most: int = 2**63 - 1) -> None:
         given: the seed.
         most: the largest that can be used.
     """
-    if not isinstance(given, Integral) or isinstance(given, bool) or not 0 <= given <= most:
-        long = isinstance(given, Integral) and abs(given) >= 10**30
+    seed = int(given) if isinstance(given, Integral) and not isinstance(given, bool) else None
+    if seed is None or not 0 <= seed <= most:
+        long = seed is not None and abs(seed) >= 10**30
         shown = "a number of more than 30 digits" if long else shortened(repr(given), 60)[1:-1]
         raise InputError(f"{name} is {shown}: give a whole number from 0 to {most}")
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 FORMAT = "slalom-explanation"
 VERSION = 1
+_WIDEST = 700  # between importances, which are logarithms of weights: beyond, the smaller weight is 0
 
 
 def explanation_to_dict(explanation: Explanation) -> dict[str, Any]:
@@ -150,6 +151,9 @@ def _function_problems(function: SlalomSurrogate | AdditiveSurrogate, units: int
         return
     if (function.sink_values is None) != (function.sink_importances is None):
         yield f"{where} has half a sink"
+    every = [function.importances] + ([] if function.sink_importances is None else [function.sink_importances[:, None]])
+    if bool((torch.cat(every, dim=1).amax(dim=1) - torch.cat(every, dim=1).amin(dim=1) > _WIDEST).any()):
+        yield f"{where} has importances that differ by more than {_WIDEST}"
     if function.length_offsets is not None and bool(function.length_offsets[[0, -1]].any()):
         yield f"{where}.length_offsets is not 0 for no unit and for all units"
     if entries["nearest"] is not None:

@@ -101,7 +101,7 @@ def test_a_line_cut_inside_a_letter_swallows_nothing(tmp_path):
 def test_odd_lines_in_the_log_are_left_out(texts, tmp_path):
     first = bench(Averaging(), texts, tmp_path / "out", QUICK)
     odd = [
-        *('', '[]', '7', '{"text": "1"}', '{"text": 1, "method": "slalom", "failed": "x"}', '{"text": "1", "method": [], "failed": "x"}'),
+        *("", "[]", "7", '{"text": "1"}', '{"text": 1, "method": "slalom", "failed": "x"}', '{"text": "1", "method": [], "failed": "x"}'),
         *('{"text": "1", "method": "slalom", "made": []}', '{"text": "1", "method": "slalom", "made": {"seconds": "long", "calls": 1}}'),
         *('{"text": "1", "method": "slalom", "metric": "cost", "values": [], "reason": ""}', "[" * 100_000, "9" * 5000),
         '{"text": "1", "method": "slalom", "metric": "cost", "values": {"calls": "many"}, "reason": ""}',

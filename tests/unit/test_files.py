@@ -69,10 +69,15 @@ def test_devices_and_pipes_are_written_as_they_are(tmp_path):
 
 def test_an_error_leaves_what_was_there_and_nothing_beside_it(tmp_path):
     path = write_file(tmp_path / "a.txt", "before")
-    for error in (RuntimeError, KeyboardInterrupt):
-        with pytest.raises(error), replacing(path) as draft:
+
+    def stopped(error):
+        with replacing(path) as draft:
             draft.write_text("half")
             raise error
+
+    for error in (RuntimeError, KeyboardInterrupt):
+        with pytest.raises(error):
+            stopped(error)
     with pytest.raises(InputError, match="half a character"):
         write_file(path, "\ud800")
     assert path.read_text() == "before"
@@ -215,9 +220,14 @@ def test_a_folder_is_replaced_and_the_files_of_others_stay(tmp_path):
 
 def test_an_error_leaves_the_old_folder(tmp_path):
     folder = folder_of(tmp_path / "model", weights="old")
-    with pytest.raises(RuntimeError), replacing_folder(folder) as draft:
-        (draft / "weights").write_text("half")
-        raise RuntimeError
+
+    def stopped():
+        with replacing_folder(folder) as draft:
+            (draft / "weights").write_text("half")
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        stopped()
     assert (folder / "weights").read_text() == "old"
     assert names(tmp_path) == ["model"]
 

@@ -207,6 +207,7 @@ def _check_finite(explanation: Explanation) -> None:
     function = explanation.function
     read = [function, function.one_head] if isinstance(function, SlalomSurrogate) else [function]
     scores = [entry.numpy() for part in read for entry in vars(part).values() if isinstance(entry, Tensor)]
+    scores.append(explanation.scores(HIGHLIGHT))  # of huge numbers, what is computed can be infinite
     for what, numbers in (("scores", scores), ("predictions", [np.array(explanation.full)])):
         if not all(np.isfinite(entry).all() for entry in numbers):
             raise InputError(
