@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from slalom_xai.errors import InputError, optional_package
-from slalom_xai.files import write_file
+from slalom_xai.files import cannot_write, write_file
 from slalom_xai.theory.drawing import STYLE
 
 if TYPE_CHECKING:
@@ -62,10 +62,6 @@ def as_dict(found: Reproduction, outcome: Outcome, seconds: float, files: list[P
 def prepare(folder: Path) -> None:
     """Makes the folder and looks for what drawing needs: better known before a run than after it."""
     optional_package("matplotlib", "drawing figures into --out")
-    _make(folder)
-
-
-def _make(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -76,7 +72,10 @@ def _make(folder: Path) -> None:
 
 def save(found: Reproduction, outcome: Outcome, folder: Path) -> list[Path]:
     """Writes NAME.md, a CSV file for each table and an SVG file for each figure; returns the files."""
-    _make(folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise cannot_write(folder, error) from error
     made = [write_file(folder / f"{found.name}.md", markdown(found, outcome, heading=False))]
     for name, frame in outcome.tables.items():
         table = frame.to_csv(index=False, float_format="%.6g", lineterminator="\n")
