@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from slalom_xai.designs import check_budget, default_budget, least_budget, most_budget
-from slalom_xai.errors import InputError, SlalomError, one_of
+from slalom_xai.errors import InputError, SlalomError, check_seed, one_of
 from slalom_xai.estimators import Estimator, estimator
 from slalom_xai.estimators.base import one_kind
 from slalom_xai.explanation import Explanation
@@ -78,8 +78,7 @@ class Explainer:
             raise one_of("removal", removal, REMOVALS)
         if budget is not None and not _whole_and_positive(budget):
             raise InputError(f"budget is {budget!r}: give a whole number of model calls, or None to leave it to the package")
-        if not isinstance(random_state, (int, np.integer)) or isinstance(random_state, bool) or random_state < 0:
-            raise InputError(f"random_state is {random_state!r}: give a whole number from 0 on")
+        check_seed("random_state", random_state)
         self.method = estimator(method)
         self.model = text_model(
             model, tokenizer, output=output, device=device, dtype=dtype, revision=revision, trust_remote_code=trust_remote_code
@@ -217,6 +216,7 @@ class Explainer:
             notes=notes,
             calls_fit=queries.calls_fit,
             calls_check=queries.calls_check,
+            passes=findings.passes,
             left_out=question.reading.left_out,
             random_state=self.random_state,
             occurrences=tuple(question.occurrences.tolist()) if self.granularity == "type" else (),

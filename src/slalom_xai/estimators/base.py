@@ -29,12 +29,14 @@ class Findings:
         standard_errors: per column, by score name, (n,) each.
         fidelity: per column; None where no rows were left to check.
         notes: what a reader should know, a sentence each.
+        passes: rows put through the model from within, beside the calls that ``queries`` counts.
     """
 
     surrogate: Surrogate
     standard_errors: tuple[dict[str, Tensor], ...]
     fidelity: tuple[Fidelity, ...] | None
     notes: tuple[str, ...] = ()
+    passes: int = 0
 
 
 class Estimator(Protocol):
