@@ -245,7 +245,8 @@ class Queries:
             self._keep(parts, new, to_fit)
         answers = self._answers
         assert answers is not None
-        return [answers[torch.tensor([self._numbers[key] for key in own], device=answers.device)] for own in keys]
+        numbers = [[self._numbers[key] for key in own] for own in keys]
+        return [answers[torch.tensor(own, dtype=torch.long, device=answers.device)] for own in numbers]
 
     def _keep(self, parts: Sequence[Rows], new: dict[int, int], to_fit: set[int]) -> None:
         """Asks rows that are new and stores the answers."""

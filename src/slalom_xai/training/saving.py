@@ -16,7 +16,7 @@ from torch import Tensor
 
 from slalom_xai import __version__
 from slalom_xai.errors import InputError
-from slalom_xai.models.load import quiet
+from slalom_xai.models.loading import quiet
 
 _RECORD = "training.json"
 
