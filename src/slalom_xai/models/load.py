@@ -13,7 +13,7 @@ from slalom_xai.errors import InputError, ModelError
 from slalom_xai.models.answers import check_convention
 from slalom_xai.models.base import TextModel
 from slalom_xai.models.callables import CallableModel, sklearn_model
-from slalom_xai.models.loading import check_words, load_tokenizer, loading, located
+from slalom_xai.models.loading import load_tokenizer, loading, located
 from slalom_xai.models.modules import ModuleModel
 from slalom_xai.models.onnx import OnnxModel, find_onnx, load_onnx
 from slalom_xai.models.transformers import TransformersModel
@@ -56,6 +56,7 @@ def _adapted(model: Any, tokenizer: Any, output: str, labels: tuple[str, ...] | 
     from transformers import Pipeline, PreTrainedModel
 
     kind = type(model).__name__
+    _check_weights(model, kind)
     if all(hasattr(model, part) for part in ("read", "answer", "outputs", "show")):
         if labels is not None:
             raise InputError(f"labels were given and a {kind} names its classes itself, in outputs: leave labels out")
@@ -95,6 +96,13 @@ def _from_pipeline(pipeline: Any, tokenizer: Any, output: str, labels: tuple[str
     return TransformersModel(pipeline.model, tokenizer or pipeline.tokenizer, multilabel=sigmoid, labels=labels)
 
 
+def _check_weights(model: Any, kind: str) -> None:
+    """Refuses a model whose parameters are on the device "meta", where they have shapes and no numbers."""
+    module = getattr(model, "model", model)  # a pipeline's
+    if isinstance(module, torch.nn.Module) and any(part.device.type == "meta" for part in module.parameters()):
+        raise InputError(f"the {kind} has parameters on the device 'meta', which holds no numbers: load its weights first")
+
+
 def _needed(tokenizer: Any, kind: str) -> Any:
     if tokenizer is None:
         raise InputError(f"a {kind} needs its tokenizer: pass tokenizer=AutoTokenizer.from_pretrained(...)")
@@ -116,16 +124,15 @@ def _loaded(
     labels: tuple[str, ...] | None,
 ) -> TextModel:
     """Loads a classifier and its tokenizer from the package, a folder or the hub."""
-    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+    from transformers import AutoModelForSequenceClassification
 
     place = str(files("slalom_xai.models") / EMBEDDED) if name is None else located(name)
     target = chosen_device(device)
     options = {"revision": revision, "trust_remote_code": bool(trust)}
     with loading("a classifier", place, "give a folder saved with save_pretrained, or a hub id"):
         model, report = AutoModelForSequenceClassification.from_pretrained(place, output_loading_info=True, **options)
-        if tokenizer is None:
-            tokenizer = AutoTokenizer.from_pretrained(place, **options)
-            check_words(tokenizer, place)
+    if tokenizer is None:
+        tokenizer = load_tokenizer(place, revision=revision, trust_remote_code=trust)
     missing = sorted(report["missing_keys"])
     if missing:
         raise ModelError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Iterator
@@ -11,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from slalom_xai.errors import ModelError, SlalomError
+
+TRUST = "pass trust_remote_code=True (--trust-remote-code) if you trust it"
 
 _DRIVE = re.compile(r"[A-Za-z]:[\\/]")
 _NO_WORD = re.compile(r"<.*>|\[.*\]|[\u2581\u0120\s]*")  # special tokens and the markers of a word's beginning
@@ -35,6 +38,8 @@ def loading(what: str, place: str, instead: str) -> Iterator[None]:
     except SlalomError:
         raise
     except Exception as error:
+        if "trust_remote_code" in str(error):
+            raise ModelError(f"{place!r} brings code of its own: {TRUST}") from error
         raise ModelError(f"cannot load {what} from {place!r} ({reason(error)}): {instead}") from error
 
 
@@ -73,29 +78,44 @@ def load_tokenizer(name: str | Path, *, revision: str | None = None, trust_remot
 
     place = located(name)
     with loading("a tokenizer", place, "give a tokenizer, its folder or its hub id"):
+        if not trust_remote_code:
+            _check_own_code(place)
         tokenizer = AutoTokenizer.from_pretrained(place, revision=revision, trust_remote_code=bool(trust_remote_code))
     check_words(tokenizer, place)
     return tokenizer
 
 
-def check_words(tokenizer: Any, place: str) -> None:
-    """Refuses a tokenizer that was made up because its files, or some of them, are missing.
+def _check_own_code(place: str) -> None:
+    """Refuses a folder whose tokenizer is a class of its own, for which the library might take another one.
 
     Raises:
-        ModelError: the vocabulary has special tokens only, or a folder holds some of its files and not the others.
+        ModelError: the tokenizer names code in the folder, and no class of the library.
     """
-    advice = "save the tokenizer there with save_pretrained, or pass tokenizer="
-    if hasattr(tokenizer, "get_vocab"):
-        special = set(getattr(tokenizer, "all_special_tokens", ()))
-        if all(token in special or _NO_WORD.fullmatch(token) for token in tokenizer.get_vocab()):
-            raise ModelError(f"the tokenizer files are missing in {place!r}, so that every word would be unknown: {advice}")
-    if not os.path.isdir(place) or os.path.isfile(os.path.join(place, "tokenizer.json")):
+    import transformers
+
+    file = Path(place) / "tokenizer_config.json"
+    if not file.is_file():
         return
-    names = getattr(tokenizer, "vocab_files_names", {})
-    files = [name for key, name in names.items() if key != "tokenizer_file"]
-    missing = [name for name in files if not os.path.isfile(os.path.join(place, name))]
-    if missing and len(missing) < len(files):
-        raise ModelError(f"the tokenizer in {place!r} is not complete, {', '.join(missing)} is missing: {advice}")
+    stated = json.loads(file.read_text(encoding="utf-8"))
+    own = stated.get("auto_map") if isinstance(stated, dict) else None
+    if own and "AutoTokenizer" in own and not hasattr(transformers, str(stated.get("tokenizer_class"))):
+        raise ModelError(f"the tokenizer in {place!r} brings code of its own: {TRUST}")
+
+
+def check_words(tokenizer: Any, place: str) -> None:
+    """Refuses a tokenizer that was made up because its files are missing.
+
+    Raises:
+        ModelError: the vocabulary has special tokens only.
+    """
+    if not hasattr(tokenizer, "get_vocab"):
+        return
+    special = set(getattr(tokenizer, "all_special_tokens", ()))
+    if all(token in special or _NO_WORD.fullmatch(token) for token in tokenizer.get_vocab()):
+        raise ModelError(
+            f"the tokenizer files are missing in {place!r}, so that every word would be unknown: "
+            "save the tokenizer there with save_pretrained, or pass tokenizer="
+        )
 
 
 @contextmanager

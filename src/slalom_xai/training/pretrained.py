@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer
+from transformers import AutoConfig, AutoModelForSequenceClassification
 
 from slalom_xai.errors import ModelError
-from slalom_xai.models.loading import check_words, loading, located
+from slalom_xai.models.loading import load_tokenizer, loading, located
 from slalom_xai.training.architecture import name_classes
 
 _GIVE = "give a folder saved with save_pretrained, or a hub id"
@@ -40,8 +40,7 @@ def load_start(
         model, report = AutoModelForSequenceClassification.from_pretrained(
             place, config=config, output_loading_info=True, ignore_mismatched_sizes=True, **options
         )
-        tokenizer = AutoTokenizer.from_pretrained(place, **options)
-        check_words(tokenizer, place)
+    tokenizer = load_tokenizer(place, revision=revision, trust_remote_code=trust_remote_code)
     model = model.float()
     sizes = {key: value.numel() for key, value in model.state_dict().items()}
     if sum(sizes.get(key, 0) for key in report["missing_keys"]) > sum(sizes.values()) / 2:
@@ -61,8 +60,7 @@ def load_teacher(name: str | Path, labels: Sequence[str], *, trust_remote_code: 
     options = {"trust_remote_code": bool(trust_remote_code)}
     with loading("the teacher", place, _GIVE):
         model, report = AutoModelForSequenceClassification.from_pretrained(place, output_loading_info=True, **options)
-        tokenizer = AutoTokenizer.from_pretrained(place, **options)
-        check_words(tokenizer, place)
+    tokenizer = load_tokenizer(place, trust_remote_code=trust_remote_code)
     if report["missing_keys"]:
         raise ModelError(f"the teacher {place!r} has no trained classification head: give a classifier, such as one that slalom train made")
     known = [str(model.config.id2label[index]).casefold() for index in range(model.config.num_labels)]
