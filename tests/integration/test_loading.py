@@ -86,7 +86,10 @@ def refusal(*arguments: object, **options: object) -> str:
 def with_own_code(folder: Path) -> None:
     """Makes the tokenizer and the configuration of a folder name code that leaves a trace."""
     (folder / "own_code.py").write_text(f"import pathlib\npathlib.Path({str(folder / 'ran')!r}).write_text('ran')\n")
-    for file, key, kind in (("tokenizer_config.json", "AutoTokenizer", ["own_code.Own", None]), ("config.json", "AutoConfig", "own_code.Own")):
+    for file, key, kind in (
+        ("tokenizer_config.json", "AutoTokenizer", ["own_code.Own", None]),
+        ("config.json", "AutoConfig", "own_code.Own"),
+    ):
         held = json.loads((folder / file).read_text())
         held["auto_map"] = {key: kind}
         held["tokenizer_class" if file != "config.json" else "model_type"] = "Own"

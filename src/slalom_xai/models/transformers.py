@@ -195,7 +195,9 @@ def config_outputs(config: Any, multilabel: bool = False) -> Outputs:
     names = config.id2label
     odd = [index for index in range(config.num_labels) if index not in names]
     if odd or not names:
-        raise ModelError(f"the configuration's id2label is {shortened(str(names))}, without {odd[0] if odd else 'any label'}: number the labels from 0 on")
+        raise ModelError(
+            f"the configuration's id2label is {shortened(str(names))}, without {odd[0] if odd else 'any label'}: number the labels from 0 on"
+        )
     labels = tuple(str(names[index]) for index in range(config.num_labels))
     problem = getattr(config, "problem_type", None)
     kind: Kind = "binary" if len(labels) == 2 else "multiclass"
