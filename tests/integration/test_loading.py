@@ -8,6 +8,7 @@ import pickle
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -81,6 +82,15 @@ def refusal(*arguments: object, **options: object) -> str:
     assert "\n" not in message
     assert len(message) < 700
     return message
+
+
+def outcome(attempt: Callable[[], object]) -> str:
+    """What a refusal says; nothing where there is none, as some odd files do no harm."""
+    try:
+        attempt()
+    except SlalomError as error:
+        return str(error)
+    return ""
 
 
 def with_own_code(folder: Path) -> None:
@@ -201,10 +211,7 @@ def test_a_bad_configuration_is_one_line(tmp_path, change):
     folder = saved(tmp_path)
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps({**config, **change}))
-    try:
-        Explainer(str(folder), budget=60)("a quiet film")
-    except SlalomError as error:
-        assert "\n" not in str(error)
+    assert "\n" not in outcome(lambda: Explainer(str(folder), budget=60)("a quiet film"))
 
 
 @pytest.mark.parametrize("held", ["{", "", "[]", "null", "\x00", '{"model_type": "bert"'])
@@ -215,11 +222,9 @@ def test_a_broken_file_is_one_line_about_loading(tmp_path, file, held):
     saved_onnx(exported)
     for folder in (plain, exported):
         (folder / file).write_text(held)
-        try:
-            Explainer(str(folder))
-        except SlalomError as error:
-            assert "\n" not in str(error)
-            assert "write" not in str(error)
+        said = outcome(lambda place=str(folder): Explainer(place))
+        assert "\n" not in said
+        assert "write" not in said
 
 
 def test_a_pickle_that_runs_code_is_refused_in_one_line(tmp_path):

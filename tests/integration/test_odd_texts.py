@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import warnings
 import zlib
@@ -11,7 +12,7 @@ import pytest
 import torch
 
 from slalom_xai import Explainer
-from slalom_xai.errors import InputError, ModelError, SlalomError
+from slalom_xai.errors import BudgetError, InputError, ModelError
 from slalom_xai.text import ALL_UNKNOWN
 
 TEXT = "a slow start but one wonderful warm film"
@@ -54,13 +55,10 @@ def test_no_text_with_such_tokens_fails(embedded, method):
         explainer = explainers.setdefault(
             key, Explainer(embedded, method=method, removal=removal, granularity=granularity, budget=rng.choice([None, 80]))
         )
-        try:
+        with contextlib.suppress(BudgetError):
             explanation = explainer(text)
-        except SlalomError as error:
-            assert "budget" in str(error), (key, text)
-            continue
-        assert np.isfinite(explanation.scores("removal")).all(), (key, text)
-        assert explanation.trust
+            assert np.isfinite(explanation.scores("removal")).all(), (key, text)
+            assert explanation.trust
 
 
 def test_only_such_tokens_are_one_kind(embedded):

@@ -2,7 +2,6 @@ import itertools
 
 import numpy as np
 import pytest
-
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
