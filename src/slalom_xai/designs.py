@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slalom_xai.errors import BudgetError
-from slalom_xai.keys import CELLS, Keys, kept_keys, mixed
+from slalom_xai.keys import CELLS, INERT, Keys, kept_keys, mixed
 
 Masks = NDArray[np.bool_]
 
@@ -97,13 +97,17 @@ def most_budget(codes: NDArray[np.int64], parameters: int) -> int:
 
 
 def distinct_rows(codes: NDArray[np.int64]) -> int:
-    """How many different non-empty rows a text has; counted exactly up to a million million, which is plenty."""
+    """How many different non-empty rows a text has; counted exactly up to a million million, which is plenty.
+
+    Units with the code ``INERT`` change no row; one of them kept alone reads as nothing kept.
+    """
+    telling = codes[codes != INERT]
     rows, before = 1, dict[int, int]()  # distinct subsequences so far, the empty one among them
-    for code in codes.tolist():
+    for code in telling.tolist():
         rows, before[code] = 2 * rows - before.get(code, 0), rows
         if rows > 10**12:
             break
-    return rows - 1
+    return rows - 1 if len(telling) == len(codes) else rows
 
 
 def held_out_rows(budget: int) -> int:

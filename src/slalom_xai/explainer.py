@@ -50,6 +50,8 @@ class Explainer:
         revision: branch, tag or commit of a hub id.
         trust_remote_code: allow a hub model to run its own code.
         show_progress: a progress bar; None: when a person is watching.
+        labels: the names of the classes, in the order of the model's outputs, for models that only number them: functions,
+            torch modules, scikit-learn models with numbered classes, and configurations that say LABEL_0.
     """
 
     def __init__(
@@ -71,6 +73,7 @@ class Explainer:
         revision: str | None = None,
         trust_remote_code: bool = False,
         show_progress: bool | None = None,
+        labels: Sequence[str] | None = None,
     ) -> None:
         if granularity not in GRANULARITIES:
             raise one_of("granularity", granularity, GRANULARITIES)
@@ -81,7 +84,14 @@ class Explainer:
         check_seed("random_state", random_state)
         self.method = estimator(method)
         self.model = text_model(
-            model, tokenizer, output=output, device=device, dtype=dtype, revision=revision, trust_remote_code=trust_remote_code
+            model,
+            tokenizer,
+            output=output,
+            device=device,
+            dtype=dtype,
+            revision=revision,
+            trust_remote_code=trust_remote_code,
+            labels=labels,
         )
         self.budget = None if budget is None else int(budget)
         self.granularity = granularity
@@ -260,6 +270,7 @@ def explain(
     revision: str | None = None,
     trust_remote_code: bool = False,
     show_progress: bool | None = None,
+    labels: Sequence[str] | None = None,
 ) -> Explanation:
     """Explains one text; the options are those of ``Explainer``, which is faster for many texts.
 
@@ -284,6 +295,7 @@ def explain(
         revision=revision,
         trust_remote_code=trust_remote_code,
         show_progress=show_progress,
+        labels=labels,
     )
     return explainer(text, text_pair)
 

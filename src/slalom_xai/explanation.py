@@ -22,7 +22,7 @@ from slalom_xai.surrogates.additive import AdditiveSurrogate
 from slalom_xai.surrogates.quality import Fidelity
 from slalom_xai.surrogates.scores import SCORES, additive_score, slalom_score
 from slalom_xai.surrogates.slalom import SlalomSurrogate
-from slalom_xai.text import Unit
+from slalom_xai.text import ALL_UNKNOWN, Unit
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -164,6 +164,8 @@ class Explanation:
     @property
     def trust(self) -> str:
         """How far this explanation can be trusted, in one plain sentence."""
+        if ALL_UNKNOWN in self.notes:
+            return "Do not trust this: every token of the text is unknown to the model, so that it cannot tell them apart."
         if self.fidelity is not None:
             return self.fidelity.sentence()
         if not self.calls:

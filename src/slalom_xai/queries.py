@@ -21,6 +21,7 @@ Places = NDArray[np.int64]
 Given = TypeVar("Given")
 Gained = TypeVar("Gained")
 
+LARGEST = 1e100  # answers from here on are refused: sums of their squares would not be finite
 PADDING = 0.04  # of a batch's tokens, at most
 FEW = 64  # rows for which a text is not read beforehand
 LONG = 64  # units of a text whose answers stay where the model is; those of shorter ones a CPU fits sooner, in many small steps
@@ -148,14 +149,14 @@ class Batches:
         """Logits as what is explained, in double precision, if they are numbers."""
         exact = logits.device if logits.device.type != "mps" else torch.device("cpu")
         columns = self.model.outputs.columns(logits.to(exact, torch.float64))
-        bad = ~columns.isfinite().all(dim=1) | ~logits.isfinite().all(dim=1).to(exact)
+        bad = ~(columns.abs() < LARGEST).all(dim=1) | ~logits.isfinite().all(dim=1).to(exact)
         if bool(bad.any()):
             first = int(bad.nonzero()[0])
             rows, number = asked[owner[first]], int(place[first])
             answer = ", ".join(f"{value:.4g}" for value in logits[first][:6].tolist())
             raise ModelError(
                 f"{self.model.name} answers [{answer}] (shape {tuple(logits.shape)}) for {shortened(self.model.show(_spelled(rows, number)))}: "
-                "expected finite numbers; check the model's weights and precision"
+                f"expected finite numbers below {LARGEST:.0e}; check the model's weights and precision"
             )
         return columns
 
@@ -273,7 +274,8 @@ class Queries:
             self._keep(parts, new, to_fit)
         answers = self._answers
         assert answers is not None
-        return [answers[torch.tensor([self._numbers[key] for key in own], device=answers.device)] for own in keys]
+        numbers = [[self._numbers[key] for key in own] for own in keys]
+        return [answers[torch.tensor(own, dtype=torch.long, device=answers.device)] for own in numbers]
 
     def _keep(self, parts: Sequence[Rows], new: dict[int, int], to_fit: set[int]) -> None:
         """Asks rows that are new and stores the answers."""

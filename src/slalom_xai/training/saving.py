@@ -16,7 +16,7 @@ from slalom_xai import __version__
 from slalom_xai.errors import InputError
 from slalom_xai.files import is_draft, write_file
 from slalom_xai.folders import recover, replacing_folder
-from slalom_xai.models.load import quiet
+from slalom_xai.models.loading import quiet
 
 _RECORD = "training.json"
 
