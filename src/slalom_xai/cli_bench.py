@@ -61,9 +61,9 @@ def _bench(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
 ) -> None:
-    """Compares explanation methods on many texts: a table with intervals, a tidy file, figures."""
+    """Compares explanation methods on many texts: a summary here; a table with intervals, a tidy file and figures in the folder."""
     with leaving_at_once():
-        from slalom_xai.bench import BenchOptions, bench
+        from slalom_xai.bench import BenchOptions, bench, summary
 
     options = BenchOptions(
         methods=_names(methods),
@@ -95,8 +95,11 @@ def _bench(
     if part is not None:
         typer.echo(f"Part {part} is in {out}: run the command without --part for the tables, when all parts are done")
         return
-    typer.echo((out / "table.md").read_text(encoding="utf-8"))
-    typer.echo(f"Saved: {out / 'results.csv'}, {out / 'table.md'}, {out / 'figures'}")
+    typer.echo(summary(frame))
+    typer.echo(f"Saved: {out / 'table.md'} (all numbers with intervals), {out / 'results.csv'}, {out / 'figures'}")
+    if frame["value"].isna().all():
+        typer.echo(f"error: nothing could be measured; the column why of {out / 'results.csv'} says why", err=True)
+        raise typer.Exit(1)
 
 
 def _names(given: str) -> tuple[str, ...]:

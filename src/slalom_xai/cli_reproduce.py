@@ -39,7 +39,7 @@ def _reproduce(
     as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
 ) -> None:
     """Runs the theorems behind the scores and checks what they claim."""
-    from slalom_xai.errors import InputError
+    from slalom_xai.errors import InputError, check_seed
 
     with leaving_at_once():
         from slalom_xai.theory import chosen, reproductions
@@ -50,8 +50,7 @@ def _reproduce(
         return
     if not names:
         raise InputError("no claim was named: give a name, or all; slalom reproduce --list names them")
-    if seed < 0:
-        raise InputError(f"--seed is {seed}: give a whole number of at least 0")
+    check_seed("--seed", seed, most=2**32 - 1)  # some claims make seeds of their own from it
     wanted = chosen(names)
     if out is not None:
         prepare(out)

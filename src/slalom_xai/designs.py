@@ -15,16 +15,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slalom_xai.errors import BudgetError
-from slalom_xai.keys import CELLS, Keys, kept_keys, mixed
+from slalom_xai.keys import CELLS, INERT, Keys, kept_keys, mixed
 
 Masks = NDArray[np.bool_]
 
 LOCAL = 10  # a local row deletes at most this many units
 LEAST_HELD_OUT = 10  # rows to choose, and again rows to report on, where they can be had at all
+ENOUGH_HELD_OUT = 40  # rows of each kind that a budget of a few hundred should spend
+MOST_HELD_OUT = 400  # more rows than this tell little more
 SHORT_SHARE = 0.125  # of the rows to fit, on one or two units
 LOCAL_SHARE = 0.35  # of the longer rows to fit, 1 to 10 units deleted
 WIDE_SHARE = 0.3  # and any number of units deleted, all equally likely; the numbers of the rest are log-uniform
 ENUMERABLE = 12  # texts up to this many units are enumerated
+MOST_LOOKED_AT = 1000  # rows of every size that are predicted but not asked
+CELLS_LOOKED_AT = 400_000  # and their rows times units, in long texts
 PLENTY = 10**9  # more rows than are ever drawn
 
 
@@ -93,18 +97,23 @@ def most_budget(codes: NDArray[np.int64], parameters: int) -> int:
 
 
 def distinct_rows(codes: NDArray[np.int64]) -> int:
-    """How many different non-empty rows a text has; counted exactly up to a million million, which is plenty."""
+    """How many different non-empty rows a text has; counted exactly up to a million million, which is plenty.
+
+    Units with the code ``INERT`` change no row; one of them kept alone reads as nothing kept.
+    """
+    telling = codes[codes != INERT]
     rows, before = 1, dict[int, int]()  # distinct subsequences so far, the empty one among them
-    for code in codes.tolist():
+    for code in telling.tolist():
         rows, before[code] = 2 * rows - before.get(code, 0), rows
         if rows > 10**12:
             break
-    return rows - 1
+    return rows - 1 if len(telling) == len(codes) else rows
 
 
 def held_out_rows(budget: int) -> int:
-    """How many calls of a budget go to a held-out set."""
-    return min(max(budget // 10, LEAST_HELD_OUT), 400)
+    """How many calls of a budget go to a held-out set: a tenth, more of a small one."""
+    enough = min(ENOUGH_HELD_OUT, budget // 5)
+    return min(max(budget // 10, enough, LEAST_HELD_OUT), MOST_HELD_OUT)
 
 
 def plan_rows(
@@ -196,7 +205,7 @@ class Pool:
         left, barren = wanted, 0
         allowed = self._quotas() if quota else None
         while left > 0 and barren < 30:
-            numbers = deleted(left + 8)
+            numbers = deleted(left)
             masks = deletions(self.units, numbers, rng)
             if allowed is not None:
                 masks = masks[_nth_of_its_kind(numbers) < allowed[numbers]]
@@ -245,6 +254,23 @@ def uniform_counts(low: int, high: int, rng: np.random.Generator) -> Callable[[i
     return lambda size: rng.integers(low, high + 1, size)
 
 
+def even_counts(low: int, high: int, rng: np.random.Generator) -> Callable[[int], NDArray[np.int64]]:
+    """Numbers deleted, uniform on low..high and spread evenly: few draws cover every size too."""
+
+    def counts(size: int) -> NDArray[np.int64]:
+        places = (rng.permutation(size) + rng.random(size)) / size
+        return (low + np.floor(places * (high - low + 1))).astype(np.int64).clip(low, high)
+
+    return counts
+
+
+def rows_of_every_size(units: int) -> Masks:
+    """Rows that are not asked, to see what a surrogate predicts: always the same for as many units."""
+    rng = np.random.default_rng(units)
+    rows = min(MOST_LOOKED_AT, max(100, CELLS_LOOKED_AT // units))
+    return deletions(units, even_counts(1, units - 1, rng)(rows), rng)
+
+
 def log_uniform_counts(high: int, rng: np.random.Generator) -> Callable[[int], NDArray[np.int64]]:
     """Numbers deleted, log-uniform on 1..high: as many rows around 1 to 10 as around 10 to 100."""
     return lambda size: np.floor(np.exp(rng.random(size) * math.log(high + 1))).astype(np.int64).clip(1, high)
@@ -253,10 +279,10 @@ def log_uniform_counts(high: int, rng: np.random.Generator) -> Callable[[int], N
 def held_out(pool: Pool, rows: int, rng: np.random.Generator) -> HeldOut:
     """Local and wide rows, half of ``rows`` each; one set for both where they mean the same."""
     if pool.units - 1 <= LOCAL:
-        masks = pool.draw(rows, uniform_counts(1, pool.units - 1, rng), rng, quota=True)
+        masks = pool.draw(rows, even_counts(1, pool.units - 1, rng), rng, quota=True)
         return HeldOut(masks, masks)
-    local = pool.draw(rows // 2, uniform_counts(1, LOCAL, rng), rng, quota=True)
-    return HeldOut(local, pool.draw(rows - rows // 2, uniform_counts(1, pool.units - 1, rng), rng, quota=True))
+    local = pool.draw(rows // 2, even_counts(1, LOCAL, rng), rng, quota=True)
+    return HeldOut(local, pool.draw(rows - rows // 2, even_counts(1, pool.units - 1, rng), rng, quota=True))
 
 
 def _rows_to_fit(pool: Pool, rows: int, rng: np.random.Generator) -> Masks:

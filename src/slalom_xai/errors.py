@@ -13,6 +13,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Sequence
 from importlib import import_module
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -48,6 +49,21 @@ class ModelError(SlalomError):
 def one_of(what: str, given: object, valid: Iterable[str]) -> InputError:
     """The error for a name that is not in a list of names."""
     return InputError(f"unknown {what} {given!r}: choose one of {', '.join(valid)}")
+
+
+def check_seed(name: str, given: object, most: int = 2**63 - 1) -> None:
+    """Refuses a seed that some random number generator cannot take.
+
+    Args:
+        name: of the option, as the caller gave it.
+        given: the seed.
+        most: the largest that can be used.
+    """
+    seed = int(given) if isinstance(given, Integral) and not isinstance(given, bool) else None
+    if seed is None or not 0 <= seed <= most:
+        long = seed is not None and abs(seed) >= 10**30
+        shown = "a number of more than 30 digits" if long else shortened(repr(given), 60)[1:-1]
+        raise InputError(f"{name} is {shown}: give a whole number from 0 to {most}")
 
 
 def shortened(text: str, limit: int = 120) -> str:

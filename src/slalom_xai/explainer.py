@@ -8,8 +8,8 @@ from typing import Any, overload
 import numpy as np
 import torch
 
-from slalom_xai.designs import check_budget, default_budget, most_budget
-from slalom_xai.errors import InputError, SlalomError, one_of
+from slalom_xai.designs import check_budget, default_budget, least_budget, most_budget
+from slalom_xai.errors import InputError, SlalomError, check_seed, one_of
 from slalom_xai.estimators import Estimator, estimator
 from slalom_xai.estimators.base import one_kind
 from slalom_xai.explanation import Explanation
@@ -22,6 +22,8 @@ from slalom_xai.threads import at_most, for_fit
 from slalom_xai.together import explain_together
 
 REMOVALS = ("delete", "mask", "unk")
+MOST_REPEATS = 100  # of the whole text, where the model is noisy
+CALLS_PER_REPEAT = 30  # and of a budget no more than one call in so many
 STEADY = 1e-3  # answers to one question that differ by less, relative to their size, differ by rounding
 
 
@@ -49,6 +51,8 @@ class Explainer:
         revision: branch, tag or commit of a hub id.
         trust_remote_code: allow a hub model to run its own code.
         show_progress: a progress bar; None: when a person is watching.
+        labels: the names of the classes, in the order of the model's outputs, for models that only number them: functions,
+            torch modules, scikit-learn models with numbered classes, and configurations that say LABEL_0.
     """
 
     def __init__(
@@ -70,6 +74,7 @@ class Explainer:
         revision: str | None = None,
         trust_remote_code: bool = False,
         show_progress: bool | None = None,
+        labels: Sequence[str] | None = None,
     ) -> None:
         if granularity not in GRANULARITIES:
             raise one_of("granularity", granularity, GRANULARITIES)
@@ -77,12 +82,18 @@ class Explainer:
             raise one_of("removal", removal, REMOVALS)
         if budget is not None and not _whole_and_positive(budget):
             raise InputError(f"budget is {budget!r}: give a whole number of model calls, or None to leave it to the package")
-        if not isinstance(random_state, (int, np.integer)) or isinstance(random_state, bool) or random_state < 0:
-            raise InputError(f"random_state is {random_state!r}: give a whole number from 0 on")
+        check_seed("random_state", random_state)
         self.method = estimator(method)
         quiet_in_notebooks()
         self.model = text_model(
-            model, tokenizer, output=output, device=device, dtype=dtype, revision=revision, trust_remote_code=trust_remote_code
+            model,
+            tokenizer,
+            output=output,
+            device=device,
+            dtype=dtype,
+            revision=revision,
+            trust_remote_code=trust_remote_code,
+            labels=labels,
         )
         self.budget = None if budget is None else int(budget)
         self.granularity = granularity
@@ -184,19 +195,24 @@ class Explainer:
     def _explain(self, question: Prompt, asking: Asking, progress: Progress | None) -> Explanation:
         budget, first = self._calls(question)
         queries = Queries(asking, question, budget=budget, progress=progress, first=first)
-        full = queries.ask(np.ones((1, len(question.units)), dtype=bool), "fit" if question.kinds == 1 else "check")[0].tolist()
+        whole = np.ones((1, len(question.units)), dtype=bool)
+        full = queries.ask(whole, "fit" if question.kinds == 1 else "check")[0].tolist()
         target = self.model.outputs.target(self.target, full)  # a wrong target is said before thousands of calls
         if question.kinds == 1:
             findings = one_kind(full, len(question.units), self.method.additive)
         else:
-            if self._unsteady is None and getattr(self.method, "stops_by_itself", False):
+            if self._unsteady is None and getattr(self.method, "probes_noise", False):
                 self._unsteady = self._difference(question, full)
+            if self._noisy and getattr(self.method, "probes_noise", False):
+                queries.ask_again(self._repeats(question, budget))
+                full = queries.ask(whole)[0].tolist()
             findings = self.method.explain(queries, np.random.default_rng(self.random_state))
         notes = question.notes + findings.notes
-        if self._unsteady is not None and self._unsteady > STEADY:
+        if self._unsteady is not None and self._noisy:
             notes += (
-                f"The model is noisy: asked the same twice, its answers differed by {100 * self._unsteady:.2g}% of their size. The scores' "
-                "intervals include that; a larger budget narrows them.",
+                f"The model is noisy: asked the same twice, its answers differed by {100 * self._unsteady:.2g}% of their size. "
+                "The whole text was asked several times, and the mean is explained. The scores' intervals include the noise; "
+                "a larger budget narrows them.",
             )
         if question.reading.in_place and queries.asked_sequences:
             notes += (
@@ -219,10 +235,21 @@ class Explainer:
             notes=notes,
             calls_fit=queries.calls_fit,
             calls_check=queries.calls_check,
+            passes=findings.passes,
             left_out=question.reading.left_out,
             random_state=self.random_state,
             occurrences=tuple(question.occurrences.tolist()) if self.granularity == "type" else (),
         )
+
+    @property
+    def _noisy(self) -> bool:
+        return self._unsteady is not None and self._unsteady > STEADY
+
+    def _repeats(self, question: Prompt, budget: int) -> int:
+        """How often the whole text of a noisy model is asked again: every change is measured from it."""
+        parameters = self.method.parameters(len(question.units), question.kinds)
+        spare = budget - least_budget(question.interchangeable, parameters)
+        return max(1, min(MOST_REPEATS, budget // CALLS_PER_REPEAT, spare))
 
     def _difference(self, question: Prompt, full: list[float]) -> float:
         """How far a second answer about the whole text lies from the first, relative to its size."""
@@ -252,6 +279,7 @@ def explain(
     revision: str | None = None,
     trust_remote_code: bool = False,
     show_progress: bool | None = None,
+    labels: Sequence[str] | None = None,
 ) -> Explanation:
     """Explains one text; the options are those of ``Explainer``, which is faster for many texts.
 
@@ -276,6 +304,7 @@ def explain(
         revision=revision,
         trust_remote_code=trust_remote_code,
         show_progress=show_progress,
+        labels=labels,
     )
     return explainer(text, text_pair)
 

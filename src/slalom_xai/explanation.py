@@ -15,13 +15,14 @@ from torch import Tensor
 
 from slalom_xai import exchange
 from slalom_xai.errors import InputError, one_of, shortened
+from slalom_xai.files import write_file
 from slalom_xai.outputs import Outputs, Target
-from slalom_xai.saved import check_loaded, explanation_fields, explanation_to_dict, read_file, write_file
+from slalom_xai.saved import check_loaded, explanation_fields, explanation_to_dict, read_json
 from slalom_xai.surrogates.additive import AdditiveSurrogate
 from slalom_xai.surrogates.quality import Fidelity
 from slalom_xai.surrogates.scores import SCORES, additive_score, slalom_score
 from slalom_xai.surrogates.slalom import SlalomSurrogate
-from slalom_xai.text import Unit
+from slalom_xai.text import ALL_UNKNOWN, Unit
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -55,6 +56,7 @@ class Explanation:
         occurrences: how often each unit stands in the text, where that is more than once (granularity "type"); the
             importances inside ``function`` are those of all occurrences together.
         notes: what a reader should know, a sentence each.
+        passes: rows put through the model from within (gradients, attention), beside ``calls``.
         text_pair: the second text of a pair; its units have ``part`` 1.
     """
 
@@ -77,6 +79,7 @@ class Explanation:
     occurrences: tuple[int, ...] = ()
     notes: tuple[str, ...] = ()
     text_pair: str | None = None
+    passes: int = 0
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Explanation) and self.to_dict() == other.to_dict()
@@ -161,6 +164,8 @@ class Explanation:
     @property
     def trust(self) -> str:
         """How far this explanation can be trusted, in one plain sentence."""
+        if ALL_UNKNOWN in self.notes:
+            return "Do not trust this: every token of the text is unknown to the model, so that it cannot tell them apart."
         if self.fidelity is not None:
             return self.fidelity.sentence()
         if not self.calls:
@@ -253,7 +258,7 @@ class Explanation:
     @classmethod
     def load(cls, path: str | Path) -> Explanation:
         """Reads what ``save`` wrote."""
-        return cls.from_dict(read_file(path))
+        return cls.from_dict(read_json(path))
 
     def to_shap(self) -> Any:
         """The exact Shapley values as a ``shap.Explanation``, for shap's plots.

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 Keys = NDArray[np.int64]
 
+INERT = -1  # the code of a unit that may be left out of a row without changing it
 CELLS = 1 << 20  # cells of a table of masks that are worked on at a time
 _PLACES = 0x51A10B  # where the numbers of places start, apart from those of codes
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import numpy as np
 from torch import Tensor
@@ -12,6 +13,9 @@ from torch import Tensor
 from slalom_xai.errors import InputError, one_of
 
 Kind = Literal["binary", "multiclass", "multilabel", "single", "regression"]
+
+
+_NUMBERED = re.compile(r"(?:LABEL_)?\d+(?:\.0)?|prediction|True|False")  # names that say no more than a number does
 
 
 @dataclass(frozen=True)
@@ -70,6 +74,23 @@ class Outputs:
         kind: Kind = "single" if width == 1 else "binary" if width == 2 else "multiclass"
         return cls(kind, tuple(str(index) for index in range(width)))
 
+    def renamed(self, labels: tuple[str, ...] | None, model: str) -> Outputs:
+        """The same outputs under the names that a caller gives; None leaves them as they are.
+
+        Raises:
+            InputError: another number of names than outputs, or other names than the model has itself.
+        """
+        if labels is None:
+            return self
+        if len(labels) != self.width:
+            raise InputError(
+                f"labels has {len(labels)} name{'' if len(labels) == 1 else 's'} ({', '.join(labels[:6])}) and {model} has {self.width} "
+                f"output{'' if self.width == 1 else 's'}: give one name for each"
+            )
+        if labels != self.labels and not all(_NUMBERED.fullmatch(label) for label in self.labels):
+            raise InputError(f"labels were given and {model} names its classes itself ({', '.join(self.labels[:6])}): leave labels out")
+        return replace(self, labels=labels)
+
     def index(self, wanted: str | int) -> int:
         """The index of a label, given by name or number."""
         if isinstance(wanted, str) and self.labels.count(wanted) > 1:
@@ -83,3 +104,22 @@ class Outputs:
         if isinstance(wanted, str) and wanted.isdecimal() and int(wanted) < self.width:
             return int(wanted)
         raise one_of("target", wanted, [f"{label} ({index})" for index, label in enumerate(self.labels)])
+
+
+def checked_labels(labels: Any) -> tuple[str, ...] | None:
+    """Names of classes as a caller gives them; None where none are given.
+
+    Raises:
+        InputError: anything but different names.
+    """
+    if labels is None:
+        return None
+    if isinstance(labels, (str, bytes, dict)) or not isinstance(labels, Iterable):
+        raise InputError(f'labels is {labels!r}: give a list with one name per class, such as ["negative", "positive"]')
+    names = list(labels)
+    if not names or not all(isinstance(name, str) and name.strip() for name in names):
+        raise InputError(f'labels is {names!r}: give a name for every class, such as ["negative", "positive"]')
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise InputError(f"labels holds {twice[0]!r} more than once: give every class a name of its own")
+    return tuple(str(name) for name in names)

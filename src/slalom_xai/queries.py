@@ -22,6 +22,7 @@ Places = NDArray[np.int64]
 Given = TypeVar("Given")
 Gained = TypeVar("Gained")
 
+LARGEST = 1e100  # answers from here on are refused: sums of their squares would not be finite
 PADDING = 0.04  # of a batch's tokens, at most
 FEW = 64  # rows for which a text is not read beforehand
 LONG = 64  # units of a text whose answers stay where the model is; those of shorter ones a CPU fits sooner, in many small steps
@@ -150,14 +151,14 @@ class Batches:
         """Logits as what is explained, in double precision, if they are numbers."""
         exact = logits.device if logits.device.type != "mps" else torch.device("cpu")
         columns = self.model.outputs.columns(logits.to(exact, torch.float64))
-        bad = ~columns.isfinite().all(dim=1) | ~logits.isfinite().all(dim=1).to(exact)
+        bad = ~(columns.abs() < LARGEST).all(dim=1) | ~logits.isfinite().all(dim=1).to(exact)
         if bool(bad.any()):
             first = int(bad.nonzero()[0])
             rows, number = asked[owner[first]], int(place[first])
             answer = ", ".join(f"{value:.4g}" for value in logits[first][:6].tolist())
             raise ModelError(
                 f"{self.model.name} answers [{answer}] (shape {tuple(logits.shape)}) for {shortened(self.model.show(_spelled(rows, number)))}: "
-                "expected finite numbers; check the model's weights and precision"
+                f"expected finite numbers below {LARGEST:.0e}; check the model's weights and precision"
             )
         return columns
 
@@ -182,7 +183,7 @@ class Queries:
     Args:
         batches: asks the model; shared with other texts, so that what it learned stays learned.
         prompt: the text as the model reads it.
-        budget: distinct rows that may be asked.
+        budget: rows that may be asked, distinct ones and repeats.
         progress: shown while asking.
         first: calls to begin with, where the method may stop before the budget; None: it should use the budget.
     """
@@ -201,11 +202,18 @@ class Queries:
         self._answers: Tensor | None = None  # (calls, C)
         self._numbers: dict[int, int] = {}  # which of them answers the row with a key
         self._checked: set[int] = set()
+        self._repeats = 0
+        self.whole_variance: Tensor | None = None  # of the answer to the whole text, (C,)
 
     @property
     def calls(self) -> int:
-        """Distinct rows asked so far."""
+        """Rows asked so far, repeats of the whole text among them."""
         return self.calls_fit + self.calls_check
+
+    @property
+    def distinct_budget(self) -> int:
+        """Distinct rows that may be asked."""
+        return self.budget - self._repeats
 
     @property
     def asked(self) -> NDArray[np.int64]:
@@ -220,6 +228,27 @@ class Queries:
             ModelError: an answer that is not finite, or a row that does not fit into memory.
         """
         return self.ask_rows((self.prompt.rows(masks), purpose))[0]
+
+    def ask_again(self, times: int) -> None:
+        """Asks the whole text so many times more, of a model that does not repeat itself.
+
+        The mean of all answers becomes the answer; ``whole_variance`` (C,) is the mean's variance.
+        Every question counts as a call.
+        """
+        whole = np.ones((1, len(self.prompt.units)), dtype=bool)
+        first = self.ask(whole)
+        if self.calls + times > self.budget:
+            raise BudgetError(f"{self.calls + times} calls asked for with a budget of {self.budget}: raise the budget")
+        if self._progress:
+            self._progress.start(times)
+        rows = self.prompt.rows(np.repeat(whole, times, axis=0))
+        again = self.asking.answer([rows], self._progress)[0].to(first)
+        every = torch.cat([first, again])
+        assert self._answers is not None
+        self._answers[self._numbers[int(self.prompt.rows(whole).keys[0])]] = every.mean(dim=0)
+        self.whole_variance = every.var(dim=0) / len(every)
+        self._repeats += times
+        self.calls_fit += times
 
     def ask_sequences(self, units: NDArray[np.int64], purpose: Purpose = "fit") -> Tensor:
         """Like ``ask``, for sequences of units in any order, (m, w); -1 stands for none, at the end of a row."""
@@ -237,7 +266,7 @@ class Queries:
             places = []
             for place, key in enumerate(own):
                 if key not in self._numbers and key not in new:
-                    new[key] = self.calls + len(new)
+                    new[key] = len(self._numbers) + len(new)
                     places.append(place)
             if places:
                 parts.append(rows.take(np.array(places)))
@@ -247,7 +276,8 @@ class Queries:
             self._keep(parts, new, to_fit)
         answers = self._answers
         assert answers is not None
-        return [answers[torch.tensor([self._numbers[key] for key in own], device=answers.device)] for own in keys]
+        numbers = [[self._numbers[key] for key in own] for own in keys]
+        return [answers[torch.tensor(own, dtype=torch.long, device=answers.device)] for own in numbers]
 
     def _keep(self, parts: Sequence[Rows], new: dict[int, int], to_fit: set[int]) -> None:
         """Asks rows that are new and stores the answers."""

@@ -7,14 +7,15 @@ import math
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
 
-from slalom_xai.errors import InputError
-from slalom_xai.outputs import Kind, Outputs
+from slalom_xai.errors import InputError, shortened
+from slalom_xai.outputs import Outputs
+from slalom_xai.saved_checks import data_problems, is_whole
 from slalom_xai.surrogates.additive import AdditiveSurrogate
 from slalom_xai.surrogates.quality import Agreement, Fidelity
 from slalom_xai.surrogates.slalom import SlalomSurrogate
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 FORMAT = "slalom-explanation"
 VERSION = 1
+_WIDEST = 700  # between importances, which are logarithms of weights: beyond, the smaller weight is 0
 
 
 def explanation_to_dict(explanation: Explanation) -> dict[str, Any]:
@@ -50,6 +52,7 @@ def explanation_to_dict(explanation: Explanation) -> dict[str, Any]:
         "fidelity": None if fidelity is None else [without_nan(asdict(column)) for column in fidelity],
         "calls_fit": explanation.calls_fit,
         "calls_check": explanation.calls_check,
+        "passes": explanation.passes,
         "occurrences": list(explanation.occurrences),
         "notes": list(explanation.notes),
     }
@@ -60,9 +63,9 @@ def explanation_fields(data: Any) -> dict[str, Any]:
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         raise InputError(f"this is not a saved explanation (no format {FORMAT!r}): give a file written by Explanation.save")
     if data.get("version") != VERSION:
-        raise InputError(
-            f"the explanation has version {data.get('version')!r}, this package reads version {VERSION}: update slalom-xai, or explain again"
-        )
+        given = data["version"] if is_whole(data.get("version")) and data["version"] < 1000 else "unknown"
+        raise InputError(f"the explanation has version {given}, this package reads version {VERSION}: update slalom-xai, or explain again")
+    _refuse(data_problems(data))
     try:
         return {
             "text": data["text"],
@@ -80,6 +83,7 @@ def explanation_fields(data: Any) -> dict[str, Any]:
             "column_fidelity": None if data["fidelity"] is None else tuple(map(fidelity_from_dict, data["fidelity"])),
             "calls_fit": data["calls_fit"],
             "calls_check": data["calls_check"],
+            "passes": data.get("passes", 0),  # files written before they were counted have none
             "left_out": data["left_out"],
             "random_state": data["random_state"],
             "occurrences": tuple(data["occurrences"]),
@@ -88,7 +92,14 @@ def explanation_fields(data: Any) -> dict[str, Any]:
     except KeyError as error:
         raise InputError(f"the saved explanation is damaged (the field {error} is missing): explain again") from error
     except (TypeError, ValueError, AttributeError) as error:
-        raise InputError(f"the saved explanation is damaged ({type(error).__name__}: {error}): explain again") from error
+        reason = " ".join(str(error).split())[:200]
+        raise InputError(f"the saved explanation is damaged ({type(error).__name__}: {reason}): explain again") from error
+
+
+def _refuse(problems: Iterator[str]) -> None:
+    problem = next(problems, None)
+    if problem is not None:
+        raise InputError(f"the saved explanation is damaged ({problem}): explain again")
 
 
 def check_loaded(explanation: Explanation, data: dict[str, Any]) -> None:
@@ -101,32 +112,18 @@ def check_loaded(explanation: Explanation, data: dict[str, Any]) -> None:
     Raises:
         InputError: a field that no explanation has, of the wrong type or length, or with numbers that are not finite.
     """
-    problem = next(_problems(explanation, data), None)
-    if problem is not None:
-        raise InputError(f"the saved explanation is damaged ({problem}): explain again")
+    _refuse(_problems(explanation, data))
 
 
 def _problems(explanation: Explanation, data: dict[str, Any]) -> Iterator[str]:
-    """Ordered, so that each check can rely on those before it."""
-    strings = ("text", "left_out", "model", "method", "granularity", "removal")
-    yield from (f"{name} is no text" for name in strings if not isinstance(data[name], str))
-    if not isinstance(data.get("text_pair"), str | None):
-        yield "text_pair is no text"
-    if not explanation.units:
-        yield "there are no units"
-    if not all(isinstance(unit.text, str) and isinstance(unit.start, int) and isinstance(unit.end, int) for unit in explanation.units):
-        yield "a unit is not a text with its place"
+    """Ordered, so that each check can rely on those before it; types are known to be right."""
     labels, full = explanation.outputs.labels, explanation.full
-    if explanation.outputs.kind not in get_args(Kind) or not all(isinstance(label, str) for label in labels):
-        yield "outputs are of no known kind"
+    if explanation.outputs.kind == "binary" and len(labels) != 2:
+        yield f"there are {len(labels)} labels for two classes"
     if len(full) != (1 if explanation.outputs.kind == "binary" else len(labels)):
         yield f"there are {len(full)} outputs for {len(labels)} labels"
-    if not isinstance(explanation.target_index, int) or not 0 <= explanation.target_index < len(labels):
+    if explanation.target_index >= len(labels):
         yield f"target is {explanation.target_index!r}, with {len(labels)} labels"
-    if not all(isinstance(number, int | float) and math.isfinite(number) for number in full):
-        yield "full has entries that are not finite numbers"
-    if not all(isinstance(calls, int) for calls in (explanation.calls_fit, explanation.calls_check)):
-        yield "calls are not counted in whole numbers"
     yield from _function_problems(explanation.function, len(explanation.units), len(full))
     lengths = [len(numbers) for column in explanation.column_errors for numbers in column.values()]
     if len(explanation.column_errors) != len(full) or any(length != len(explanation.units) for length in lengths):
@@ -135,11 +132,11 @@ def _problems(explanation: Explanation, data: dict[str, Any]) -> Iterator[str]:
         yield "fidelity does not fit the outputs"
     if explanation.occurrences and len(explanation.occurrences) != len(explanation.units):
         yield "occurrences do not fit the units"
-    if not all(isinstance(times, int) and times > 0 for times in explanation.occurrences):
+    if not all(times > 0 for times in explanation.occurrences):
         yield "occurrences are not whole numbers above 0"
-    foreign = sorted(data.keys() - explanation_to_dict(explanation).keys())
+    foreign = sorted(map(str, data.keys() - explanation_to_dict(explanation).keys()))
     if foreign:
-        yield f"unknown fields {', '.join(map(repr, foreign[:5]))}"
+        yield f"unknown fields {', '.join(shortened(name, 40) for name in foreign[:5])}"
 
 
 def _function_problems(function: SlalomSurrogate | AdditiveSurrogate, units: int, columns: int, where: str = "function") -> Iterator[str]:
@@ -154,6 +151,9 @@ def _function_problems(function: SlalomSurrogate | AdditiveSurrogate, units: int
         return
     if (function.sink_values is None) != (function.sink_importances is None):
         yield f"{where} has half a sink"
+    every = [function.importances] + ([] if function.sink_importances is None else [function.sink_importances[:, None]])
+    if bool((torch.cat(every, dim=1).amax(dim=1) - torch.cat(every, dim=1).amin(dim=1) > _WIDEST).any()):
+        yield f"{where} has importances that differ by more than {_WIDEST}"
     if function.length_offsets is not None and bool(function.length_offsets[[0, -1]].any()):
         yield f"{where}.length_offsets is not 0 for no unit and for all units"
     if entries["nearest"] is not None:
@@ -175,24 +175,26 @@ def _shapes(function: SlalomSurrogate | AdditiveSurrogate, units: int, columns: 
     return {"values": (heads, units, columns), "importances": (heads, units)} | there
 
 
-def write_file(path: str | Path, content: str) -> Path:
-    """Writes UTF-8; returns the path."""
-    path = Path(path)
-    try:
-        path.write_text(content, encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror or error}; give a path in a folder that exists") from error
-    return path
+def read_json(path: str | Path, written_by: str = "Explanation.save") -> Any:
+    """Reads JSON.
 
+    Args:
+        path: of the file.
+        written_by: what wrote such files, for the message.
 
-def read_file(path: str | Path) -> Any:
-    """Reads JSON."""
+    Raises:
+        InputError: it cannot be read, or is not JSON.
+    """
     try:
         return json.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror or error}") from error
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} is not JSON ({error}): give a file written by Explanation.save") from error
+    except RecursionError as error:
+        raise InputError(f"{path} is nested too deep to be read: give a file written by {written_by}") from error
+    except ValueError as error:
+        known = isinstance(error, json.JSONDecodeError | UnicodeDecodeError)
+        reason = " ".join(str(error).split())[:200] if known else "it holds a number of thousands of digits"
+        raise InputError(f"{path} is not JSON ({reason}): give a file written by {written_by}") from error
 
 
 def listed(numbers: ArrayLike) -> list[float | None]:

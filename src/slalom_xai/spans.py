@@ -122,12 +122,16 @@ def tiles(explanation: Explanation) -> list[str]:
     pieces: list[str] = []
     for part, text in enumerate((explanation.text, explanation.text_pair or "")):
         units = [unit for unit in explanation.units if unit.part == part]
-        starts = sorted({unit.start for unit in units})
+        filled = {unit.start for unit in units if unit.start < unit.end}
+        starts = sorted(filled or {unit.start for unit in units})
         end = len(text.removesuffix(explanation.left_out))
         if pieces and units:
             pieces[-1] += "\n"
         cursor = starts[0] if starts else 0
         for unit in units:  # units that share a start, such as the byte tokens of an emoji: the first shows the characters
+            if filled and unit.start == unit.end:  # a token without characters
+                pieces.append("")
+                continue
             after = bisect_right(starts, unit.start)
             stop = max(cursor, starts[after] if after < len(starts) else max(end, unit.end))
             pieces.append(text[cursor:stop])

@@ -14,6 +14,12 @@ from numpy.typing import NDArray
 
 GRANULARITIES = ("token", "type", "word", "phrase", "sentence")
 
+ALL_UNKNOWN = (
+    "Every token of the text is unknown to the model's tokenizer, which reads them all alike: "
+    "give a text in the language that the model was trained on, or another model."
+)
+MANY_UNKNOWN = 1 / 3  # the share of unknown tokens from which a reader is warned
+
 # Scripts that are written without spaces between words: Chinese, Japanese, Thai, Lao, Tibetan, Burmese, Khmer.
 _UNSPACED = re.compile(
     "[\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff"
@@ -24,6 +30,21 @@ _WIDE_PAUSES = _WIDE_STOPS + "\u3001\uff0c\uff1b\uff1a"
 _CLOSING = "[\"')\\]\u00bb\u201d\u2019]*"
 _SENTENCE_END = re.compile(rf"[.!?…]+{_CLOSING}\s+|[{_WIDE_STOPS}]+\s*|\n\s*\n")
 _PHRASE_END = re.compile(rf"[,;:.!?…\u2013\u2014]+{_CLOSING}\s+|[{_WIDE_PAUSES}]+\s*|\n+")
+
+# Words whose full stop is part of them. The first kind always goes on; the second goes on before a number; the third may also end a
+# sentence, which is told by what follows.
+_GOES_ON = re.compile(
+    r"mr|mrs|ms|mx|dr|prof|rev|hon|st|mt|ft|gen|col|maj|capt|lt|sgt|cmdr|adm|gov|sen|rep|pres"
+    r"|vs|cf|e\.?g|i\.?e|viz|approx|ca|dept|est|al"
+)
+_NUMBERED = re.compile(r"no|nos|vol|fig|figs|pp|eq|sec|ch|ed|eds")
+_MAY_END = re.compile(r"inc|ltd|corp|co|llc|plc|bros|jr|sr|etc|a\.?m|p\.?m|ph\.d|ave|blvd|rd")
+_LAST_WORD = re.compile(r"[^\W_](?:[^\W_]|[.&'’-](?=[^\W_]))*$")
+_LETTERS = re.compile(r"(?:[^\W\d_]\.)*[^\W\d_]")  # an initial, or letters with stops between them: "J", "U.S"
+_OPENS = re.compile(  # words that begin a sentence behind such a stop
+    r"(?:A|An|The|This|That|These|Those|It|Its|He|His|She|Her|We|Our|They|Their|I|My|You|Your|There|Here|But|And|Or|So|Yet|Then"
+    r"|If|When|While|As|At|By|For|From|In|On|To|With|After|Before|However|Although|Because|Since|Still|What|Who|Why|How|Not|No)\b"
+)
 
 
 @dataclass(frozen=True)
@@ -146,6 +167,18 @@ def unspaced_note(texts: Sequence[str], pieces: Sequence[Unit], granularity: str
     return f"Parts of the text are written without spaces: words there are {'those of the tokenizer' if own else 'single characters'}."
 
 
+def unknown_note(unknown: NDArray[np.bool_] | None) -> str | None:
+    """A warning where a tokenizer knows few of its tokens, (pieces,); None where it knows enough."""
+    if unknown is None or not len(unknown) or unknown.mean() < MANY_UNKNOWN:
+        return None
+    if unknown.all():
+        return ALL_UNKNOWN
+    return (
+        f"{unknown.sum()} of {len(unknown)} tokens are unknown to the model's tokenizer, which reads them all alike: "
+        "their scores say nothing about the words behind them."
+    )
+
+
 def _starts(text: str, part: int, pieces: Sequence[Unit], granularity: str, tokenizer_words: NDArray[np.int64] | None) -> list[int]:
     """Where the words, phrases or sentences of one text begin.
 
@@ -154,7 +187,7 @@ def _starts(text: str, part: int, pieces: Sequence[Unit], granularity: str, toke
     """
     if granularity != "word":
         ends = _PHRASE_END if granularity == "phrase" else _SENTENCE_END
-        return [0, *(match.end() for match in ends.finditer(text))]
+        return [0, *(match.end() for match in ends.finditer(text) if not _is_abbreviation(text, match))]
     starts = {unit.start for unit in words(text)}
     if tokenizer_words is None:
         return sorted(starts)
@@ -163,6 +196,58 @@ def _starts(text: str, part: int, pieces: Sequence[Unit], granularity: str, toke
         if len(own) > 1:
             starts = {start for start in starts if not run.start() < start < run.end()} | own
     return sorted(starts)
+
+
+def _is_abbreviation(text: str, end: re.Match[str]) -> bool:
+    """Whether a single full stop belongs to the word before it, as in "Mr." or "U.S.", and nothing ends there."""
+    if end.group().rstrip() != ".":
+        return False
+    before = _LAST_WORD.search(text, max(0, end.start() - 20), end.start())
+    if before is None:
+        return False
+    word, after = before.group().lower(), text[end.end() : end.end() + 20]
+    if _NUMBERED.fullmatch(word):
+        return after[:1].isdigit()
+    if _GOES_ON.fullmatch(word):
+        return True
+    letters = _LETTERS.fullmatch(word) is not None and ("." in word or (word != "i" and before.group().isupper()))
+    return bool(after) and (letters or _MAY_END.fullmatch(word) is not None) and not _OPENS.match(after)
+
+
+def disjoint(spans: Sequence[tuple[int, int]], bare: Sequence[bool]) -> list[tuple[int, int]]:
+    """Spans in reading order, cut until two of them are apart or the same.
+
+    A tokenizer that rewrites a text before it splits it may give one character to several tokens, and to some of them together with
+    its neighbours. Such a character stays with the tokens that have nothing else.
+
+    Args:
+        spans: start and end of each token.
+        bare: whether a token stands for no character, as the marker of a word's beginning does.
+    """
+    found = [list(span) for span in spans]
+    for place, (here, after) in enumerate(pairwise(found)):
+        if bare[place] and here[0] == after[0] and here != after:
+            here[1] = here[0]
+    filled = [span for span in found if span[0] < span[1]]
+    for place in range(1, len(filled)):
+        before, here = filled[place - 1], filled[place]
+        if here[0] >= before[1] or here == before:
+            continue
+        if before[0] < here[0]:
+            _end_at(filled, place - 1, here[0])
+        elif before[0] == here[0] and before[1] < here[1]:
+            here[0] = before[1]
+        else:
+            here[:] = before
+    return [(start, end) for start, end in found]
+
+
+def _end_at(spans: list[list[int]], place: int, end: int) -> None:
+    """Ends a span, and those before it that are the same, earlier."""
+    whole = list(spans[place])
+    while place >= 0 and spans[place] == whole:
+        spans[place][1] = end
+        place -= 1
 
 
 def _tokenizer_starts(part: int, run: re.Match[str], pieces: Sequence[Unit], tokenizer_words: NDArray[np.int64]) -> set[int]:

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -15,8 +16,9 @@ from fakes import Averaging
 from processes import started
 from tiny import CORPUS, tiny
 
-from slalom_xai.bench import BenchOptions, bench, summary_table
+from slalom_xai.bench import BenchOptions, bench, summary, summary_table
 from slalom_xai.errors import InputError
+from slalom_xai.explanation import Explanation
 
 QUICK = BenchOptions(methods=("slalom", "linear", "random"), metrics=("fidelity", "deletion", "cost"), texts=None, budget=120)
 
@@ -83,6 +85,137 @@ def test_a_line_cut_short_is_done_again(texts, tmp_path):
     assert second[same].equals(first[same])
 
 
+def test_a_line_cut_inside_a_letter_swallows_nothing(tmp_path):
+    path = table(tmp_path / "texts.jsonl", [{"text": ""}, *({"text": text} for text in CORPUS[:2])])
+    out = tmp_path / "out"
+    bench(Averaging(), path, out, QUICK)
+    log = out / "log.jsonl"
+    whole = log.read_bytes()
+    torn = whole[: whole.rindex(b'{"text"')] + '{"text": "9", "method": "slalom", "failed": "ü'.encode()[:-1]
+    log.write_bytes(torn)
+    bench(Averaging(), path, out, QUICK)
+    assert log.read_bytes().startswith(torn + b"\n{")
+    model = Averaging()
+    bench(model, path, out, QUICK)
+    assert model.asked == []  # the record after the torn line was found
+
+
+def test_odd_lines_in_the_log_are_left_out(texts, tmp_path):
+    first = bench(Averaging(), texts, tmp_path / "out", QUICK)
+    odd = [
+        *("", "[]", "7", '{"text": "1"}', '{"text": 1, "method": "slalom", "failed": "x"}', '{"text": "1", "method": [], "failed": "x"}'),
+        *('{"text": "1", "method": "slalom", "made": []}', '{"text": "1", "method": "slalom", "made": {"seconds": "long", "calls": 1}}'),
+        *('{"text": "1", "method": "slalom", "metric": "cost", "values": [], "reason": ""}', "[" * 100_000, "9" * 5000),
+        '{"text": "1", "method": "slalom", "metric": "cost", "values": {"calls": "many"}, "reason": ""}',
+        '{"text": "1", "method": "slalom", "metric": 3, "values": {}, "reason": ""}',
+    ]
+    with (tmp_path / "out" / "log.jsonl").open("a", encoding="utf-8") as file:
+        file.write("\n".join(odd) + "\n\x00\x00")
+    assert bench(Averaging(), texts, tmp_path / "out", QUICK).equals(first)
+
+
+@pytest.mark.parametrize("damage", ["", "{", "[" * 200_000, None])
+@pytest.mark.parametrize("retry", [False, True])
+def test_a_damaged_explanation_is_made_again(texts, tmp_path, damage, retry):
+    options = BenchOptions(methods=("slalom", "random"), metrics=("deletion",), texts=None, budget=120, retry=retry)
+    first = bench(Averaging(), texts, tmp_path / "out", options)
+    path = tmp_path / "out" / "explanations" / "3-slalom.json"
+    whole = path.read_bytes()
+    if damage is None:
+        path.unlink()
+    else:
+        path.write_text(damage)
+    told = []
+    assert bench(Averaging(), texts, tmp_path / "out", options, tell=told.append).equals(first)
+    assert path.read_bytes() == whole
+    assert len(told) == 1
+    assert told[0].startswith("row 3, slalom: ")
+    assert told[0].endswith("; it is explained again")
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", "null", "{", "[" * 200_000, "9" * 5000, "\x00"])
+def test_settings_that_cannot_be_read_are_one_line(texts, tmp_path, content):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "settings.json").write_text(content)
+    with pytest.raises(InputError, match=r"settings\.json") as caught:
+        bench(Averaging(), texts, tmp_path / "out", QUICK)
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 500
+
+
+def test_settings_of_other_types_are_other_settings(texts, tmp_path):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "settings.json").write_text(json.dumps({"model": ["x"] * 1000, "data": None, "seed": {"a": 1}}))
+    with pytest.raises(InputError, match=r"holds a benchmark with other settings \(model \['x', 'x'") as caught:
+        bench(Averaging(), texts, tmp_path / "out", QUICK)
+    assert len(str(caught.value)) < 2000
+
+
+KILLED = """
+import json, shutil, sys
+from dataclasses import replace
+from pathlib import Path
+from fakes import Averaging
+from killed import every_step
+from slalom_xai.bench import BenchOptions, bench
+
+root = Path(sys.argv[1])
+data, out = root / "texts.jsonl", root / "out"
+data.write_text(json.dumps({"text": "warm and dull film"}) + "\\n" + json.dumps({"text": ""}) + "\\n")
+options = BenchOptions(methods=("random",), metrics=("cost",), texts=None, budget=40)
+whole = bench(Averaging(), data, root / "whole", options)
+
+def run():
+    return bench(Averaging(), data, out, options, show_progress=False)
+
+def check():
+    found = run()
+    same = whole["number"] != "seconds"
+    assert found[same].equals(whole[same]), found
+    assert not [path for path in out.rglob("*") if path.name.startswith(".")], list(out.rglob("*"))
+
+print(every_step(lambda: shutil.rmtree(out, ignore_errors=True), run, check, out))
+"""
+
+
+def test_a_run_that_was_killed_at_any_step_goes_on(tmp_path):
+    paths = os.pathsep.join([str(Path(__file__).parents[1]), *sys.path])
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", KILLED, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        env=ENVIRONMENT | {"PYTHONPATH": paths},
+    )
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) > 10
+
+
+def test_texts_are_named_by_their_row(tmp_path):
+    path = tmp_path / "texts.csv"
+    path.write_text('text\n"warm\nand\nfunny film"\n""\n"dull, loud mess"\n')
+    frame = bench(Averaging(), path, tmp_path / "out", QUICK)
+    assert list(dict.fromkeys(frame["text"])) == ["1", "2", "3"]
+    page = (tmp_path / "out" / "table.md").read_text()
+    assert "- 1 × slalom: the text is empty: give at least one word (row 2)" in page
+    assert "named by their row in the data file" in page
+    assert "the first is row 2, slalom: the text is empty" in summary(frame)
+    settings = json.loads((tmp_path / "out" / "settings.json").read_text())
+    del settings["texts_named_by"]  # as before, when rows of CSV files were named by their lines
+    (tmp_path / "out" / "settings.json").write_text(json.dumps(settings))
+    with pytest.raises(InputError, match="other settings"):
+        bench(Averaging(), path, tmp_path / "out", QUICK)
+
+
+def test_the_summary_is_short_and_names_the_best_first(texts, tmp_path):
+    methods = ("random", "zero", "linear", "slalom", "occlusion", "kernel-shap", "gam")
+    options = BenchOptions(methods=methods, metrics=("fidelity-wide", "cost"), texts=None, budget=120)
+    lines = summary(bench(Averaging(), texts, tmp_path / "out", options)).split("\n")
+    assert lines[0] == "7 methods, 2 metrics, 4 texts"
+    assert lines[1].startswith("fidelity-wide: mse (lower is better): slalom ")
+    assert lines[1].endswith(" and 2 more")
+    assert len(lines) == 3
+
+
 def test_failures_are_recorded_and_the_rest_goes_on(tmp_path):
     rows = [{"text": CORPUS[0]}, {"text": ""}, {"text": "   "}, {"text": None}, {"text": CORPUS[1]}]
     path = table(tmp_path / "texts.jsonl", rows)
@@ -136,11 +269,21 @@ def test_agreement_and_stability(texts, tmp_path):
         ({"text": "review"}, r"has no column 'review', only 'text': say which to use with --text COLUMN"),
         ({"texts": 0}, "--texts is 0"),
         ({"methods": ()}, "no method was named"),
+        ({"score": "nope"}, "unknown score 'nope'"),
+        ({"score": "importance"}, "method 'linear' has no importances to rank by"),
+        ({"methods": ("linear:importance",)}, "method 'linear' has no importances to rank by"),
+        ({"granularity": "letter"}, "unknown granularity 'letter'"),
+        ({"removal": "cut"}, "unknown removal 'cut'"),
+        ({"budget": -1}, "--budget is -1"),
+        ({"seed": -1}, "--seed is -1"),
+        ({"seed": 2**70}, "--seed is 1180591620717411303424: give a whole number from 0 to"),
+        ({"at_least": math.nan}, "--at-least is nan"),
     ],
 )
 def test_bad_options_are_one_line(texts, tmp_path, options, message):
     with pytest.raises(InputError, match=message):
         bench(Averaging(), texts, tmp_path / "out", BenchOptions(**options))
+    assert not (tmp_path / "out").exists()
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "letter.txt").write_text("dear")
     with pytest.raises(InputError, match="is not empty and holds no benchmark"):
@@ -181,7 +324,7 @@ def command(*arguments):
 ENVIRONMENT = {**os.environ, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
 
 
-def test_the_command_prints_the_table_and_says_where_the_files_are(texts, tmp_path):
+def test_the_command_prints_a_summary_and_says_where_the_table_is(texts, tmp_path):
     model = saved_model(tmp_path / "model")
     arguments = (
         "--model",
@@ -199,8 +342,14 @@ def test_the_command_prints_the_table_and_says_where_the_files_are(texts, tmp_pa
     )
     done = subprocess.run(command(*arguments, "--metrics", "fidelity,cost"), capture_output=True, text=True, env=ENVIRONMENT)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("# Benchmark: 2 methods, 3 metrics, 4 texts")
-    assert f"Saved: {tmp_path / 'out' / 'results.csv'}" in done.stdout
+    assert done.stdout.startswith("2 methods, 3 metrics, 4 texts\nfidelity-local: mse (lower is better): ")
+    assert done.stdout.count("\n") == 5
+    assert f"Saved: {tmp_path / 'out' / 'table.md'}" in done.stdout
+    assert (tmp_path / "out" / "table.md").read_text().startswith("# Benchmark: 2 methods, 3 metrics, 4 texts")
+    results = pd.read_csv(tmp_path / "out" / "results.csv").query("method == 'gradient' and number == 'calls'")
+    for text, value in zip(results["text"], results["value"], strict=True):
+        explanation = Explanation.load(tmp_path / "out" / "explanations" / f"{text}-gradient.json")
+        assert value == explanation.calls + explanation.passes > explanation.calls
     as_json = subprocess.run(command(*arguments, "--metrics", "cost", "--json"), capture_output=True, text=True, env=ENVIRONMENT)
     assert {row["method"] for row in json.loads(as_json.stdout)} == {"slalom", "gradient"}
     refused = subprocess.run(
@@ -209,6 +358,10 @@ def test_the_command_prints_the_table_and_says_where_the_files_are(texts, tmp_pa
     assert refused.returncode == 1
     assert refused.stderr.startswith("error: cannot read ")
     assert refused.stderr.count("\n") == 1
+    empty = table(tmp_path / "empty.jsonl", [{"text": ""}, {"text": " "}])
+    nothing = subprocess.run(command("--data", empty, "--out", tmp_path / "y"), capture_output=True, text=True, env=ENVIRONMENT)
+    assert nothing.returncode == 1
+    assert "error: nothing could be measured" in nothing.stderr
 
 
 def test_processes_share_a_folder_and_the_last_run_makes_the_tables(tmp_path):

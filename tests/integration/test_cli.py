@@ -68,7 +68,7 @@ def test_methods_lists_every_method():
         (["explain", "text", "--file", "x"], "not several"),
         (["explain", " "], "only white space"),
         (["explain", "--file", "/no/such/file"], "cannot read /no/such/file"),
-        (["explain", REVIEW, "--model", "/no/such/model"], "cannot load a classifier"),
+        (["explain", REVIEW, "--model", "/no/such/model"], "there is no folder"),
         (["explain", REVIEW, "--method", "guess"], "unknown --method 'guess': choose one of"),
         (["explain", REVIEW, "--target", "great"], "unknown --target 'great'"),
         (["explain", REVIEW, "--granularity", "letter"], "unknown --granularity 'letter'"),

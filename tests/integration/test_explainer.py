@@ -220,7 +220,7 @@ def test_shapley_values_add_up_to_the_surrogates_own_prediction(explanation):
 def test_the_trust_sentence_quotes_wide_fidelity(explanation):
     sentence = explanation.trust
     assert f"Predicts {percent(explanation.fidelity.wide.r2)} of what deletions do" in sentence
-    assert f"same calls {round(100 * explanation.fidelity.linear_wide.r2)}%" in sentence
+    assert f"same calls predicts {round(100 * explanation.fidelity.linear_wide.r2)}%" in sentence
 
 
 def test_settings_of_the_papers_estimators_are_checked():

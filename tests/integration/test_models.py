@@ -190,7 +190,7 @@ def test_a_folder_without_a_trained_head_is_refused(tmp_path):
         Explainer(str(tmp_path))
 
 
-@pytest.mark.parametrize("name", ["no/such-model-anywhere", "/no/such/folder", "nothing here"])
+@pytest.mark.parametrize("name", ["no/such-model-anywhere", "nothing here"])
 def test_a_model_that_cannot_be_found_is_one_line(name):
     with pytest.raises(ModelError, match=f"cannot load a classifier from '{name}'") as caught:
         Explainer(name)

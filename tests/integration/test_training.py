@@ -291,8 +291,8 @@ def test_a_folder_is_only_replaced_when_asked_and_only_its_own_files(trained, re
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"init": "/no/such/model"}, r"cannot load the model to start from, '/no/such/model'"),
-        ({"teacher": "/no/such/model"}, r"cannot load the teacher, '/no/such/model'"),
+        ({"init": "/no/such/model"}, r"there is no folder '/no/such/model'"),
+        ({"teacher": "/no/such/model"}, r"there is no folder '/no/such/model'"),
         ({"device": "abacus"}, r"unknown device 'abacus'"),
         ({"device": "cuda:99"}, r"cannot use the device cuda:99"),
         ({"width": 13}, r"--width is 13, which attention heads cannot share evenly"),

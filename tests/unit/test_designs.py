@@ -5,6 +5,7 @@ import pytest
 
 from slalom_xai.designs import check_budget, default_budget, distinct_rows, least_budget, plan_rows
 from slalom_xai.errors import BudgetError
+from slalom_xai.keys import INERT
 
 
 def keys(codes, masks):
@@ -78,6 +79,13 @@ def test_long_texts_have_a_plan(units):
 def test_distinct_rows_are_counted_exactly(codes):
     every = {tuple(code for code, kept in zip(codes, mask, strict=True) if kept) for mask in itertools.product([0, 1], repeat=len(codes))}
     assert distinct_rows(np.array(codes)) == len(every) - 1
+
+
+@pytest.mark.parametrize("codes", [[0, INERT], [INERT, 1, INERT, 3], [INERT] * 4 + [4], [INERT, INERT]])
+def test_units_that_change_nothing_make_no_rows(codes):
+    masks = [mask for mask in itertools.product([0, 1], repeat=len(codes)) if any(mask)]
+    every = {tuple(code for code, kept in zip(codes, mask, strict=True) if kept and code != INERT) for mask in masks}
+    assert distinct_rows(np.array(codes)) == len(every)
 
 
 def test_the_least_budget_is_stated_and_enforced():

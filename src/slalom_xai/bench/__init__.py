@@ -3,6 +3,6 @@
 from slalom_xai.bench.items import Item, read_items
 from slalom_xai.bench.options import BenchOptions
 from slalom_xai.bench.run import bench
-from slalom_xai.bench.tables import summary_table, tidy
+from slalom_xai.bench.tables import summary, summary_table, tidy, without_numbers
 
-__all__ = ["BenchOptions", "Item", "bench", "read_items", "summary_table", "tidy"]
+__all__ = ["BenchOptions", "Item", "bench", "read_items", "summary", "summary_table", "tidy", "without_numbers"]

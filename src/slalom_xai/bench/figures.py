@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 from slalom_xai.bench.tables import summary_table
+from slalom_xai.files import write_file
 
 BEST, REST = "#2166ac", "#9db8d2"
 
@@ -39,5 +41,7 @@ def draw(frame: pd.DataFrame, folder: Path) -> list[Path]:
         axes.set_xlabel(f"{metric}: {number}" + (f" ({better} is better)" if better else ""))
         axes.spines[["top", "right"]].set_visible(False)
         made.append(folder / f"{metric}.svg")
-        figure.savefig(made[-1])
+        drawn = io.BytesIO()
+        figure.savefig(drawn, format="svg")
+        write_file(made[-1], drawn.getvalue())
     return made

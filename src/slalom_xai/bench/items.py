@@ -19,7 +19,7 @@ class Item:
     """One text.
 
     Attributes:
-        name: where it stands in its table, as a person counts.
+        name: its row in the table, counted from 1, the header left out.
         text: the text itself; an empty one is recorded as a failure by whoever explains it.
         marks: one number for each word; None without a rationale.
         words: the words the marks belong to; None: the text split at white space.
@@ -33,10 +33,17 @@ class Item:
 
 @dataclass(frozen=True)
 class Items:
-    """The texts that were drawn, and the fingerprint of the table they are from."""
+    """The texts that were drawn.
+
+    Attributes:
+        items: in the table's order.
+        sha256: fingerprint of the table they are from.
+        lines: whether rows are not counted as lines of the file are, as in CSV, where a header comes first.
+    """
 
     items: tuple[Item, ...]
     sha256: str
+    lines: bool = False
 
 
 def read_items(path: str | Path, options: BenchOptions) -> Items:
@@ -57,7 +64,8 @@ def read_items(path: str | Path, options: BenchOptions) -> Items:
     if options.texts is not None and options.texts < len(places):
         places = sorted(random.Random(options.seed).sample(places, options.texts))
     columns = {flag: None if column is None else table.column(column) for flag, column in wanted.items()}
-    return Items(tuple(_item(table, place, columns) for place in places), table.sha256)
+    lines = any(number != place + 1 for place, number in enumerate(table.numbers))
+    return Items(tuple(_item(table, place, columns) for place in places), table.sha256, lines)
 
 
 def _item(table: Table, place: int, columns: dict[str, list[object] | None]) -> Item:
@@ -69,7 +77,7 @@ def _item(table: Table, place: int, columns: dict[str, list[object] | None]) -> 
         text = " ".join(str(word) for word in text)
     marks = _listed(cells["--rationale"], f"{where}, the rationale")
     return Item(
-        str(table.numbers[place]),
+        str(place + 1),
         "" if text is None else str(text),
         _numbers(marks, where),
         None if words is None else [str(w) for w in words],

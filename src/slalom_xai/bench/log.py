@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from slalom_xai.errors import InputError
+from slalom_xai.errors import InputError, shortened
 from slalom_xai.explanation import Explanation
+from slalom_xai.files import append_line, is_draft, write_file
 from slalom_xai.metrics import Measured
-from slalom_xai.saved import write_file
+from slalom_xai.saved import read_json
 
 Cell = tuple[str, str]  # a text and a method
 
@@ -41,31 +41,26 @@ class Log:
         Raises:
             InputError: the folder holds something else, or a benchmark with other settings.
         """
-        log = cls(folder)
-        stated = folder / "settings.json"
+        log, stated = cls(folder), folder / "settings.json"
         if folder.exists() and not folder.is_dir():
             raise InputError(f"{folder} is a file: give a folder for the results")
-        if folder.is_dir() and not stated.is_file() and any(not file.name.startswith(stated.name) for file in folder.iterdir()):
-            raise InputError(f"{folder} is not empty and holds no benchmark: give another folder")
-        if stated.is_file():
-            before = json.loads(stated.read_text(encoding="utf-8"))
-            other = [f"{name} {before.get(name)!r}, now {value!r}" for name, value in settings.items() if before.get(name) != value]
-            if other:
-                raise InputError(f"{folder} holds a benchmark with other settings ({'; '.join(other)}): give another folder")
-            log._replay()
-        else:
-            folder.mkdir(parents=True, exist_ok=True)
-            # Whole at once and before anything else: other processes may be opening the same folder.
-            draft = write_file(folder / f"{stated.name}.{os.getpid()}", json.dumps(settings, ensure_ascii=False, indent=1) + "\n")
-            draft.replace(stated)
-            (folder / "explanations").mkdir(exist_ok=True)
+        _make(folder)
+        names = [file.name for file in folder.iterdir()]
+        if not stated.is_file():
+            if not all(map(_is_beginning, names)):
+                raise InputError(f"{folder} is not empty and holds no benchmark: give another folder")
+            # Before anything else: other processes may be opening the same folder.
+            write_file(stated, json.dumps(settings, ensure_ascii=False, indent=1) + "\n")
+        _check_same(folder, _settings(stated), settings)
+        _make(folder / "explanations")  # a run may have been killed before it made this
+        log._replay()
         return log
 
     def add_explanation(self, cell: Cell, explanation: Explanation, seconds: float) -> None:
         """An explanation was made."""
         explanation.save(self._file(cell))
         self.failed.pop(cell, None)
-        self.made[cell] = {"seconds": seconds, "calls": float(explanation.calls)}
+        self.made[cell] = {"seconds": seconds, "calls": float(explanation.calls + explanation.passes)}
         self._write(cell, {"made": self.made[cell]})
 
     def add_failure(self, cell: Cell, reason: str) -> None:
@@ -74,13 +69,19 @@ class Log:
         self._write(cell, {"failed": reason})
 
     def add_measured(self, cell: Cell, metric: str, found: Measured) -> None:
-        """A metric was computed."""
-        self.measured.setdefault(cell, {})[metric] = found
-        values = {name: None if math.isnan(value) else value for name, value in found.values.items()}
-        self._write(cell, {"metric": metric, "values": values, "reason": found.reason})
+        """A metric was computed; an infinite number counts as none."""
+        values = {name: value if math.isfinite(value) else None for name, value in found.values.items()}
+        reason = found.reason or ("It is infinite." if any(map(math.isinf, found.values.values())) else "")
+        record = {"text": cell[0], "method": cell[1], "metric": metric, "values": values, "reason": reason}
+        self._take(record)
+        self._write(cell, record)
 
     def explanation(self, cell: Cell) -> Explanation:
-        """An explanation that was made before."""
+        """An explanation that was made before.
+
+        Raises:
+            InputError: its file is gone or damaged.
+        """
         return Explanation.load(self._file(cell))
 
     def _file(self, cell: Cell) -> Path:
@@ -88,23 +89,67 @@ class Log:
 
     def _write(self, cell: Cell, record: Mapping[str, Any]) -> None:
         line = json.dumps({"text": cell[0], "method": cell[1], **record}, ensure_ascii=False, allow_nan=False)
-        with (self.folder / "log.jsonl").open("a", encoding="utf-8") as file:
-            file.write(line + "\n")
+        append_line(self.folder / "log.jsonl", line)
 
     def _replay(self) -> None:
         """Reads what earlier runs wrote; a line that an interruption cut short is left out, and its work done again."""
         path = self.folder / "log.jsonl"
-        for line in path.read_text(encoding="utf-8").splitlines() if path.is_file() else ():
+        try:
+            lines = path.read_bytes().split(b"\n") if path.is_file() else []
+        except OSError as error:
+            raise InputError(f"cannot read {path}: {error.strerror or error}") from error
+        for line in lines:
             try:
-                record = json.loads(line)
-                cell = (record["text"], record["method"])
-            except (json.JSONDecodeError, KeyError, TypeError):
+                self._take(json.loads(line.decode("utf-8")))
+            except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
                 continue
-            if "made" in record:
-                self.failed.pop(cell, None)
-                self.made[cell] = record["made"]
-            elif "failed" in record:
-                self.failed[cell] = record["failed"]
-            else:
-                values = {name: math.nan if value is None else value for name, value in record["values"].items()}
-                self.measured.setdefault(cell, {})[record["metric"]] = Measured(values, record["reason"])
+
+    def _take(self, record: Any) -> None:
+        """Takes in one record of an earlier run; one that is not as this writes them raises before anything is changed."""
+        cell = (_text(record["text"]), _text(record["method"]))
+        if "made" in record:
+            made = {name: float(record["made"][name]) for name in ("seconds", "calls")}
+            self.failed.pop(cell, None)
+            self.made[cell] = made
+        elif "failed" in record:
+            self.failed[cell] = _text(record["failed"])
+        else:
+            values = {name: math.nan if value is None else float(value) for name, value in record["values"].items()}
+            found = Measured(values, _text(record["reason"]))
+            self.measured.setdefault(cell, {})[_text(record["metric"])] = found
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"a {type(value).__name__} is no text")
+    return value
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"cannot make the folder {folder} ({error.strerror or error}): give another --out") from error
+
+
+def _is_beginning(name: str) -> bool:
+    """Whether a file can be from a run that was killed before it had written its settings."""
+    return name.startswith("settings.json") or is_draft(name)
+
+
+def _settings(stated: Path) -> dict[str, Any]:
+    """The settings of an earlier run."""
+    found = read_json(stated, "slalom bench")
+    if not isinstance(found, dict) or not found:
+        raise InputError(f"{stated} holds no settings of a benchmark: give another --out, or delete this folder to begin anew")
+    return found
+
+
+def _check_same(folder: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    other = [f"{name} {_short(before.get(name))}, now {_short(value)}" for name, value in now.items() if before.get(name) != value]
+    if other:
+        raise InputError(f"{folder} holds a benchmark with other settings ({'; '.join(other)}): give another folder")
+
+
+def _short(value: Any) -> str:
+    return shortened(value, 80) if isinstance(value, str) else shortened(repr(value), 80)[1:-1]

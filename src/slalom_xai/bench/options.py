@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from slalom_xai.errors import InputError, one_of
-from slalom_xai.estimators import methods
+from slalom_xai.errors import InputError, check_seed, one_of
+from slalom_xai.estimators import estimator, methods
+from slalom_xai.explainer import REMOVALS
 from slalom_xai.metrics import metrics
 from slalom_xai.surrogates.scores import SCORES
+from slalom_xai.text import GRANULARITIES
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,12 @@ class BenchOptions:
             InputError: a name that is not known, or options that lack each other.
         """
         chosen = replace(self, methods=_methods(self.methods), metrics=_chosen("metric", self.metrics, metrics()))
+        chosen._check_names()
+        check_seed("--seed", chosen.seed)
+        if chosen.budget is not None and chosen.budget < 1:
+            raise InputError(f"--budget is {chosen.budget}: give a whole number of at least 1, or 0 to choose by the text's length")
+        if chosen.at_least is not None and not math.isfinite(chosen.at_least):
+            raise InputError(f"--at-least is {chosen.at_least}: give a number of annotators, such as 2")
         if chosen.texts is not None and chosen.texts < 1:
             raise InputError(f"--texts is {chosen.texts}: give a whole number of at least 1")
         if chosen.part is not None and not 1 <= chosen.part[0] <= chosen.part[1]:
@@ -70,6 +79,17 @@ class BenchOptions:
         if "naive-bayes" in (*chosen.methods, *chosen.metrics) and chosen.corpus is None:
             raise InputError("naive-bayes learns from a corpus: give a table of texts and classes with --corpus")
         return chosen
+
+    def _check_names(self) -> None:
+        if self.score is not None and self.score not in SCORES:
+            raise one_of("score", self.score, SCORES)
+        if self.granularity not in GRANULARITIES:
+            raise one_of("granularity", self.granularity, GRANULARITIES)
+        if self.removal not in REMOVALS:
+            raise one_of("removal", self.removal, REMOVALS)
+        for label in self.methods:
+            if (ranking_score(label) or self.score) == "importance" and estimator(base_method(label)).additive:
+                raise InputError(f"method {base_method(label)!r} has no importances to rank by: leave it out, or give another score")
 
     def fixed(self) -> dict[str, object]:
         """What must not change between runs into one folder."""

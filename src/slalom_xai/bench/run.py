@@ -14,14 +14,14 @@ from slalom_xai.bench.items import Item, read_items
 from slalom_xai.bench.log import Log
 from slalom_xai.bench.options import BenchOptions, base_method, ranking_score
 from slalom_xai.bench.tables import markdown, tidy
-from slalom_xai.errors import SlalomError
+from slalom_xai.errors import InputError, SlalomError
 from slalom_xai.estimators import Estimator, NaiveBayes
 from slalom_xai.explainer import Explainer
 from slalom_xai.explanation import Explanation
+from slalom_xai.files import write_file
 from slalom_xai.metrics import Asker, Case, Measured, asker, catalogue, metric, to_units
 from slalom_xai.models import TextModel
 from slalom_xai.progress import Bar, progress_bar
-from slalom_xai.saved import write_file
 from slalom_xai.tables import read_table
 
 _SEEDS = 2  # further explanations of each text where stability is asked for
@@ -62,8 +62,10 @@ def bench(
     items = read_items(data, settled)
     chosen = items.items if settled.part is None else items.items[settled.part[0] - 1 :: settled.part[1]]
     first = Explainer(model, tokenizer, device=device, dtype=dtype, show_progress=False)
-    log = Log.open(Path(out), {"model": first.model.name, "data": items.sha256, **settled.fixed()})
-    grid = _Grid(first.model, settled, log, _corpus(settled))
+    corpus, say = _corpus(settled), tell or (lambda line: None)
+    counted = {"texts_named_by": "row"} if items.lines else {}  # earlier versions named them by line
+    log = Log.open(Path(out), {"model": first.model.name, "data": items.sha256, **settled.fixed(), **counted})
+    grid = _Grid(first.model, settled, log, corpus, say)
     with progress_bar(show_progress) as bar:
         if bar is not None:
             bar.start(len(chosen) * len(settled.methods), "explaining and measuring", afresh=True)
@@ -71,15 +73,15 @@ def bench(
             grid.run(item, bar)
     frame = tidy(log, [item.name for item in chosen], settled)
     if settled.part is None:
-        _write(frame, log, settled, tell or (lambda line: None))
+        _write(frame, log, settled, say)
     return frame
 
 
 class _Grid:
     """Works through the texts, one at a time."""
 
-    def __init__(self, model: TextModel, options: BenchOptions, log: Log, corpus: NaiveBayes | None) -> None:
-        self._options, self._log, self._corpus, self._model = options, log, corpus, model
+    def __init__(self, model: TextModel, options: BenchOptions, log: Log, corpus: NaiveBayes | None, tell: Callable[[str], None]) -> None:
+        self._options, self._log, self._corpus, self._model, self._tell = options, log, corpus, model, tell
         self._explainers = {label: self._explainer(base_method(label)) for label in options.methods}
 
     def _explainer(self, method: str | Estimator, seed: int = 0) -> Explainer:
@@ -113,8 +115,11 @@ class _Grid:
     def _explained(self, item: Item, method: str) -> Explanation | None:
         cell = (item.name, base_method(method))
         if cell in self._log.made:
-            return self._log.explanation(cell)
-        if cell in self._log.failed and not self._options.retry:
+            try:
+                return self._log.explanation(cell)
+            except InputError as error:
+                self._tell(f"row {item.name}, {cell[1]}: {error}; it is explained again")
+        elif cell in self._log.failed and not self._options.retry:
             return None
         began = time.perf_counter()
         try:
@@ -181,7 +186,7 @@ def _corpus(options: BenchOptions) -> NaiveBayes | None:
 
 
 def _write(frame: pd.DataFrame, log: Log, options: BenchOptions, tell: Callable[[str], None]) -> None:
-    frame.to_csv(log.folder / "results.csv", index=False)
+    write_file(log.folder / "results.csv", frame.to_csv(index=False, lineterminator="\n"))
     write_file(log.folder / "table.md", markdown(frame, log, options))
     try:
         draw(frame, log.folder / "figures")

@@ -7,19 +7,20 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from slalom_xai.bench.log import Log
+from slalom_xai.bench.log import Cell, Log
 from slalom_xai.bench.options import BenchOptions, base_method
 from slalom_xai.errors import InputError
 from slalom_xai.metrics import Interval, against_best, bootstrap, catalogue
 
+_SHOWN = 5  # methods, or rows, in one line
 LEVEL = 0.05  # a method is marked as worse than the best below this p
 
 
 def tidy(log: Log, texts: Sequence[str], options: BenchOptions) -> pd.DataFrame:
     """One row per text, method and number.
 
-    Columns: text, method, metric, number, value (NaN where there is none), direction (empty for a number that is only context),
-    why (a value is missing).
+    Columns: text (its row in the data file, counted from 1, the header left out), method, metric, number, value (NaN where there
+    is none), direction (empty for a number that is only context), why (a value is missing).
     """
     rows = []
     for text in texts:
@@ -66,7 +67,8 @@ def markdown(frame: pd.DataFrame, log: Log, options: BenchOptions) -> str:
         _settings(options),
         "",
         "Means over texts with 95% bootstrap intervals. The best is **bold**; a method marked ° is not significantly worse (paired "
-        f"bootstrap over the texts that all methods have, Holm-corrected, p ≥ {LEVEL}). Round brackets: how many texts, where not all.",
+        f"bootstrap over the texts that all methods have, Holm-corrected, p ≥ {LEVEL}). Round brackets: how many texts, where not all. "
+        "Texts are named by their row in the data file, counted from 1 and without the header.",
         "",
         *_table(frame, list(heads.items())),
     ]
@@ -76,6 +78,40 @@ def markdown(frame: pd.DataFrame, log: Log, options: BenchOptions) -> str:
         lines += [f"- {number} ({_better(info.direction)}{info.range}): {info.says}" for number, info in about.gives.items()]
         lines += ["", *_table(frame, [(name, number) for number in about.gives])]
     return "\n".join([*lines, *_failures(frame, log), ""])
+
+
+def summary(frame: pd.DataFrame) -> str:
+    """The results in a few lines: for each metric its first number, the best methods first, and what has no number at all."""
+    heads = frame.drop_duplicates("metric")
+    counts = [_counted(frame[column].nunique(), column) for column in ("method", "metric", "text")]
+    lines = [", ".join(counts), *(_line(frame, row["metric"], row["number"]) for _, row in heads.iterrows())]
+    empty = without_numbers(frame)
+    if len(empty):
+        first = empty.iloc[0]
+        which = f"{_counted(len(empty), 'pair')} of a text and a method {'has' if len(empty) == 1 else 'have'} no number"
+        lines.append(f"{which}; the first is row {first['text']}, {first['method']}: {first['why']}")
+    return "\n".join(lines)
+
+
+def without_numbers(frame: pd.DataFrame) -> pd.DataFrame:
+    """The first row of each text and method for which no metric has a number."""
+    cells = frame.groupby(["text", "method"], sort=False)["value"].transform("count")
+    return frame[cells == 0].drop_duplicates(["text", "method"])
+
+
+def _line(frame: pd.DataFrame, metric: str, number: str) -> str:
+    direction = _direction(frame, metric, number)
+    table = summary_table(frame, metric, number).dropna(subset=["mean"])
+    if direction:
+        table = table.sort_values("mean", ascending=direction == "lower", kind="stable")
+    found = [f"{row['method']} {_short(row['mean'])}" for _, row in table.head(_SHOWN).iterrows()]
+    more = len(table) - len(found)
+    shown = ", ".join(found) + (f" and {more} more" if more else "") if found else "no text has a number"
+    return f"{metric}: {number}{f' ({direction} is better)' if direction else ''}: {shown}"
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def _better(direction: str | None) -> str:
@@ -119,12 +155,26 @@ def _short(number: float) -> str:
     return f"{number:.0f}" if abs(number) >= 100 else f"{number:.3g}"
 
 
+def _failed(frame: pd.DataFrame, log: Log) -> dict[Cell, str]:
+    """Why explanations of these texts by these methods could not be made, in the order of the rows."""
+    texts, methods = set(frame["text"]), set(map(base_method, frame["method"]))
+    found = {cell: reason for cell, reason in log.failed.items() if cell[0] in texts and cell[1] in methods}
+    return dict(sorted(found.items(), key=lambda entry: int(entry[0][0])))
+
+
 def _failures(frame: pd.DataFrame, log: Log) -> list[str]:
-    """What has no explanation, and why: the most frequent reasons first."""
-    texts = set(frame["text"])
-    failed = {cell: reason for cell, reason in log.failed.items() if cell[0] in texts}
+    """What has no explanation, and why: the most frequent reasons first, each with its rows."""
+    failed = _failed(frame, log)
     if not failed:
         return []
-    lines = ["", "## Failures", "", f"{len(failed)} explanations could not be made.", ""]
-    reasons = pd.Series([f"{method}: {reason}" for (_, method), reason in failed.items()]).value_counts()
-    return [*lines, *(f"- {count} × {reason}" for reason, count in reasons.head(20).items())]
+    rows: dict[str, list[str]] = {}
+    for (row, method), reason in failed.items():
+        rows.setdefault(f"{method}: {reason}", []).append(row)
+    lines = ["", "## Failures", "", f"{_counted(len(failed), 'explanation')} could not be made.", ""]
+    frequent = sorted(rows.items(), key=lambda entry: -len(entry[1]))[:20]
+    return [*lines, *(f"- {len(where)} × {reason} ({_rows(where)})" for reason, where in frequent)]
+
+
+def _rows(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:_SHOWN]) + (", …" if len(names) > _SHOWN else "")
+    return f"row{'s' if len(names) > 1 else ''} {shown}"

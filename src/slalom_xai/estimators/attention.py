@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -151,7 +151,7 @@ def _findings(queries: Queries, tokens: Tensor, rng: np.random.Generator, where:
     """The same scores (tokens,) for every column."""
     scores = by_unit(queries, tokens)[:, None].repeat(1, _columns(queries))
     notes = (where, UNSIGNED, *special_share(queries, tokens), "1 pass for the weights beside the calls counted.")
-    return attributed(queries, scores, rng, notes)
+    return replace(attributed(queries, scores, rng, notes), passes=1)
 
 
 def _columns(queries: Queries) -> int:

@@ -29,12 +29,14 @@ class Findings:
         standard_errors: per column, by score name, (n,) each.
         fidelity: per column; None where no rows were left to check.
         notes: what a reader should know, a sentence each.
+        passes: rows put through the model from within, beside the calls that ``queries`` counts.
     """
 
     surrogate: Surrogate
     standard_errors: tuple[dict[str, Tensor], ...]
     fidelity: tuple[Fidelity, ...] | None
     notes: tuple[str, ...] = ()
+    passes: int = 0
 
 
 class Estimator(Protocol):
@@ -46,6 +48,7 @@ class Estimator(Protocol):
 
     # May also say:
     # combines = True         holds no lock while it asks, so that several texts may be under way and ask together
+    # probes_noise = True     has standard errors: a noisy model is asked about the whole text several times
     # stops_by_itself = True  without a budget, begins with ``queries.first`` calls and may stop before ``queries.budget``
 
     def parameters(self, units: int, kinds: int) -> int:

@@ -10,17 +10,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from slalom_xai.designs import HeldOut, Masks, Plan, Pool, more_rows, plan_rows
+from slalom_xai.designs import HeldOut, Masks, Plan, Pool, more_rows, plan_rows, rows_of_every_size
 from slalom_xai.queries import Asking, Purpose, Queries
 from slalom_xai.surrogates.additive import AdditiveFit, AdditiveSurrogate, fit_additive
 from slalom_xai.surrogates.fit import Fit, fit_each
 from slalom_xai.surrogates.influence import inverse_variance
 from slalom_xai.surrogates.problem import FitRequest
-from slalom_xai.surrogates.quality import Fidelity, agreement
+from slalom_xai.surrogates.quality import Agreement, Fidelity, agreement
 from slalom_xai.surrogates.rows import Counts, table_of
 from slalom_xai.surrogates.slalom import SlalomSurrogate
 
 Surrogate = SlalomSurrogate | AdditiveSurrogate
+
+MARGIN = 0.1  # of the range of all answers: what a prediction may go beyond it
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,11 @@ class AnsweredHeldOut:
     local: Answered
     wide: Answered
 
+    @property
+    def both(self) -> tuple[Answered, Answered]:
+        """Few and many deletions."""
+        return self.local, self.wide
+
 
 @dataclass(frozen=True)
 class Evidence:
@@ -61,6 +68,7 @@ class Evidence:
         full: (C,), the model's outputs on the whole text.
         offsets: (n,), the log of each unit's occurrences: its importance before anything is known of it.
         asking: works out fits, perhaps with those of other texts.
+        whole_variance: (C,), of ``full``, where the model does not repeat itself; None where it does.
     """
 
     fit: Answered
@@ -69,6 +77,7 @@ class Evidence:
     full: Tensor
     offsets: Tensor
     asking: Asking
+    whole_variance: Tensor | None = None
 
     def solved(self, request: FitRequest) -> Fit:
         """A SLALOM fitted as requested."""
@@ -84,10 +93,40 @@ class Evidence:
         predicted = surrogate.predict(rows.counts) - surrogate.predict(everything)
         return predicted - (rows.outputs - self.full)
 
+    def beyond(self, surrogate: Surrogate, rows: Answered) -> Tensor:
+        """Squared error that rows do not show: of predictions that leave the range of answers, (C,).
+
+        A SLALOM without a sink, above all, can follow all rows it has seen and still blow up on
+        others that keep few units. So rows of every size are predicted, too, that are not asked.
+        """
+        elsewhere = self._outside(surrogate.predict(self.unasked))
+        return (elsewhere - self._outside(surrogate.predict(rows.counts))).clamp(min=0)
+
+    def _outside(self, predicted: Tensor) -> Tensor:
+        """Mean squared distance from the mean answer, (C,), of predictions (m, C) out of range."""
+        lowest, mean, highest = self._answers
+        margin = MARGIN * (highest - lowest)
+        outside = (predicted < lowest - margin) | (predicted > highest + margin)
+        return (outside * (predicted - mean) ** 2).mean(dim=0)
+
+    @functools.cached_property
+    def unasked(self) -> Tensor:
+        """Rows of every size that nobody asks about, (m, n)."""
+        masks = rows_of_every_size(self.fit.counts.shape[1])
+        return torch.as_tensor(masks, device=self.full.device).to(self.full.dtype)
+
+    @functools.cached_property
+    def _answers(self) -> tuple[Tensor, Tensor, Tensor]:
+        """The lowest, the mean and the highest of all answers, (C,) each."""
+        held_out = [part for part in (self.choose, self.report) if part is not None]
+        sets = [self.fit, *(rows for part in held_out for rows in part.both)]
+        outputs = torch.cat([rows.outputs for rows in sets])
+        return outputs.amin(dim=0), outputs.mean(dim=0), outputs.amax(dim=0)
+
 
 def gather(queries: Queries, parameters: int, rng: np.random.Generator) -> Evidence:
     """Plans rows for the whole budget and asks them."""
-    return Gathering(queries, parameters, rng).first(queries.budget)
+    return Gathering(queries, parameters, rng).first(queries.distinct_budget)
 
 
 class Gathering:
@@ -109,6 +148,7 @@ class Gathering:
             fit.outputs[0],
             torch.as_tensor(np.log(queries.prompt.occurrences), device=fit.outputs.device),
             queries.asking,
+            queries.whole_variance,
         )
 
     def more(self, evidence: Evidence, calls: int) -> Evidence:
@@ -161,12 +201,22 @@ def with_answers(masks: Masks, outputs: Tensor) -> Answered:
     return Answered(torch.as_tensor(masks, device=outputs.device).to(outputs.dtype), outputs)
 
 
-def held_out_loss(evidence: Evidence, surrogate: Surrogate) -> float:
-    """What choices minimise: the log error on local plus that on wide rows, so that neither regime drowns the other."""
+def held_out_errors(evidence: Evidence, surrogate: Surrogate) -> tuple[Tensor, Tensor]:
+    """Mean squared errors on the local and on the wide rows to choose by.
+
+    What the surrogate predicts beyond the range of all answers counts as an error of wide rows.
+    """
     assert evidence.choose is not None
+    local = (evidence.errors(surrogate, evidence.choose.local) ** 2).mean()
+    wide = (evidence.errors(surrogate, evidence.choose.wide) ** 2).mean()
+    return local, wide + evidence.beyond(surrogate, evidence.choose.wide).mean()
+
+
+def held_out_loss(evidence: Evidence, surrogate: Surrogate) -> float:
+    """What choices minimise: the log errors of few and of many deletions, so that neither drowns the other."""
     floor = 1e-14 * (evidence.fit.outputs**2).mean() + 1e-300
-    both = [(evidence.errors(surrogate, rows) ** 2).mean() for rows in (evidence.choose.local, evidence.choose.wide)]
-    return float(torch.stack(both).clamp(min=floor).log().sum())
+    both = torch.stack(held_out_errors(evidence, surrogate))
+    return float(both.clamp(min=floor).log().sum())
 
 
 def linear_fit(evidence: Evidence) -> AdditiveFit:
@@ -174,21 +224,37 @@ def linear_fit(evidence: Evidence) -> AdditiveFit:
     rows = evidence.fit
     plain = fit_additive(rows.rows, rows.outputs, evidence.full)
     if evidence.choose is None:
-        return plain
+        return replace(plain, whole_variance=evidence.whole_variance)
     weights = inverse_variance(plain.surrogate.predict(rows.counts) - rows.outputs, rows.deleted)
     weighted = fit_additive(rows.rows, rows.outputs, evidence.full, weights)
-    return min(plain, weighted, key=lambda fit: held_out_loss(evidence, fit.surrogate))
+    best = min(plain, weighted, key=lambda fit: held_out_loss(evidence, fit.surrogate))
+    return replace(best, whole_variance=evidence.whole_variance)
 
 
-def measure(evidence: Evidence, surrogate: Surrogate, linear: AdditiveSurrogate) -> tuple[Fidelity, ...] | None:
-    """Fidelity per column on the rows kept for the report."""
+def measure(evidence: Evidence, surrogate: Surrogate, linear: AdditiveSurrogate, exact: bool = False) -> tuple[Fidelity, ...] | None:
+    """Fidelity per column on the rows kept for the report.
+
+    Args:
+        evidence: with the rows.
+        surrogate: what is measured.
+        linear: what it is compared with.
+        exact: the surrogate is the model: what it predicts beyond all answers is right.
+    """
     if evidence.report is None:
         return None
     compared = []
     for fitted in (surrogate, linear):
-        for rows in (evidence.report.local, evidence.report.wide):
-            true = (rows.outputs - evidence.full).cpu()
-            predicted = true + evidence.errors(fitted, rows).cpu()
-            levels = rows.outputs.abs().amax(dim=0).tolist()
-            compared.append([agreement(predicted[:, c], true[:, c], level) for c, level in enumerate(levels)])
+        nowhere = beyond = [0.0] * len(evidence.full)
+        if not (exact and fitted is surrogate):
+            beyond = evidence.beyond(fitted, evidence.report.wide).tolist()
+        compared.append(_agreements(evidence, fitted, evidence.report.local, nowhere))
+        compared.append(_agreements(evidence, fitted, evidence.report.wide, beyond))
     return tuple(Fidelity(*of_column) for of_column in zip(*compared, strict=True))
+
+
+def _agreements(evidence: Evidence, surrogate: Surrogate, rows: Answered, beyond: list[float]) -> list[Agreement]:
+    """How well changes are predicted, for each column."""
+    true = (rows.outputs - evidence.full).cpu()
+    predicted = true + evidence.errors(surrogate, rows).cpu()
+    levels = rows.outputs.abs().amax(dim=0).tolist()
+    return [agreement(predicted[:, c], true[:, c], levels[c], beyond[c]) for c in range(len(levels))]

@@ -22,6 +22,7 @@ class Linear:
 
     additive: ClassVar[bool] = True
     combines: ClassVar[bool] = True
+    probes_noise: ClassVar[bool] = True
 
     def parameters(self, units: int, kinds: int) -> int:
         """One score per unit; the fit passes through the whole text."""

@@ -12,7 +12,7 @@ import numpy as np
 from slalom_xai.designs import ENUMERABLE
 from slalom_xai.errors import InputError
 from slalom_xai.estimators.base import Findings, linear_findings, register
-from slalom_xai.estimators.evidence import Evidence, Gathering, held_out_loss, linear_fit, measure
+from slalom_xai.estimators.evidence import Evidence, Gathering, held_out_errors, held_out_loss, linear_fit, measure
 from slalom_xai.queries import Queries
 from slalom_xai.surrogates.fit import Fit
 from slalom_xai.surrogates.influence import Covariance, covariance, inverse_variance, length_penalty
@@ -20,6 +20,11 @@ from slalom_xai.surrogates.problem import Extras, FitRequest
 from slalom_xai.surrogates.scores import slalom_score, slalom_standard_errors
 
 PRIOR_FREE = 1e-12
+ANCHORED = Extras(anchored=True)
+EXACT = 1e-8  # a fit that leaves less of the variance is exact: single precision leaves about 1e-12
+SHOWN = 1e-5  # and of rows that it was not fitted to no more than this: rounding is amplified there
+OPEN = 0.1  # where a prior moves predictions by more of the variance, the rows leave them open
+NEGLIGIBLE = 1e-6  # a share of the variance that is not worth another head
 STEADY = 1e-2  # the weakest prior that is trusted where no rows are left to choose by
 NEARLY = 0.05  # a SLALOM without a sink is worth finishing where it leaves less of the variance than this
 INDIFFERENCE = 0.05  # the simpler candidate is kept where it costs less than this in log error: its values stay readable
@@ -56,6 +61,7 @@ class Slalom:
     tolerance: float = 0.01
 
     stops_by_itself: ClassVar[bool] = True
+    probes_noise: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.heads is not None and (not isinstance(self.heads, int) or isinstance(self.heads, bool) or self.heads < 1):
@@ -84,12 +90,12 @@ class Slalom:
             return linear_findings(evidence, linear, (LINEAR_WINS,))
         spread, nearest = _covariances(evidence, fit)
         errors = tuple(slalom_standard_errors(fit.surrogate, spread, column, nearest) for column in range(len(evidence.full)))
-        return Findings(fit.surrogate, errors, measure(evidence, fit.surrogate, linear.surrogate))
+        return Findings(fit.surrogate, errors, measure(evidence, fit.surrogate, linear.surrogate, fit.exact))
 
     def _in_rounds(self, queries: Queries, rng: np.random.Generator) -> tuple[Evidence, Fit]:
         """All the budget at once; or, where none was given, rounds that double the calls while that pays."""
         gathering = Gathering(queries, self.parameters(len(queries.prompt.units), queries.prompt.kinds), rng)
-        evidence = gathering.first(queries.first or queries.budget)
+        evidence = gathering.first(min(queries.first or queries.budget, queries.distinct_budget))
         fit = self._best(evidence)
         growing = queries.first is not None and evidence.choose is not None and len(queries.prompt.units) > ENUMERABLE
         while growing and queries.calls < queries.budget and not self._enough(evidence, fit):
@@ -101,7 +107,7 @@ class Slalom:
 
     def _enough(self, evidence: Evidence, fit: Fit) -> bool:
         """Whether the scores are as certain as was asked for."""
-        spread = covariance(evidence.fit.counts, evidence.fit.outputs, fit)
+        spread = covariance(evidence.fit.counts, evidence.fit.outputs, fit, evidence.whole_variance)
         worst = 0.0
         for column in range(len(evidence.full)):
             error = slalom_standard_errors(fit.surrogate, spread, column, names=("removal",))["removal"]
@@ -116,6 +122,8 @@ class Slalom:
         rows, units = evidence.fit.counts.shape
         if self.heads == 1 or evidence.choose is None or not best.surrogate.has_sink or rows < RICH * units:
             return best
+        if _nothing_left(best, evidence):
+            return best
         richer = _richer(evidence, best, None)
         if held_out_loss(evidence, richer.surrogate) >= held_out_loss(evidence, best.surrogate) - INDIFFERENCE:
             return best
@@ -123,21 +131,28 @@ class Slalom:
 
     def _best_of_one_head(self, evidence: Evidence) -> Fit:
         free = None if self.heads is not None and self.heads > 1 else self._without_sink(evidence)
-        if free is not None and (not self.sink or (evidence.choose is None and _exact(free, evidence))):
+        if free is not None and (not self.sink or free.exact):
             return free
         if evidence.choose is None:
-            candidates = [*self._with_sink(evidence), *([] if free is None else [free])]
-            return min((fit for fit in candidates if fit.prior >= min(STEADY, max(self.priors))), key=_penalised_error)
-        candidates, losses = [], []
+            fits = list(self._with_sink(evidence))
+            candidates = [fit for fit in fits if fit.prior >= min(STEADY, max(self.priors))]
+            best = min([*candidates, *([] if free is None else [free])], key=_penalised_error)
+            return self._polished(evidence, fits[-1]) or best
+        best = self._best_by_held_out_rows(evidence)
+        return self._polished(evidence, best) or best
+
+    def _best_by_held_out_rows(self, evidence: Evidence) -> Fit:
+        """The first of the fits, strongest prior first, that the others do not beat clearly."""
+        fits: list[Fit] = []
+        losses: list[float] = []
         for fit in self._with_sink(evidence):
-            candidates.append(fit)
+            fits.append(fit)
             losses.append(held_out_loss(evidence, fit.surrogate))
             if len(losses) > 1 and losses[-1] > losses[-2] - INDIFFERENCE:
                 break  # what one weaker prior does not gain, still weaker ones do not either
-        if free is not None:
-            candidates.append(free)
-            losses.append(held_out_loss(evidence, free.surrogate))
-        return next(fit for fit, loss in zip(candidates, losses, strict=True) if loss <= min(losses) + INDIFFERENCE)
+        good = [fit for fit, loss in zip(fits, losses, strict=True) if loss <= min(losses) + INDIFFERENCE]
+        # Noise hides what a strong prior does to the scores, and intervals do not hold that.
+        return good[0] if evidence.whole_variance is None else good[-1]
 
     def _without_sink(self, evidence: Evidence) -> Fit | None:
         """The paper's SLALOM, almost without a prior; None where the model is clearly none and others can be tried."""
@@ -150,6 +165,7 @@ class Slalom:
                 sink=False,
                 prior=1e-6,
                 offsets=evidence.offsets,
+                extras=ANCHORED,
                 max_iterations=steps,
                 tolerance=1e-4,
                 hopeless=NEARLY if self.sink else None,
@@ -157,17 +173,24 @@ class Slalom:
         )
         if self.sink and _left(held, evidence) > NEARLY:
             return None
-        free = evidence.solved(
-            FitRequest(
-                counts, outputs, sink=False, prior=PRIOR_FREE, offsets=evidence.offsets, start=held.surrogate, max_iterations=2 * steps
-            )
-        )
-        if evidence.choose is None and not _exact(free, evidence):
+        free = _without_prior(evidence, held, hopeless=None)
+        if free.exact:
+            return free
+        if self.sink and evidence.choose is not None:
+            return None  # without a prior it follows the rows it has seen and no others
+        if evidence.choose is None:
             # Importances without a prior run off where a few rows cannot be met exactly.
             free = evidence.solved(
-                FitRequest(counts, outputs, sink=False, prior=max(self.priors), offsets=evidence.offsets, extras=Extras(anchored=True))
+                FitRequest(counts, outputs, sink=False, prior=max(self.priors), offsets=evidence.offsets, extras=ANCHORED)
             )
         return free
+
+    def _polished(self, evidence: Evidence, fit: Fit) -> Fit | None:
+        """A SLALOM with a sink and without a prior, where the model is exactly that; None elsewhere."""
+        if not fit.surrogate.has_sink or _left(fit, evidence) > NEARLY:
+            return None
+        free = _without_prior(evidence, fit, hopeless=EXACT)
+        return free if free.exact else None
 
     def _with_sink(self, evidence: Evidence) -> Iterator[Fit]:
         """One fit per prior, strongest first; a first one shows how errors grow with deletions and what lengths do."""
@@ -179,7 +202,7 @@ class Slalom:
                 outputs,
                 prior=max(self.priors),
                 offsets=evidence.offsets,
-                extras=Extras(anchored=True),
+                extras=ANCHORED,
                 max_iterations=steps,
                 tolerance=1e-3,
             )
@@ -240,7 +263,7 @@ def _with_nearest(evidence: Evidence, best: Fit, rich: Fit) -> Fit:
             row_weights=best.row_weights,
             prior=max(best.prior, READABLE),
             offsets=evidence.offsets,
-            extras=Extras(anchored=True),
+            extras=ANCHORED,
             start=best.surrogate,
             max_iterations=20,
             tolerance=CLOSE_ENOUGH,
@@ -252,11 +275,11 @@ def _with_nearest(evidence: Evidence, best: Fit, rich: Fit) -> Fit:
 def _covariances(evidence: Evidence, fit: Fit) -> tuple[Covariance, Covariance | None]:
     """Of the fit's parameters, and of its nearest one-head SLALOM's where there is one."""
     counts, outputs = evidence.fit.counts, evidence.fit.outputs
-    spread = covariance(counts, outputs, fit)
+    spread = covariance(counts, outputs, fit, evidence.whole_variance)
     if fit.surrogate.nearest is None:
         return spread, None
     near = replace(fit, surrogate=fit.surrogate.nearest, prior=max(fit.prior, READABLE), extras=replace(fit.extras, additive=False))
-    return spread, covariance(counts, outputs, near)
+    return spread, covariance(counts, outputs, near, evidence.whole_variance)
 
 
 def _steps(units: int) -> int:
@@ -265,13 +288,61 @@ def _steps(units: int) -> int:
 
 
 def _left(fit: Fit, evidence: Evidence) -> float:
-    """The share of the variance that a fit leaves."""
+    """The share of the variance that a fit leaves of its own rows."""
+    return float((fit.residuals**2).mean()) / (_variance(evidence) + 1e-300)
+
+
+def _variance(evidence: Evidence) -> float:
     outputs = evidence.fit.outputs
-    return float((fit.residuals**2).mean()) / (float(((outputs - outputs.mean(dim=0)) ** 2).mean()) + 1e-300)
+    return float(((outputs - outputs.mean(dim=0)) ** 2).mean())
 
 
-def _exact(fit: Fit, evidence: Evidence) -> bool:
-    return _left(fit, evidence) <= 1e-8
+def _is_the_model(fit: Fit, before: Fit, evidence: Evidence) -> bool:
+    """Whether the model is the SLALOM that was fitted without a prior, after one with a prior.
+
+    It meets every row. Rows that it was not fitted to show that this is no accident. And it predicts
+    the same as before for rows that were not asked: what the rows leave open, the prior decides.
+    """
+    surrogate = fit.surrogate
+    if _left(fit, evidence) > EXACT:
+        return False
+    if evidence.choose is None:
+        return not surrogate.has_sink or len(fit.residuals) > 2 * surrogate.units + 1
+    rows = evidence.unasked
+    moved = ((surrogate.predict(rows) - before.surrogate.predict(rows)) ** 2).mean()
+    errors = [(evidence.errors(surrogate, rows) ** 2).mean() for rows in evidence.choose.both]
+    variance = _variance(evidence)
+    return float(max(errors)) <= SHOWN * variance and float(moved) <= OPEN * variance
+
+
+def _nothing_left(fit: Fit, evidence: Evidence) -> bool:
+    """Whether what a fit leaves of held-out rows is too little for another head."""
+    return _held_out_share(fit, evidence) <= NEGLIGIBLE
+
+
+def _held_out_share(fit: Fit, evidence: Evidence) -> float:
+    """The share of the variance that a fit leaves of the rows to choose by, few or many deletions."""
+    worst = float(max(held_out_errors(evidence, fit.surrogate)))
+    return worst / (_variance(evidence) + 1e-300)
+
+
+def _without_prior(evidence: Evidence, before: Fit, hopeless: float | None) -> Fit:
+    """A fit from where another ended, to the end, or until it is clear that it will not be exact."""
+    counts, outputs = evidence.fit.counts, evidence.fit.outputs
+    fit = evidence.solved(
+        FitRequest(
+            counts,
+            outputs,
+            sink=before.surrogate.has_sink,
+            prior=PRIOR_FREE,
+            offsets=evidence.offsets,
+            extras=ANCHORED,
+            start=before.surrogate,
+            max_iterations=2 * _steps(counts.shape[1]),
+            hopeless=hopeless,
+        )
+    )
+    return replace(fit, exact=_is_the_model(fit, before, evidence))
 
 
 def _penalised_error(fit: Fit) -> float:

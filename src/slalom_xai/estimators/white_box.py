@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -72,7 +73,7 @@ def finished(queries: Queries, tokens: Tensor, rng: np.random.Generator, passes:
     """
     plural = "es" if passes > 1 else ""
     told = (*notes, *special_share(queries, tokens), f"{passes} pass{plural} over embeddings beside the calls counted.")
-    return attributed(queries, by_unit(queries, tokens.detach()), rng, told)
+    return replace(attributed(queries, by_unit(queries, tokens.detach()), rng, told), passes=passes)
 
 
 def special_share(queries: Queries, tokens: Tensor) -> tuple[str, ...]:

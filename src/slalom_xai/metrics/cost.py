@@ -15,19 +15,22 @@ from slalom_xai.metrics.case import Case
 
 @register
 class Cost:
-    """Model calls and seconds: ``case.extras["calls"]``, by default those the explanation counted, and ``case.extras["seconds"]``."""
+    """Model calls and seconds: ``case.extras["calls"]``, by default those the explanation counted, and ``case.extras["seconds"]``.
+
+    A pass through the model from within, as for gradients, counts as a call.
+    """
 
     name: ClassVar[str] = "cost"
     summary: ClassVar[str] = "what the explanation took"
     reference: ClassVar[str] = "Leemann et al. (2024), Table 2"
     gives: ClassVar[Mapping[str, Number]] = {
-        "calls": Number("lower", 0, math.inf, "distinct rows sent to the model"),
+        "calls": Number("lower", 0, math.inf, "rows put through the model: distinct ones asked, and passes from within"),
         "seconds": Number("lower", 0, math.inf, "wall-clock time"),
     }
 
     def measure(self, case: Case) -> Measured:
         """Reads them off; NaN for seconds that nobody took."""
-        found = {"calls": float(case.explanation.calls), "seconds": math.nan}
+        found = {"calls": float(case.explanation.calls + case.explanation.passes), "seconds": math.nan}
         for name in self.gives:
             if name not in case.extras:
                 continue

@@ -12,6 +12,8 @@ from torch import Tensor
 from slalom_xai.errors import ModelError, few_numbers, one_of, shortened
 from slalom_xai.outputs import Outputs
 
+EXACT, FLOAT16, BFLOAT16 = 1e-3, 2e-3, 1.6e-2  # how far probabilities may sum off 1: twice what one rounding of each of them does
+ROUNDED = 0.05  # and how far off a sum is taken for one of rounded probabilities, not of logits
 CONVENTIONS = ("auto", "probabilities", "logits")
 
 
@@ -22,12 +24,21 @@ class Answers:
         name: of the model, for messages.
         probabilities: whether the answers are probabilities; logits otherwise.
         outputs: what the answers mean, where that is known.
+        labels: the names of the classes, where the caller gave some.
     """
 
-    def __init__(self, name: str, *, probabilities: bool, outputs: Outputs | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        *,
+        probabilities: bool,
+        outputs: Outputs | None = None,
+        labels: tuple[str, ...] | None = None,
+    ) -> None:
         self._name = name
         self._probabilities = probabilities
-        self._outputs = outputs
+        self._labels = labels
+        self._outputs = None if outputs is None else outputs.renamed(labels, name)
 
     @property
     def outputs(self) -> Outputs:
@@ -47,6 +58,7 @@ class Answers:
         Raises:
             ModelError: no numbers, the wrong shape, or no probabilities where they should be.
         """
+        tolerance = _rounding(raw)
         try:
             answers = raw.detach() if isinstance(raw, Tensor) else torch.as_tensor(np.asarray(raw, dtype=np.float64))
         except (TypeError, ValueError) as error:
@@ -64,33 +76,41 @@ class Answers:
         if self._probabilities and answers.shape[1] == 1:
             answers = torch.cat([1 - answers, answers], dim=1)
         if self._outputs is None:
-            self._outputs = Outputs.numbered(answers.shape[1])
+            self._outputs = Outputs.numbered(answers.shape[1]).renamed(self._labels, self._name)
         elif self._outputs.width != answers.shape[1]:
             raise ModelError(
                 f"{self._name} answers {answers.shape[1]} numbers for {shortened(show(0))} and {self._outputs.width} were expected: return one per class for every text"
             )
-        return self._log(answers, show) if self._probabilities else answers
+        return self._log(answers, tolerance, show) if self._probabilities else answers
 
-    def _log(self, answers: Tensor, show: Callable[[int], str]) -> Tensor:
-        """Log probabilities, after checking that these are probabilities."""
+    def _log(self, answers: Tensor, tolerance: float, show: Callable[[int], str]) -> Tensor:
+        """Log probabilities, after checking that these are probabilities, which sum to 1 within the rounding of their precision."""
         finite = answers.isfinite().all(dim=1)
         if not bool(finite.all()):
             return torch.where(finite[:, None], torch.ones_like(answers), answers)  # refused, with its text, by the caller
-        wrong = (answers < 0).any(dim=1) | (answers > 1).any(dim=1) | ((answers.sum(dim=1) - 1).abs() > 1e-3)
+        outside = ((answers < 0) | (answers > 1)).any(dim=1)
+        total = answers.sum(dim=1, dtype=torch.float64)
+        wrong = outside | ((total - 1).abs() > tolerance)
         if bool(wrong.any()):
             place = int(wrong.nonzero()[0])
-            raise ModelError(
-                f"{self._name} answers {few_numbers(answers[place].tolist())} for {shortened(show(place))}, which are not probabilities that sum to 1: "
-                'pass output="logits" if they are logits'
-            )
+            nearly = not bool(outside[place]) and bool((total[place] - 1).abs() < ROUNDED)
+            why = f"which sum to {float(total[place]):.4f} and not to 1" if nearly else "which are not probabilities that sum to 1"
+            advice = "compute them in float32, or divide them by their sum" if nearly else 'pass output="logits" if they are logits'
+            raise ModelError(f"{self._name} answers {few_numbers(answers[place].tolist())} for {shortened(show(place))}, {why}: {advice}")
         certain = ((answers == 0) | (answers == 1)).any(dim=1)
         if bool(certain.any()):
             place = int(certain.nonzero()[0])
             raise ModelError(
                 f"{self._name} answers a probability of exactly 0 or 1, {few_numbers(answers[place].tolist())}, for {shortened(show(place))}, whose log odds are infinite: "
-                'return logits and pass output="logits", or keep probabilities inside (0, 1)'
+                'return logits and pass output="logits", or keep probabilities inside (0, 1), which half precision rounds away'
             )
         return answers.log()
+
+
+def _rounding(raw: Any) -> float:
+    """How far a sum of probabilities may be off 1, by the precision they come in."""
+    kind = str(getattr(raw, "dtype", "")).removeprefix("torch.")
+    return {"bfloat16": BFLOAT16, "float16": FLOAT16}.get(kind, EXACT)
 
 
 def check_convention(output: str) -> None:

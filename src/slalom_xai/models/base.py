@@ -13,9 +13,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from slalom_xai.keys import INERT
 from slalom_xai.models.rows import KeptTokens, Row, Rows, SpelledRows, TokenText, WrittenTokens
 from slalom_xai.outputs import Outputs
-from slalom_xai.text import Unit, joined, owners, unspaced_note
+from slalom_xai.text import Unit, joined, owners, unknown_note, unspaced_note
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,8 @@ class Reading:
         words: (pieces,), the number of the tokenizer's own word that each piece is part of; None where there is no tokenizer.
         positions: (pieces,), the place of each piece in the row of the whole text; None where rows are strings.
         tokens: the whole text as token ids; None where rows are strings.
+        inert: (pieces,), which pieces already are what stands for a removed one; None where none is.
+        unknown: (pieces,), which pieces the tokenizer does not know; None where it knows all.
     """
 
     text: str
@@ -47,6 +50,8 @@ class Reading:
     words: NDArray[np.int64] | None = None
     positions: NDArray[np.int64] | None = None
     tokens: TokenText | None = None
+    inert: NDArray[np.bool_] | None = None
+    unknown: NDArray[np.bool_] | None = None
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -104,13 +109,25 @@ class Prompt:
 
     @property
     def kinds(self) -> int:
-        """How many units read differently."""
-        return len(set(self.codes.tolist()))
+        """How many units read differently; one where removing any of them changes nothing."""
+        return 1 if bool(self.inert.all()) else len(set(self.codes.tolist()))
+
+    @property
+    def inert(self) -> NDArray[np.bool_]:
+        """(n,), units made of what stands for removed ones: a row reads the same with and without them."""
+        found = np.ones(len(self.units), dtype=bool)
+        found[self.owner if self.reading.inert is None else self.owner[~self.reading.inert]] = False
+        return found
 
     @property
     def interchangeable(self) -> NDArray[np.int64]:
-        """(n,), equal where removing one unit or the other may leave the same row: never, where marks stay in their places."""
-        return np.arange(len(self.units)) if self.reading.in_place else self.codes
+        """(n,), equal where removing one unit or the other may leave the same row.
+
+        Never, where marks stay in their places; a unit that is such a mark itself is ``INERT``.
+        """
+        if not self.reading.in_place:
+            return self.codes
+        return np.where(self.inert, INERT, np.arange(len(self.units)))
 
     def row(self, keep: NDArray[np.bool_]) -> Row:
         """The question that keeps some units, (n,), in their order in the text."""
@@ -140,8 +157,7 @@ def prompt(reading: Reading, granularity: str) -> Prompt:
     owner = owners(reading.texts, reading.pieces, reading.codes, granularity, reading.words)
     count = int(owner.max()) + 1
     members = [np.flatnonzero(owner == unit) for unit in range(count)]
-    note = unspaced_note(reading.texts, reading.pieces, granularity, reading.words)
-    notes = (note,) if note else ()
+    notes = _notes(reading, granularity)
     if granularity == "type":
         occurrences = np.array([len(places) for places in members], dtype=np.int64)
         first = tuple(places[:1] for places in members)
@@ -150,6 +166,22 @@ def prompt(reading: Reading, granularity: str) -> Prompt:
     units = tuple(joined(reading.texts, [reading.pieces[place] for place in places]) for places in members)
     codes = unit_codes([tuple(reading.codes[places].tolist()) for places in members])
     return Prompt(reading, units, owner, codes, np.ones(count, dtype=np.int64), tuple(members), notes)
+
+
+def _notes(reading: Reading, granularity: str) -> tuple[str, ...]:
+    """What a reader should know about the units."""
+    found = (
+        unspaced_note(reading.texts, reading.pieces, granularity, reading.words),
+        unknown_note(reading.unknown),
+        _inert_note(reading.inert),
+    )
+    return tuple(note for note in found if note)
+
+
+def _inert_note(inert: NDArray[np.bool_] | None) -> str | None:
+    if inert is None or not inert.any():
+        return None
+    return f"{inert.sum()} of {len(inert)} tokens already are the token that stands for a removed one: removing them changes nothing."
 
 
 class TextModel(Protocol):

@@ -30,6 +30,7 @@ class CallableModel:
         name: how it is called in results.
         outputs: what its numbers mean, where that is known.
         owner: the object that calls take turns with; the function itself by default.
+        labels: the names of the classes, where the caller gave some.
     """
 
     device = torch.device("cpu")
@@ -43,12 +44,13 @@ class CallableModel:
         name: str | None = None,
         outputs: Outputs | None = None,
         owner: Any = None,
+        labels: tuple[str, ...] | None = None,
     ) -> None:
         check_convention(output)
         self.name = str(name or getattr(function, "__qualname__", type(function).__name__))
         self._function = function
         self._lock = lock_of(function if owner is None else owner)
-        self._answers = Answers(self.name, probabilities=output != "logits", outputs=outputs)
+        self._answers = Answers(self.name, probabilities=output != "logits", outputs=outputs, labels=labels)
 
     @property
     def outputs(self) -> Outputs:
@@ -97,18 +99,21 @@ class CallableModel:
         return self._answers.logits(raw, len(texts), lambda place: texts[place]).cpu().double()
 
 
-def sklearn_model(model: Any, output: str = "auto") -> CallableModel:
+def sklearn_model(model: Any, output: str = "auto", given: tuple[str, ...] | None = None) -> CallableModel:
     """A fitted scikit-learn classifier or regressor that takes texts, such as a pipeline with a vectorizer.
 
     Log probabilities are taken where the model has them, then probabilities, then its decision function;
-    ``output="logits"`` takes the decision function, ``output="probabilities"`` the probabilities.
+    ``output="logits"`` takes the decision function, ``output="probabilities"`` the probabilities. Names that are ``given`` take the
+    place of numbered classes.
     """
     check_convention(output)
     name = type(model[-1] if hasattr(model, "steps") else model).__name__
     classes = getattr(model, "classes_", None)
     if classes is None and not hasattr(model, "predict_proba") and not hasattr(model, "decision_function"):
         outputs: Outputs | None = Outputs("regression", ("prediction",))
-        return CallableModel(lambda texts: _ask_sklearn(model, "predict", name, texts), "logits", name=name, outputs=outputs, owner=model)
+        return CallableModel(
+            lambda texts: _ask_sklearn(model, "predict", name, texts), "logits", name=name, outputs=outputs, owner=model, labels=given
+        )
     wanted = {
         "auto": ("predict_log_proba", "predict_proba", "decision_function"),
         "probabilities": ("predict_proba",),
@@ -125,6 +130,7 @@ def sklearn_model(model: Any, output: str = "auto") -> CallableModel:
         name=name,
         outputs=outputs,
         owner=model,
+        labels=given,
     )
 
 

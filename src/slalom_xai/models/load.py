@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from importlib import import_module
+from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -15,9 +13,11 @@ from slalom_xai.errors import InputError, ModelError
 from slalom_xai.models.answers import check_convention
 from slalom_xai.models.base import TextModel
 from slalom_xai.models.callables import CallableModel, sklearn_model
+from slalom_xai.models.loading import load_tokenizer, loading, located
 from slalom_xai.models.modules import ModuleModel
 from slalom_xai.models.onnx import OnnxModel, find_onnx, load_onnx
 from slalom_xai.models.transformers import TransformersModel
+from slalom_xai.outputs import checked_labels
 
 EMBEDDED = "embedded"
 
@@ -31,51 +31,58 @@ def text_model(
     dtype: str | torch.dtype | None = None,
     revision: str | None = None,
     trust_remote_code: bool = False,
+    labels: Sequence[str] | None = None,
 ) -> TextModel:
     """The adapter for a model given as a name, an object or a function."""
     check_convention(output)
+    given = checked_labels(labels)
     if isinstance(tokenizer, (str, Path)):
-        tokenizer = _named_tokenizer(str(tokenizer), revision, trust_remote_code)
+        tokenizer = load_tokenizer(tokenizer, revision=revision, trust_remote_code=trust_remote_code)
     if model is None or isinstance(model, (str, Path)):
-        file = None if model is None else find_onnx(str(model))
+        file = None if model is None else find_onnx(located(model))
         if file is not None:
             if dtype is not None:
                 raise InputError(f"dtype {dtype!r}: an ONNX file computes in the precision it was exported in; leave dtype out")
-            return load_onnx(file, tokenizer, output, device)
+            return load_onnx(file, tokenizer, output, device, trust_remote_code=trust_remote_code, labels=given)
         _only_logits(output, "a transformers model")
-        return _loaded(model, tokenizer, device, dtype, revision, trust_remote_code)
+        return _loaded(model, tokenizer, device, dtype, revision, trust_remote_code, given)
     if device is not None or dtype is not None:
         raise InputError("device and dtype are for models given by name: a model object is never moved or cast, so place it yourself")
-    return _adapted(model, tokenizer, output)
+    return _adapted(model, tokenizer, output, given)
 
 
-def _adapted(model: Any, tokenizer: Any, output: str) -> TextModel:
+def _adapted(model: Any, tokenizer: Any, output: str, labels: tuple[str, ...] | None) -> TextModel:
     """The adapter for an object."""
     from transformers import Pipeline, PreTrainedModel
 
     kind = type(model).__name__
+    _check_weights(model, kind)
     if all(hasattr(model, part) for part in ("read", "answer", "outputs", "show")):
+        if labels is not None:
+            raise InputError(f"labels were given and a {kind} names its classes itself, in outputs: leave labels out")
         return model  # type: ignore[no-any-return]
     if isinstance(model, Pipeline):
-        return _from_pipeline(model, tokenizer, output)
+        return _from_pipeline(model, tokenizer, output, labels)
     if isinstance(model, PreTrainedModel):
         _only_logits(output, "a transformers model")
-        return TransformersModel(model, _needed(tokenizer, kind))
+        return TransformersModel(model, _needed(tokenizer, kind), labels=labels)
     if isinstance(model, torch.nn.Module):
-        return ModuleModel(model, _needed(tokenizer, kind), output)
+        return ModuleModel(model, _needed(tokenizer, kind), output, labels=labels)
     if hasattr(model, "get_inputs") and hasattr(model, "run"):
-        return OnnxModel(model, _needed(tokenizer, kind), output)
+        return OnnxModel(model, _needed(tokenizer, kind), output, labels=labels)
     if hasattr(model, "predict") and (hasattr(model, "fit") or hasattr(model, "classes_")):
-        return sklearn_model(model, output)
+        return sklearn_model(model, output, labels)
     if callable(model):
-        return CallableModel(model, output) if tokenizer is None else ModuleModel(model, tokenizer, output)
+        if tokenizer is None:
+            return CallableModel(model, output, labels=labels)
+        return ModuleModel(model, tokenizer, output, labels=labels)
     raise InputError(
         f"cannot explain a {kind}: give a hub id or folder, a transformers model or torch module with its tokenizer, a text-classification "
         "pipeline, a fitted scikit-learn pipeline, an ONNX Runtime session with its tokenizer, or a function list[str] -> (n, classes)"
     )
 
 
-def _from_pipeline(pipeline: Any, tokenizer: Any, output: str) -> TextModel:
+def _from_pipeline(pipeline: Any, tokenizer: Any, output: str, labels: tuple[str, ...] | None) -> TextModel:
     """A text-classification pipeline is its model and its tokenizer; scores after a sigmoid are labels of their own."""
     from transformers import TextClassificationPipeline
 
@@ -86,7 +93,14 @@ def _from_pipeline(pipeline: Any, tokenizer: Any, output: str) -> TextModel:
     _only_logits(output, "a pipeline")
     applied = getattr(pipeline, "_postprocess_params", {}).get("function_to_apply")
     sigmoid = str(getattr(applied, "value", applied)).lower() == "sigmoid"
-    return TransformersModel(pipeline.model, tokenizer or pipeline.tokenizer, multilabel=sigmoid)
+    return TransformersModel(pipeline.model, tokenizer or pipeline.tokenizer, multilabel=sigmoid, labels=labels)
+
+
+def _check_weights(model: Any, kind: str) -> None:
+    """Refuses a model whose parameters are on the device "meta", where they have shapes and no numbers."""
+    module = getattr(model, "model", model)  # a pipeline's
+    if isinstance(module, torch.nn.Module) and any(part.device.type == "meta" for part in module.parameters()):
+        raise InputError(f"the {kind} has parameters on the device 'meta', which holds no numbers: load its weights first")
 
 
 def _needed(tokenizer: Any, kind: str) -> Any:
@@ -100,17 +114,6 @@ def _only_logits(output: str, what: str) -> None:
         raise InputError(f'output="probabilities" is for functions and modules: the logits of {what} are used; leave output out')
 
 
-def _named_tokenizer(name: str, revision: str | None, trust: bool) -> Any:
-    from transformers import AutoTokenizer
-
-    try:
-        with quiet():
-            return AutoTokenizer.from_pretrained(name, revision=revision, trust_remote_code=trust)
-    except (OSError, ValueError, KeyError, ImportError) as error:
-        reason = " ".join(str(error).split())
-        raise ModelError(f"cannot load a tokenizer from {name!r} ({reason[:300]}): give a tokenizer, its folder or its hub id") from error
-
-
 def _loaded(
     name: str | Path | None,
     tokenizer: Any,
@@ -118,23 +121,18 @@ def _loaded(
     dtype: str | torch.dtype | None,
     revision: str | None,
     trust: bool,
+    labels: tuple[str, ...] | None,
 ) -> TextModel:
     """Loads a classifier and its tokenizer from the package, a folder or the hub."""
-    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+    from transformers import AutoModelForSequenceClassification
 
-    place = str(files("slalom_xai.models") / EMBEDDED) if name is None else str(name)
+    place = str(files("slalom_xai.models") / EMBEDDED) if name is None else located(name)
     target = chosen_device(device)
-    options = {"revision": revision, "trust_remote_code": trust}
-    try:
-        with quiet():
-            model, report = AutoModelForSequenceClassification.from_pretrained(place, output_loading_info=True, **options)
-            if tokenizer is None:
-                tokenizer = AutoTokenizer.from_pretrained(place, **options)
-    except (OSError, ValueError, KeyError, ImportError) as error:
-        reason = " ".join(str(error).split())
-        raise ModelError(
-            f"cannot load a classifier from {place!r} ({reason[:300]}): give a folder saved with save_pretrained, or a hub id"
-        ) from error
+    options = {"revision": revision, "trust_remote_code": bool(trust)}
+    with loading("a classifier", place, "give a folder saved with save_pretrained, or a hub id"):
+        model, report = AutoModelForSequenceClassification.from_pretrained(place, output_loading_info=True, **options)
+    if tokenizer is None:
+        tokenizer = load_tokenizer(place, revision=revision, trust_remote_code=trust)
     missing = sorted(report["missing_keys"])
     if missing:
         raise ModelError(
@@ -146,15 +144,19 @@ def _loaded(
         raise ModelError(
             f"cannot put {place!r} on {target}: {' '.join(str(error).split())[:200]}; pass device='cpu', or a device that is there"
         ) from error
-    return TransformersModel(model.eval(), tokenizer, "embedded movie-review classifier" if name is None else place)
+    shown = "embedded movie-review classifier" if name is None else str(name)
+    return TransformersModel(model.eval(), tokenizer, shown, labels=labels)
 
 
 def chosen_device(device: str | torch.device | None) -> torch.device:
     """The device of this name; a GPU if there is one, else the CPU, by default."""
     try:
-        return torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-    except RuntimeError as error:
+        found = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    except (RuntimeError, TypeError) as error:
         raise InputError(f"unknown device {device!r}: give cpu, cuda, cuda:1 or mps") from error
+    if found.type == "meta":
+        raise InputError(f"device {str(device)!r} holds no numbers, so that nothing can be computed there: give cpu, cuda, cuda:1 or mps")
+    return found
 
 
 def _dtype(dtype: str | torch.dtype | None) -> torch.dtype | None:
@@ -164,21 +166,3 @@ def _dtype(dtype: str | torch.dtype | None) -> torch.dtype | None:
     if not isinstance(found, torch.dtype) or not found.is_floating_point:
         raise InputError(f"unknown dtype {dtype!r}: give float32, bfloat16 or float16")
     return found
-
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    """Keeps progress bars, loading reports and retries off the screen: what matters is raised."""
-    logging: Any = import_module("transformers.utils.logging")
-    hub: Any = import_module("huggingface_hub.utils.logging")
-    level, hub_level, bars = logging.get_verbosity(), hub.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity_error()
-    hub.set_verbosity_error()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        logging.set_verbosity(level)
-        hub.set_verbosity(hub_level)
-        if bars:
-            logging.enable_progress_bar()

@@ -31,9 +31,10 @@ class ModuleModel(PaddedModel):
         module: the model.
         tokenizer: makes its token ids.
         output: "logits" ("auto" means the same), or "probabilities".
+        labels: the names of the classes, where the caller gave some.
     """
 
-    def __init__(self, module: Callable[..., Any], tokenizer: Any, output: str = "auto") -> None:
+    def __init__(self, module: Callable[..., Any], tokenizer: Any, output: str = "auto", *, labels: tuple[str, ...] | None = None) -> None:
         check_convention(output)
         self._module = module
         config = getattr(module, "config", None)
@@ -45,7 +46,7 @@ class ModuleModel(PaddedModel):
         self._small = has_small_steps(module)
         self._pad = getattr(tokenizer, "pad_token_id", None) or 0
         known = config_outputs(config) if hasattr(config, "id2label") else None
-        self._answers = Answers(self.name, probabilities=output == "probabilities", outputs=known)
+        self._answers = Answers(self.name, probabilities=output == "probabilities", outputs=known, labels=labels)
 
     @property
     def outputs(self) -> Outputs:

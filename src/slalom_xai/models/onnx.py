@@ -12,6 +12,7 @@ from torch import Tensor
 from slalom_xai.errors import InputError, ModelError
 from slalom_xai.models.answers import Answers, check_convention
 from slalom_xai.models.base import lock_of
+from slalom_xai.models.loading import load_tokenizer, loading
 from slalom_xai.models.padded import PaddedModel
 from slalom_xai.models.rows import TokenBatch
 from slalom_xai.models.tokens import Tokens
@@ -30,11 +31,21 @@ class OnnxModel(PaddedModel):
         output: "logits" ("auto" means the same), or "probabilities".
         config: the transformers configuration of the exported model, for its labels.
         name: how it is called in results.
+        labels: the names of the classes, where the caller gave some.
     """
 
     device = torch.device("cpu")  # where answers arrive, wherever the session runs
 
-    def __init__(self, session: Any, tokenizer: Any, output: str = "auto", *, config: Any = None, name: str | None = None) -> None:
+    def __init__(
+        self,
+        session: Any,
+        tokenizer: Any,
+        output: str = "auto",
+        *,
+        config: Any = None,
+        name: str | None = None,
+        labels: tuple[str, ...] | None = None,
+    ) -> None:
         check_convention(output)
         self._session = session
         self._inputs = {node.name: np.int32 if "int32" in node.type else np.int64 for node in session.get_inputs()}
@@ -49,7 +60,7 @@ class OnnxModel(PaddedModel):
         self._output = "logits" if "logits" in nodes else nodes[0]
         self._pad = getattr(tokenizer, "pad_token_id", None) or 0
         known = config_outputs(config) if hasattr(config, "id2label") else None
-        self._answers = Answers(self.name, probabilities=output == "probabilities", outputs=known)
+        self._answers = Answers(self.name, probabilities=output == "probabilities", outputs=known, labels=labels)
 
     @property
     def outputs(self) -> Outputs:
@@ -75,34 +86,58 @@ def find_onnx(place: str) -> Path | None:
     return next((path / name for name in ("model.onnx", "onnx/model.onnx") if (path / name).is_file()), None)
 
 
-def load_onnx(file: Path, tokenizer: Any, output: str, device: str | torch.device | None) -> OnnxModel:
+def load_onnx(
+    file: Path,
+    tokenizer: Any,
+    output: str,
+    device: str | torch.device | None,
+    *,
+    trust_remote_code: bool = False,
+    labels: tuple[str, ...] | None = None,
+) -> OnnxModel:
     """Opens an ONNX file; its tokenizer and configuration lie beside it or one folder up.
 
     Raises:
-        ModelError: ONNX Runtime is missing, or the file cannot be opened.
+        ModelError: ONNX Runtime is missing, or a file cannot be opened.
     """
+    home = _home(file)
+    if tokenizer is None and home is None:
+        raise InputError(f"there is no config.json and no tokenizer beside {file}: save the tokenizer there, or pass tokenizer=")
+    session = _session(file, device)
+    config = None
+    if home is not None:
+        from transformers import AutoConfig
+
+        with loading("the configuration", str(home), "export the model again, or take config.json away"):
+            config = AutoConfig.from_pretrained(str(home), trust_remote_code=bool(trust_remote_code))
+        if tokenizer is None:
+            tokenizer = load_tokenizer(home, trust_remote_code=trust_remote_code)
+    return OnnxModel(session, tokenizer, output, config=config, name=str(file), labels=labels)
+
+
+def _home(file: Path) -> Path | None:
+    """The folder of an ONNX file's configuration and tokenizer."""
+    if not file.is_file():
+        raise ModelError(f"there is no file {str(file)!r}: give an ONNX file, or a folder with model.onnx in it")
+    return next((folder for folder in (file.parent, file.parent.parent) if (folder / "config.json").is_file()), None)
+
+
+def _session(file: Path, device: str | torch.device | None) -> Any:
     try:
         import onnxruntime
     except ImportError as error:
         raise ModelError(f"{file} is an ONNX file and ONNX Runtime is not installed: pip install onnxruntime") from error
-    from transformers import AutoConfig, AutoTokenizer
-
-    home = next((folder for folder in (file.parent, file.parent.parent) if (folder / "config.json").is_file()), None)
-    if tokenizer is None:
-        if home is None:
-            raise InputError(f"there is no config.json and no tokenizer beside {file}: save the tokenizer there, or pass tokenizer=")
-        tokenizer = AutoTokenizer.from_pretrained(str(home))
     providers = ["CUDAExecutionProvider"] if str(device).startswith("cuda") else ["CPUExecutionProvider"]
+    if device is not None and str(device).split(":")[0] not in ("cpu", "cuda"):
+        raise InputError(f"device {str(device)!r}: ONNX Runtime runs on cpu or cuda here; pass one of them, or leave device out")
     if providers[0] not in onnxruntime.get_available_providers():
         raise InputError(
             f"device {device!r}: the installed ONNX Runtime has no {providers[0]}; pass device='cpu', or install onnxruntime-gpu"
         )
     try:
-        session = onnxruntime.InferenceSession(str(file), providers=providers)
+        return onnxruntime.InferenceSession(str(file), providers=providers)
     except Exception as error:
         raise ModelError(f"ONNX Runtime cannot open {file} ({' '.join(str(error).split())[:200]}): export the model again") from error
-    config = None if home is None else AutoConfig.from_pretrained(str(home))
-    return OnnxModel(session, tokenizer, output, config=config, name=str(file))
 
 
 def _check_inputs(session: Any) -> None:

@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 from slalom_xai.errors import InputError, shortened
 from slalom_xai.models.base import Reading, unit_codes
 from slalom_xai.models.rows import Encoded, Row, TokenText
-from slalom_xai.text import Unit, trimmed
+from slalom_xai.text import Unit, disjoint, trimmed
+
+_MARKERS = "\u2581\u0120 "  # how sentence pieces and byte-level tokens say that a word begins
 
 
 class Tokens:
@@ -92,6 +94,8 @@ class Tokens:
             words=words[content],
             positions=np.searchsorted(kept, content),
             tokens=TokenText(tuple(stream[kept] for stream in streams), filler),
+            inert=None if filler is None else ids[content] == filler,
+            unknown=self._unknown(ids[content]),
         )
 
     def show(self, row: Row) -> str:
@@ -106,12 +110,16 @@ class Tokens:
         content: NDArray[np.int64],
         offsets: Sequence[tuple[int, int]],
     ) -> tuple[Unit, ...]:
-        tokens = self.tokenizer.convert_ids_to_tokens(ids[content].tolist())
         units = []
-        for place, token in zip(content, tokens, strict=True):
-            text = texts[parts[place]]
-            start, end = trimmed(text, *offsets[place])
-            units.append(Unit(text[start:end] or token, start, end, (int(ids[place]),), int(parts[place])))
+        for part, text in enumerate(texts):
+            own = content[parts[content] == part]
+            tokens = self.tokenizer.convert_ids_to_tokens(ids[own].tolist())
+            spans = disjoint(
+                [trimmed(text, *offsets[place]) for place in own],
+                [not token.strip(_MARKERS) for token in tokens],
+            )
+            for place, token, (start, end) in zip(own, tokens, spans, strict=True):
+                units.append(Unit(text[start:end] or token, start, end, (int(ids[place]),), part))
         return tuple(units)
 
     def _cut(
@@ -150,6 +158,11 @@ class Tokens:
             reason = f"tells {self._segments} segment{'s' if self._segments > 1 else ''} apart and the pair has {int(streams[1].max()) + 1}"
         if reason:
             raise InputError(f"a pair of texts was given and the model {reason}: give one text, joined as the model expects it")
+
+    def _unknown(self, ids: NDArray[np.int64]) -> NDArray[np.bool_] | None:
+        """Which ids stand for anything the tokenizer does not know; None where it has no such id."""
+        unknown = getattr(self.tokenizer, "unk_token_id", None)
+        return None if unknown is None else ids == unknown
 
     def _filler(self, removal: str) -> int | None:
         if removal == "delete":

@@ -29,7 +29,15 @@ class TransformersModel(PaddedModel):
     put back after every call.
     """
 
-    def __init__(self, model: Any, tokenizer: Any, name: str | None = None, *, multilabel: bool = False) -> None:
+    def __init__(
+        self,
+        model: Any,
+        tokenizer: Any,
+        name: str | None = None,
+        *,
+        multilabel: bool = False,
+        labels: tuple[str, ...] | None = None,
+    ) -> None:
         check_vocabulary(tokenizer, model.config, _embedded_tokens(model))
         segments = getattr(model.config, "type_vocab_size", 2) if takes(model.forward, "token_type_ids") else 0
         pairs = getattr(model.config, "text_pair", None) is not False
@@ -41,7 +49,7 @@ class TransformersModel(PaddedModel):
         self._prefix = PrefixCache(model)
         self._small = has_small_steps(model)
         self._fast = True
-        self._outputs = config_outputs(model.config, multilabel)
+        self._outputs = config_outputs(model.config, multilabel).renamed(labels, self.name)
         stated = inspect.signature(model.forward).parameters.get("attention_mask")
         self._mask_is_optional = stated is not None and stated.default is None
 
@@ -191,6 +199,11 @@ def check_vocabulary(tokenizer: Any, config: Any, known: int | None) -> None:
 def config_outputs(config: Any, multilabel: bool = False) -> Outputs:
     """What a transformers configuration says about the outputs."""
     names = config.id2label
+    odd = [index for index in range(config.num_labels) if index not in names]
+    if odd or not names:
+        raise ModelError(
+            f"the configuration's id2label is {shortened(str(names))}, without {odd[0] if odd else 'any label'}: number the labels from 0 on"
+        )
     labels = tuple(str(names[index]) for index in range(config.num_labels))
     problem = getattr(config, "problem_type", None)
     kind: Kind = "binary" if len(labels) == 2 else "multiclass"

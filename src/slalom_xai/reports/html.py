@@ -17,10 +17,10 @@ from pathlib import Path
 
 from slalom_xai.errors import InputError, shortened
 from slalom_xai.explanation import Explanation
+from slalom_xai.files import write_file
 from slalom_xai.reports.colour import pieces, printable, strongest_units
 from slalom_xai.reports.view import explanation_data, index_data, printable_lines, to_json
 from slalom_xai.reports.wording import answer, question, unit_texts
-from slalom_xai.saved import write_file
 
 _HEIGHT = 720  # of a view in a notebook, in pixels; its lower edge can be dragged
 _STATIC = 20  # texts that are also shown without scripts
@@ -105,7 +105,8 @@ def _static(explanation: Explanation, rows: int = 10) -> str:
     heading = f"<p><strong>{escape(answer(explanation))}</strong></p>"
     left_out = f"<p>Left out: the last {len(explanation.left_out)} characters.</p>" if explanation.left_out else ""
     text = "".join(_span(characters, intensity) for characters, intensity in pieces(explanation))
-    trust = f"<p><strong>{escape(explanation.trust)}</strong></p>" + "".join(f"<p>{escape(note)}</p>" for note in explanation.notes)
+    notes = "".join(f"<p>{escape(printable(note))}</p>" for note in explanation.notes)
+    trust = f"<p><strong>{escape(printable(explanation.trust))}</strong></p>{notes}"
     return f'<section>{heading}<p dir="{_direction(explanation.text)}" class="words">{text}</p>{left_out}{_table(explanation, rows)}{trust}</section>'
 
 
@@ -127,7 +128,7 @@ def _table(explanation: Explanation, rows: int) -> str:
     if explanation.importances is None:
         names = {"value": "score"}
     scores = {name: explanation.scores(name) for name in names}
-    head = "".join(f"<th>{title}</th>" for title in (explanation.granularity, *names.values()))
+    head = "".join(f"<th>{escape(printable(title))}</th>" for title in (explanation.granularity, *names.values()))
     lines = []
     shown = unit_texts(explanation)
     for place in strongest_units(explanation, rows):

@@ -68,8 +68,8 @@ def explanation_data(explanation: Explanation) -> dict[str, Any]:
     return {
         "model": printable(model_name(explanation.model)),
         "method": printable(explanation.method),
-        "granularity": explanation.granularity,
-        "removal": explanation.removal,
+        "granularity": printable(explanation.granularity),
+        "removal": printable(explanation.removal),
         "kind": explanation.outputs.kind,
         "labels": [printable(label) for label in explanation.outputs.labels],
         "target": explanation.target_index,
@@ -83,7 +83,7 @@ def explanation_data(explanation: Explanation) -> dict[str, Any]:
         "columns": [_column(explanation, column, shapley) if column in kept else None for column in range(len(explanation.full))],
         "calls": explanation.calls,
         "calls_check": explanation.calls_check,
-        "notes": list(explanation.notes),
+        "notes": [printable(note) for note in explanation.notes],
     }
 
 
@@ -208,6 +208,7 @@ def _check_finite(explanation: Explanation) -> None:
     function = explanation.function
     read = [function, function.one_head] if isinstance(function, SlalomSurrogate) else [function]
     scores = [entry.numpy() for part in read for entry in vars(part).values() if isinstance(entry, Tensor)]
+    scores.append(explanation.scores(HIGHLIGHT))  # of huge numbers, what is computed can be infinite
     for what, numbers in (("scores", scores), ("predictions", [np.array(explanation.full)])):
         if not all(np.isfinite(entry).all() for entry in numbers):
             raise InputError(

@@ -56,6 +56,7 @@ class AdditiveFit:
         outputs: (m, C), what the model answered.
         row_weights: (m,), as used, summing to one.
         factor: (n, n), of the penalised Gram matrix.
+        whole_variance: (C,), of the output on the whole text, where the model is noisy.
     """
 
     surrogate: AdditiveSurrogate
@@ -64,6 +65,7 @@ class AdditiveFit:
     outputs: Tensor
     row_weights: Tensor
     factor: Tensor
+    whole_variance: Tensor | None = None
 
     @functools.cached_property
     def standard_errors(self) -> Tensor:
@@ -73,7 +75,10 @@ class AdditiveFit:
         residuals = self.surrogate.predict(counts) - self.outputs
         pull = self.row_weights[:, None] * (removed @ torch.cholesky_inverse(self.factor))
         leverage = (pull * removed).sum(dim=1).clamp(max=0.99)
-        return ((pull**2).T @ (residuals / (1 - leverage)[:, None]) ** 2).sqrt()
+        variance = (pull**2).T @ (residuals / (1 - leverage)[:, None]) ** 2
+        if self.whole_variance is not None:  # every change is measured from the whole text
+            variance = variance + pull.sum(dim=0)[:, None] ** 2 * self.whole_variance
+        return variance.sqrt()
 
 
 def fit_additive(counts: Counts, outputs: Tensor, full: Tensor, weights: Tensor | None = None, folds: int = 5) -> AdditiveFit:

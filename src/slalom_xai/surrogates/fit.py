@@ -32,6 +32,7 @@ class Fit:
         row_weights: (m,), as used, summing to one.
         prior: the penalty on importances, as given.
         extras: as given.
+        exact: whether the model was found to be this very function.
     """
 
     surrogate: SlalomSurrogate
@@ -41,6 +42,7 @@ class Fit:
     row_weights: Tensor
     prior: float
     extras: Extras = PLAIN
+    exact: bool = False
 
 
 def fit_slalom(

@@ -12,7 +12,7 @@ from slalom_xai.surrogates.fit import Fit
 from slalom_xai.surrogates.problem import FitRequest, Problem, make_problem
 from slalom_xai.surrogates.projection import State, curvature_of, project
 from slalom_xai.surrogates.rows import Counts, ShortRows, table_of
-from slalom_xai.surrogates.slalom import columns
+from slalom_xai.surrogates.slalom import SlalomSurrogate, columns, weights
 
 MISFIT = 1.1  # residuals are misfit more than noise, and weights are estimated: errors found are larger than the sandwich's by about this
 EVENNESS = 0.8  # rows are weighted by this power of their inverse variance: few deletions count for much, many are not forgotten
@@ -54,8 +54,15 @@ class Covariance:
         return Covariance(self.joint, columns if self.copied is None else self.copied[columns])
 
 
-def covariance(counts: Counts, outputs: Tensor, fit: Fit) -> Covariance:
-    """At the optimum of ``fit``, widened for the parameters it spent."""
+def covariance(counts: Counts, outputs: Tensor, fit: Fit, whole_variance: Tensor | None = None) -> Covariance:
+    """At the optimum of ``fit``, widened for the parameters it spent.
+
+    Args:
+        counts: (m, n), the rows that were fitted.
+        outputs: (m, C), what the model answered.
+        fit: to them.
+        whole_variance: (C,), of the answer to the whole text, where the model is noisy.
+    """
     surrogate = fit.surrogate
     heads = len(surrogate.values) - fit.extras.additive
     problem = make_problem([FitRequest(counts, outputs, fit.row_weights, surrogate.has_sink, fit.prior, heads, None, fit.extras)])
@@ -68,6 +75,7 @@ def covariance(counts: Counts, outputs: Tensor, fit: Fit) -> Covariance:
     centred = _centred(importance_inverse.reshape(len(importance_inverse), heads, -1), surrogate.units).flatten(1)
     if fit.extras.additive:
         centred = torch.cat([centred, centred.new_zeros(len(centred), len(value_inverse) - centred.shape[1])], dim=1)
+    whole = _WholeText.of(problem, state, surrogate, across) if problem.anchored else None
     del state, curvature  # of a long text they are hundreds of megabytes
     width = len(value_inverse)
     joint = value_inverse.new_empty(len(across), 2 * width, 2 * width)
@@ -79,7 +87,81 @@ def covariance(counts: Counts, outputs: Tensor, fit: Fit) -> Covariance:
         filled[:width, width:] = on_beyond.T @ centred
         filled[width:, :width] = filled[:width, width:].T
         filled[width:, width:] = centred.T @ meat.own @ centred
-    return Covariance(joint.mul_(widening**2))
+    joint.mul_(widening**2)
+    if whole is not None:
+        whole.hold(joint)
+    if whole is not None and whole_variance is not None:
+        whole.add_noise(joint, value_inverse, importance_inverse, centred, across, whole_variance)
+    return Covariance(joint)
+
+
+@dataclass(frozen=True)
+class _WholeText:
+    """What an anchored fit does with the answer to the whole text: every change is measured from it.
+
+    The fit leaves a constant in the values open, and this answer then decides it.
+
+    Attributes:
+        slopes: (C, 2 P), of the prediction for the whole text, by values and importances.
+        by_values: (P,), how one more in that answer pulls at the values of its own class.
+        by_importances: (C, S), how it pulls at the importances, by class.
+        size: columns of the first head, whose values take the constant.
+    """
+
+    slopes: Tensor
+    by_values: Tensor
+    by_importances: Tensor
+    size: int
+
+    @classmethod
+    def of(cls, problem: Problem, state: State, surrogate: SlalomSurrogate, across: Tensor) -> _WholeText:
+        """From the state at the optimum."""
+        shares = weights(problem.rows.first(), surrogate.column_importances())[0]  # (K, p)
+        values = surrogate.column_values()
+        heads = torch.einsum("kp,kpc->kc", shares, values)
+        tilts = shares[..., None] * (values - heads[:, None])  # (K, p, C)
+        tilts[problem.free :] = 0.0  # an additive head's importances are given
+        flat = shares.flatten().expand(len(across), -1)
+        slopes = torch.cat([flat, tilts.flatten(0, 1).T], dim=1)
+        by_values, by_importances = _pull_of_the_anchor(problem, state)
+        return cls(slopes, by_values, by_importances, shares.shape[1])
+
+    @property
+    def constant(self) -> Tensor:
+        """The direction in which a constant moves the parameters, (2 P,)."""
+        direction = torch.zeros_like(self.slopes[0])
+        direction[: self.size] = 1.0
+        return direction
+
+    def hold(self, joint: Tensor) -> None:
+        """The covariances (C, 2 P, 2 P) with the constant that keeps the whole text's prediction."""
+        constant = self.constant
+        for covariance, slope in zip(joint, self.slopes, strict=True):
+            moved = covariance @ slope
+            covariance.addr_(constant, moved, alpha=-1).addr_(moved, constant, alpha=-1)
+            covariance.addr_(constant, constant, alpha=float(slope @ moved))
+
+    def add_noise(
+        self,
+        joint: Tensor,
+        value_inverse: Tensor,
+        importance_inverse: Tensor,
+        centred: Tensor,
+        across: Tensor,
+        variance: Tensor,
+    ) -> None:
+        """Adds what noise of that answer, of this variance (C,), does to the parameters."""
+        for source in range(len(joint)):
+            beyond = self.by_importances[source] - self.by_values @ across[source]
+            importances = -(centred.T @ beyond)
+            for c, covariance in enumerate(joint):
+                values = across[c] @ (importance_inverse @ beyond)
+                if c == source:
+                    values = values - value_inverse @ self.by_values
+                moved = torch.cat([values, importances])
+                kept = float(c == source) - float(self.slopes[c] @ moved)
+                moved = moved + kept * self.constant
+                covariance.addr_(moved, moved, alpha=float(variance[source]))
 
 
 @dataclass(frozen=True)
@@ -121,6 +203,21 @@ def _short_meat(problem: Problem, state: State, across: Tensor) -> _Meat | None:
     for part, beyond, of_class in zip(with_importance, mixed, across, strict=True):
         own = own - part.T @ of_class - of_class.T @ beyond
     return _Meat([line[c] for c, line in enumerate(grid)], mixed, own)
+
+
+def _pull_of_the_anchor(problem: Problem, state: State) -> tuple[Tensor, Tensor]:
+    """How one more in every residual pulls at values, (P,), and by class at importances, (C, S)."""
+    weight, free = problem.row_weights[0], problem.free
+    heads = state.heads[0]
+    counts = problem.rows.totals(torch.eye(problem.rows.shape[2]).to(weight)[None])[0]
+    shares = counts[:, None] * state.weights[0] * state.features.scales[0, ..., None]  # (m, K, p)
+    by_values = weight @ problem.beyond_length(problem.from_anchor(shares.flatten(1)[None]))[0]
+    by_importances = []
+    for c in range(heads.shape[2]):
+        slopes = shares[:, :free] * (state.values[0, :free, :, c] - heads[:, :free, c, None])
+        slopes = problem.beyond_length(problem.from_anchor(slopes.flatten(1)[None]))
+        by_importances.append(weight @ slopes[0])
+    return by_values, torch.stack(by_importances)
 
 
 def _row_slopes(problem: Problem, state: State, counts: Tensor) -> tuple[list[Tensor], Tensor]:

@@ -12,6 +12,8 @@ from torch import Tensor
 DOUBTFUL = 0.5  # an explanation that predicts less of what deletions do is not to be trusted
 CLOSE_TO_LINEAR = 0.03  # r2 that a linear explanation may be behind and still do as well
 DRAWS = 300  # samples of rows behind an interval
+OUT_OF_BOUNDS = 1.0  # predictions that leave the range of answers by more than the error are named
+NOTHING_CHANGES = "There is nothing to explain: the model's output does not change when parts of the text are deleted."
 
 
 @dataclass(frozen=True)
@@ -26,6 +28,8 @@ class Agreement:
         r2_high: its upper end.
         mse_low: lower end of a 90% interval of ``mse``.
         mse_high: its upper end.
+        beyond: what predictions that leave the range of all answers would add to ``mse``, on rows that
+            were not asked; ``r2_low`` counts it.
     """
 
     r2: float
@@ -35,6 +39,12 @@ class Agreement:
     r2_high: float = math.nan
     mse_low: float = math.nan
     mse_high: float = math.nan
+    beyond: float = 0.0
+
+    @property
+    def at_least(self) -> float:
+        """The share that is surely predicted: the lower end, or the share itself where there is none."""
+        return self.r2 if math.isnan(self.r2_low) else min(self.r2, self.r2_low)
 
 
 @dataclass(frozen=True)
@@ -55,17 +65,39 @@ class Fidelity:
 
     def sentence(self) -> str:
         """How far the explanation can be trusted, in plain words."""
-        if math.isnan(self.wide.r2):
-            return "There is nothing to explain: the model's output does not change when parts of the text are deleted."
-        ours, theirs = percent(self.wide.r2), percent(self.linear_wide.r2)
-        if self.wide.r2 < DOUBTFUL:
-            return f"Do not trust this: it predicts {ours} of what deletions do; a linear explanation of the same calls {theirs}."
-        close = ": this model is close to linear here" if self.linear_wide.r2 > self.wide.r2 - CLOSE_TO_LINEAR else ""
-        return f"Predicts {ours} of what deletions do; a linear explanation of the same calls {theirs}{close}."
+        wide, linear = self.wide, self.linear_wide
+        if math.isnan(wide.r2):
+            return NOTHING_CHANGES
+        ours, surely = percent(wide.r2), percent(wide.at_least)
+        beside = f"a linear explanation of the same calls predicts {percent(linear.r2)}"
+        if wide.at_least >= DOUBTFUL:
+            close = ": this model is close to linear here" if self._close_to_linear else ""
+            sure = "" if surely == ours else f" (at least {surely})"
+            return f"Predicts {ours} of what deletions do{sure}; {beside}{close}."
+        if wide.r2 < DOUBTFUL:
+            return f"Do not trust this: it predicts {ours} of what deletions do; {beside}."
+        if wide.beyond > OUT_OF_BOUNDS * wide.mse:
+            return (
+                f"Do not trust this: it predicts {ours} of what the tested deletions do, but for "
+                f"others it predicts outputs that the model never gave; {beside}."
+            )
+        return (
+            f"Do not trust this: it predicts {ours} of what the tested deletions do, but perhaps only {surely} of what others do; {beside}."
+        )
+
+    @property
+    def _close_to_linear(self) -> bool:
+        return self.linear_wide.r2 > self.wide.r2 - CLOSE_TO_LINEAR
 
 
-def agreement(predicted: Tensor, true: Tensor, level: float) -> Agreement:
-    """Compares changes of one output, both (m,); ``level`` is the size of the outputs themselves.
+def agreement(predicted: Tensor, true: Tensor, level: float, beyond: float = 0.0) -> Agreement:
+    """Compares changes of one output, both (m,).
+
+    Args:
+        predicted: what the surrogate says.
+        true: what the model says.
+        level: the size of the outputs themselves.
+        beyond: what other predictions, outside the range of all answers, add to the squared error.
 
     A change within single-precision rounding of the outputs is none. Where every deletion
     changes the output by the same, nothing of it can be told apart, and r2 is 0.
@@ -82,7 +114,8 @@ def agreement(predicted: Tensor, true: Tensor, level: float) -> Agreement:
         return Agreement(math.nan, mse, len(true), mse_low=mse_low, mse_high=mse_high)
     if variance <= least:
         return Agreement(0.0, mse, len(true), mse_low=mse_low, mse_high=mse_high)
-    return Agreement(1 - mse / variance, mse, len(true), low, high, mse_low, mse_high)
+    low -= beyond / variance
+    return Agreement(1 - mse / variance, mse, len(true), low, high, mse_low, mse_high, beyond)
 
 
 @functools.lru_cache(maxsize=64)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import os
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from slalom_xai.errors import InputError, optional_package
+from slalom_xai.files import cannot_write, write_file
 from slalom_xai.theory.drawing import STYLE
 
 if TYPE_CHECKING:
@@ -72,16 +74,15 @@ def save(found: Reproduction, outcome: Outcome, folder: Path) -> list[Path]:
     """Writes NAME.md, a CSV file for each table and an SVG file for each figure; returns the files."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        made = [folder / f"{found.name}.md"]
-        made[0].write_text(markdown(found, outcome, heading=False), encoding="utf-8")
-        for name, frame in outcome.tables.items():
-            made.append(folder / f"{found.name}-{name}.csv")
-            frame.to_csv(made[-1], index=False, float_format="%.6g")
-        for name, draw in outcome.figures.items():
-            made.append(folder / f"{found.name}-{name}.svg")
-            _save_figure(draw, made[-1])
     except OSError as error:
-        raise InputError(f"cannot write into {folder}: {error.strerror or error}; give a folder that can be written to") from error
+        raise cannot_write(folder, error) from error
+    made = [write_file(folder / f"{found.name}.md", markdown(found, outcome, heading=False))]
+    for name, frame in outcome.tables.items():
+        table = frame.to_csv(index=False, float_format="%.6g", lineterminator="\n")
+        made.append(write_file(folder / f"{found.name}-{name}.csv", table))
+    for name, draw in outcome.figures.items():
+        made.append(folder / f"{found.name}-{name}.svg")
+        _save_figure(draw, made[-1])
     return made
 
 
@@ -89,7 +90,9 @@ def _save_figure(draw: Callable[[], Figure], path: Path) -> None:
     """Draws it into an SVG file that is the same every time: no date, fixed ids."""
     matplotlib = optional_package("matplotlib", "drawing a figure")
     with matplotlib.rc_context({**STYLE, "svg.hashsalt": path.stem}):
-        draw().savefig(path, format="svg", metadata={"Date": None})
+        drawn = io.BytesIO()
+        draw().savefig(drawn, format="svg", metadata={"Date": None})
+    write_file(path, drawn.getvalue())
 
 
 def _table(frame: pd.DataFrame) -> list[str]:

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from slalom_xai.errors import InputError, one_of
+from slalom_xai.errors import InputError, check_seed, one_of
 
 FAMILIES = ("bert", "gpt2")
 
@@ -122,13 +122,12 @@ class TrainingOptions:
             raise one_of("size", self.size, SIZES)
         if self.family is not None and self.family not in FAMILIES:
             raise one_of("family", self.family, FAMILIES)
-        least = {"layers": 1, "width": 8, "vocabulary": 64, "parts": 0, "epochs": 1, "batch": 1, "patience": 1, "max_length": 8, "seed": 0}
+        least = {"layers": 1, "width": 8, "vocabulary": 64, "parts": 0, "epochs": 1, "batch": 1, "patience": 1, "max_length": 8}
         for name, lowest in least.items():
             value = getattr(self, name)
             if value is not None and value < lowest:
                 raise InputError(f"{_flag(name)} is {value}: give a whole number of at least {lowest}")
-        if self.seed >= 2**64:
-            raise InputError(f"--seed is {self.seed}: give a whole number below 2**64, which is all that torch takes")
+        check_seed("--seed", self.seed)
         if self.rate is not None and not (math.isfinite(self.rate) and self.rate > 0):
             raise InputError(f"--rate is {self.rate}: give a learning rate above 0, such as 5e-5")
         if self.holdout is not None and not 0 < self.holdout < 1:

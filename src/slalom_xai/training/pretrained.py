@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError
-from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer
+from transformers import AutoConfig, AutoModelForSequenceClassification
 
 from slalom_xai.errors import ModelError
-from slalom_xai.models.load import quiet
+from slalom_xai.models.loading import load_tokenizer, loading, located
 from slalom_xai.training.architecture import name_classes
 
-_UNLOADABLE = (OSError, ValueError, KeyError, ImportError, RuntimeError, AttributeError, TypeError, SafetensorError)
+_GIVE = "give a folder saved with save_pretrained, or a hub id"
 
 
 def load_start(
@@ -31,20 +30,17 @@ def load_start(
     Raises:
         ModelError: it cannot be loaded, or has no such layers.
     """
-    place = str(name)
-    options = {"revision": revision, "trust_remote_code": trust_remote_code}
-    try:
-        with quiet():
-            config = AutoConfig.from_pretrained(place, **options)
-            name_classes(config, labels)
-            if layers is not None:
-                _keep_layers(config, layers, place)
-            model, report = AutoModelForSequenceClassification.from_pretrained(
-                place, config=config, output_loading_info=True, ignore_mismatched_sizes=True, **options
-            )
-            tokenizer = AutoTokenizer.from_pretrained(place, **options)
-    except _UNLOADABLE as error:
-        raise _unloadable("the model to start from", place, error) from error
+    place = located(name)
+    options = {"revision": revision, "trust_remote_code": bool(trust_remote_code)}
+    with loading("the model to start from", place, _GIVE):
+        config = AutoConfig.from_pretrained(place, **options)
+        name_classes(config, labels)
+        if layers is not None:
+            _keep_layers(config, layers, place)
+        model, report = AutoModelForSequenceClassification.from_pretrained(
+            place, config=config, output_loading_info=True, ignore_mismatched_sizes=True, **options
+        )
+    tokenizer = load_tokenizer(place, revision=revision, trust_remote_code=trust_remote_code)
     model = model.float()
     sizes = {key: value.numel() for key, value in model.state_dict().items()}
     if sum(sizes.get(key, 0) for key in report["missing_keys"]) > sum(sizes.values()) / 2:
@@ -60,15 +56,11 @@ def load_teacher(name: str | Path, labels: Sequence[str], *, trust_remote_code: 
     Raises:
         ModelError: it cannot be loaded, or knows other classes.
     """
-    place = str(name)
-    try:
-        with quiet():
-            model, report = AutoModelForSequenceClassification.from_pretrained(
-                place, output_loading_info=True, trust_remote_code=trust_remote_code
-            )
-            tokenizer = AutoTokenizer.from_pretrained(place, trust_remote_code=trust_remote_code)
-    except _UNLOADABLE as error:
-        raise _unloadable("the teacher", place, error) from error
+    place = located(name)
+    options = {"trust_remote_code": bool(trust_remote_code)}
+    with loading("the teacher", place, _GIVE):
+        model, report = AutoModelForSequenceClassification.from_pretrained(place, output_loading_info=True, **options)
+    tokenizer = load_tokenizer(place, trust_remote_code=trust_remote_code)
     if report["missing_keys"]:
         raise ModelError(f"the teacher {place!r} has no trained classification head: give a classifier, such as one that slalom train made")
     known = [str(model.config.id2label[index]).casefold() for index in range(model.config.num_labels)]
@@ -118,8 +110,3 @@ def _check_fast(tokenizer: Any, place: str) -> None:
         raise ModelError(
             f"the tokenizer of {place!r} does not report where its tokens stand, so its model could not be explained: give another model"
         )
-
-
-def _unloadable(what: str, place: str, error: Exception) -> ModelError:
-    reason = " ".join(str(error).split())
-    return ModelError(f"cannot load {what}, {place!r} ({reason[:300]}): give a folder saved with save_pretrained, or a hub id")

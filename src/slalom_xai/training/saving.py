@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
-import tempfile
 from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
@@ -16,7 +14,9 @@ from torch import Tensor
 
 from slalom_xai import __version__
 from slalom_xai.errors import InputError
-from slalom_xai.models.load import quiet
+from slalom_xai.files import is_draft, write_file
+from slalom_xai.folders import recover, replacing_folder
+from slalom_xai.models.loading import quiet
 
 _RECORD = "training.json"
 
@@ -25,25 +25,43 @@ def check_folder(folder: Path, overwrite: bool) -> None:
     """Refuses a folder that the model could not be saved in, before anything is trained.
 
     Raises:
-        InputError: it is a file, cannot be written, or holds what is not to be replaced.
+        InputError: it is a file, cannot be replaced, or holds what is not to be replaced.
     """
     if folder.exists() and not folder.is_dir():
         raise InputError(f"--out is {folder}, which is a file: give a folder")
-    nearest = next(place for place in (folder, *folder.absolute().parents) if place.exists())
-    if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
-        raise InputError(f"--out is {folder} and nothing can be written to {nearest}: give another folder")
-    if not folder.exists() or not any(folder.iterdir()):
+    _check_place(folder)
+    recover(folder)
+    names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
+    if all(map(_is_left, names)):
         return
     if not overwrite:
         raise InputError(f"--out is {folder}, a folder that is not empty: give a new folder, or --overwrite to replace an earlier training")
-    if not (folder / _RECORD).is_file():
+    if not (folder / _RECORD).is_file() and not any(map(_is_left, names)):
         raise InputError(f"--out is {folder}, which was not made by slalom train (it has no {_RECORD}): give a new folder")
+
+
+def _check_place(folder: Path) -> None:
+    """The model is written beside its folder and then put in its place, so the folder around it must be writable."""
+    place = Path(os.path.realpath(folder))
+    if place.is_dir() and os.path.ismount(place):
+        raise InputError(f"--out is {folder}, which cannot be replaced as it is a mount point: give a folder inside it")
+    if place in (Path.cwd(), *Path.cwd().parents):
+        raise InputError(f"--out is {folder}, which this command runs in and cannot replace: run it elsewhere, or give a folder inside it")
+    nearest = next(above for above in place.parents if above.exists())
+    if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
+        inside = ", such as one inside it" if place.is_dir() else ""
+        raise InputError(f"--out is {folder} and nothing can be written to {nearest}: give another folder{inside}")
+
+
+def _is_left(name: str) -> bool:
+    """Whether it is what a kill left in a folder when models were still written inside it."""
+    return name.startswith(".saving-")
 
 
 def save(model: Any, tokenizer: Any, folder: Path, record: Mapping[str, Any], *, half: bool) -> None:
     """Saves the model in place of an earlier one; other files in the folder stay.
 
-    Everything is written beside the folder first, so that what was there is whole until the new files are.
+    Everything is written beside the folder, which then changes places with it: what was there is whole until the new one is.
 
     Args:
         model: stays in float32; with ``half`` its weights are rounded to what is saved.
@@ -55,19 +73,35 @@ def save(model: Any, tokenizer: Any, folder: Path, record: Mapping[str, Any], *,
     Raises:
         InputError: the folder cannot be written.
     """
+    names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
+    left = [name for name in names if _is_left(name) or is_draft(name)]
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder, prefix=".saving-") as place:
+        with replacing_folder(folder, without=[*_earlier(folder), _RECORD, *left]) as place:
             with quiet():
-                model.save_pretrained(place, state_dict=_halved(model) if half else None)
-                _save_tokenizer(tokenizer, Path(place))
-            _remove_earlier(folder)
-            files = sorted(path.name for path in Path(place).iterdir())
-            for name in files:
-                shutil.move(str(Path(place) / name), str(folder / name))
-        _write(folder, {**record, "files": sorted([*files, _RECORD])})
+                _saved(model, tokenizer, place, half)
+            files = sorted(path.name for path in place.iterdir())
+            _write(place, {**record, "files": sorted([*files, _RECORD])})
     except OSError as error:
-        raise InputError(f"cannot save the model in {folder} ({error.strerror or error}): give another --out") from error
+        raise InputError(
+            f"cannot save the model in {folder} ({error.strerror or error}): make room or give another --out; what was there is unchanged"
+        ) from error
+
+
+def _saved(model: Any, tokenizer: Any, place: Path, half: bool) -> None:
+    """Writes the files that transformers reads.
+
+    Raises:
+        OSError: they cannot be written.
+    """
+    try:
+        model.save_pretrained(place, state_dict=_halved(model) if half else None)
+        _save_tokenizer(tokenizer, place)
+    except OSError:
+        raise
+    except Exception as error:  # safetensors and tokenizers report a full disk with errors of their own
+        if "os error" not in str(error):
+            raise
+        raise OSError(" ".join(str(error).split())[:200]) from error
 
 
 def write_record(folder: Path, record: Mapping[str, Any]) -> None:
@@ -81,22 +115,17 @@ def versions() -> dict[str, str]:
 
 
 def _write(folder: Path, record: Mapping[str, Any]) -> None:
-    (folder / _RECORD).write_text(json.dumps(record, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    write_file(folder / _RECORD, json.dumps(record, indent=2, ensure_ascii=False) + "\n")
 
 
 def _earlier(folder: Path) -> list[str]:
     """The files of the training in a folder; names that lead out of it are none of them."""
     try:
         found = json.loads((folder / _RECORD).read_text(encoding="utf-8"))["files"]
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return []
-    return [name for name in found if isinstance(name, str) and name not in ("", ".", "..") and Path(name).name == name]
-
-
-def _remove_earlier(folder: Path) -> None:
-    for name in _earlier(folder):
-        if (folder / name).is_file():
-            (folder / name).unlink()
+    names = found if isinstance(found, list) else []
+    return [name for name in names if isinstance(name, str) and name not in ("", ".", "..") and Path(name).name == name]
 
 
 @torch.no_grad()

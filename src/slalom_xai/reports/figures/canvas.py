@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 import warnings
 from collections.abc import Iterable, Iterator
@@ -13,6 +14,7 @@ import numpy as np
 
 from slalom_xai.errors import InputError, optional_package
 from slalom_xai.explanation import Array, Explanation
+from slalom_xai.files import write_file
 from slalom_xai.reports.colour import DOWN, UP, printable
 
 if TYPE_CHECKING:
@@ -82,10 +84,9 @@ def save(figure: Figure, path: str | Path) -> Path:
     path = check_path(path)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        try:
-            figure.savefig(path)
-        except OSError as error:
-            raise InputError(f"cannot write {path}: {error.strerror or error}; give a path in a folder that exists") from error
+        drawn = io.BytesIO()  # matplotlib hides some errors of a full disk behind others
+        figure.savefig(drawn, format=path.suffix.lower().removeprefix("."))
+        write_file(path, drawn.getvalue())
     glyphs = sorted({str(one.message).split()[1] for one in caught if _is_about_a_glyph(one)}, key=int)
     for other in caught:
         if not _is_about_a_glyph(other):

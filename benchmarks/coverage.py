@@ -1,0 +1,81 @@
+"""Do 90% intervals hold the truth in 90% of cases where the model is noisy?
+
+    python benchmarks/coverage.py --games 20 --noise 0.05 --budget 4000
+
+Each game is a SLALOM with a sink whose scores are known. Its answers carry independent noise of a given share of their
+spread. The table says how often the true score lies within 1.645 standard errors of the one that was found.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from slalom_xai import Explainer
+from slalom_xai.estimators import Slalom
+from slalom_xai.surrogates.scores import slalom_score
+from slalom_xai.surrogates.slalom import SlalomSurrogate
+
+SHOWN = ("value", "importance", "alone", "slope", "removal", "shapley")
+WIDTH = 1.645  # standard errors on each side of a 90% interval
+
+
+def cover(seed: int, units: int, noise: float, budget: int, heads: int | None) -> dict[str, float]:
+    """The share of units whose true scores lie within their intervals."""
+    torch.set_num_threads(1)
+    rng = np.random.default_rng([seed, units])
+    truth = SlalomSurrogate(
+        torch.tensor(rng.normal(0, 2, (1, units, 1))),
+        torch.tensor(rng.normal(0, 0.7, (1, units))),
+        torch.tensor(rng.normal(0, 1, (1, 1))),
+        torch.tensor([np.log(units) / 2]),
+    ).normalised()
+    keep = rng.random((2000, units)) < rng.random((2000, 1))
+    spread = float(truth.predict(torch.tensor(keep)).std())
+
+    def model(texts: Sequence[str]) -> NDArray[np.float64]:
+        rows = np.zeros((len(texts), units))
+        for row, text in zip(rows, texts, strict=True):
+            row[[int(word[1:]) for word in text.split()]] = 1
+        odds = truth.predict(torch.tensor(rows))[:, 0].numpy()
+        odds = odds + noise * spread * rng.normal(0, 1, len(odds))
+        return np.stack([-odds / 2, odds / 2], axis=1)
+
+    text = " ".join(f"w{place}" for place in range(units))
+    found = Explainer(model, output="logits", method=Slalom(heads=heads), budget=budget, random_state=seed)(text)
+    if found.importances is None:
+        return {}
+    inside = {}
+    for name in SHOWN:
+        missed = np.abs(found.scores(name) - slalom_score(truth, name, 0).numpy())
+        inside[name] = float((missed <= WIDTH * found.standard_errors[name]).mean())
+    return inside
+
+
+def main() -> None:
+    """Prints the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--games", type=int, default=20)
+    parser.add_argument("--units", type=int, default=15)
+    parser.add_argument("--noise", type=float, default=0.05, help="share of the outputs' spread")
+    parser.add_argument("--budget", type=int, default=4000)
+    parser.add_argument("--heads", type=int, default=None, help="1: without an additive head")
+    parser.add_argument("--jobs", type=int, default=2)
+    given = parser.parse_args()
+    settings = [[value] * given.games for value in (given.units, given.noise, given.budget, given.heads)]
+    with ProcessPoolExecutor(given.jobs) as pool:
+        every = [found for found in pool.map(cover, range(given.games), *settings) if found]
+    print(f"{len(every)} of {given.games} games got importances")
+    print("| score | covered by 90% intervals | standard error |\n| --- | --- | --- |")
+    for name in SHOWN:
+        shares = np.array([found[name] for found in every])
+        print(f"| {name} | {shares.mean():.2f} | {shares.std() / len(shares) ** 0.5:.2f} |")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,51 @@
+"""Work that is killed at every step: a program that forks, works in the child, and lets the system kill it.
+
+A step is whatever Python tells its audit hooks about files: opening, renaming, removing, making folders.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+STEPS = ("open", "os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.link", "shutil.rmtree", "shutil.copyfile", "os.listdir")
+
+
+def killed_at(step: int, work: Callable[[], None], under: Path) -> bool:
+    """Runs work in a child of its own and kills it before its step-th step under a folder; False: it was done before."""
+    child = os.fork()
+    if child == 0:
+        left = step
+
+        def count(event: str, arguments: tuple[object, ...]) -> None:
+            nonlocal left
+            if event in STEPS and arguments and str(arguments[0]).startswith(str(under)):
+                left -= 1
+                if left < 0:
+                    os.kill(os.getpid(), signal.SIGKILL)
+
+        sys.addaudithook(count)
+        try:
+            work()
+        except BaseException:
+            sys.excepthook(*sys.exc_info())
+            os._exit(1)
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    assert os.WIFSIGNALED(status) or os.WEXITSTATUS(status) == 0, "the work failed by itself"
+    return os.WIFSIGNALED(status)
+
+
+def every_step(prepare: Callable[[], None], work: Callable[[], None], check: Callable[[], None], under: Path) -> int:
+    """Prepares, works, kills and checks once for each step that the work has; returns how many there are."""
+    step = 0
+    while True:
+        prepare()
+        killed = killed_at(step, work, under)
+        check()
+        if not killed:
+            return step
+        step += 1
