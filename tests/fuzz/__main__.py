@@ -19,7 +19,8 @@ def main() -> int:
         return 0 if alone(given.case, one(kind, int(seed))) else 1
     cases = {kind: max(1, int(count * given.share)) for kind, count in CASES.items()}
     plan = Plan(given.seconds, given.processes, given.seed, cases)
-    say(f"seed {plan.seed}, {plan.processes} processes, at most {plan.seconds:g} seconds; cases: {cases}")
+    say(f"seed {plan.seed}, {plan.processes} processes, at most {plan.seconds:g} seconds")
+    say(f"cases: {cases}")
     report = Report()
     for done in results(plan):
         if done is not None:
@@ -30,18 +31,18 @@ def main() -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="make fuzz", description=__doc__)
-    parser.add_argument("--seconds", type=float, default=2400, help="no case begins after this time")
+    parser.add_argument("--seconds", type=float, default=2400, help="to begin cases in")
     parser.add_argument("--processes", type=int, default=2, help="that run cases")
     parser.add_argument("--seed", type=int, default=0, help="each seed has cases of its own")
     parser.add_argument("--share", type=float, default=1.0, help="of the usual number of cases")
-    parser.add_argument("--case", default="", type=_case, help="run one case alone, such as text:17")
+    parser.add_argument("--case", default="", type=_case, help="one case alone, as text:17")
     return parser
 
 
 def _case(given: str) -> str:
     kind, _, seed = given.partition(":")
     if given and (kind not in KINDS or not seed.isdecimal()):
-        raise argparse.ArgumentTypeError(f"{given!r} is no case: give a kind and a seed, such as text:17")
+        raise argparse.ArgumentTypeError(f"{given!r} is no case: give one such as text:17")
     return given
 
 

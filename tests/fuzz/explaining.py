@@ -46,7 +46,8 @@ class Question:
     def explainer(self) -> Explainer:
         """A new one."""
         given = self.subject
-        return Explainer(given.model, given.tokenizer, output=given.output, show_progress=False, **self.options)
+        options = {"output": given.output, "show_progress": False, **self.options}
+        return Explainer(given.model, given.tokenizer, **options)
 
     def ask(self, explainer: Explainer, place: int) -> Explanation:
         """Explains one of the texts."""
@@ -102,10 +103,13 @@ def _method(rng: np.random.Generator, about: Subject, long: bool) -> Any:
     if draw < 0.45 and not long:
         return CONFIGURED[rng.integers(len(CONFIGURED))]
     names = list(methods())
-    return str(rng.choice(names if about.opens or rng.random() < 0.05 else [name for name in names if name not in _INSIDE]))
+    if not about.opens and rng.random() > 0.05:
+        names = [name for name in names if name not in _INSIDE]
+    return str(rng.choice(names))
 
 
-_INSIDE = {name for name, summary in methods().items() if "torch" in summary or "attention weights" in summary}
+_NEEDS = ("torch", "attention weights")
+_INSIDE = {name for name, told in methods().items() if any(need in told for need in _NEEDS)}
 
 
 def _budget(rng: np.random.Generator, long: bool) -> int | None:
@@ -132,7 +136,7 @@ def run(seed: int, outcome: Outcome) -> None:
         except SlalomError as error:
             outcome.counts["texts refused"] += len(asked.texts)
             outcome.told += f"\n  {type(error).__name__}: {error}"
-            problem = unclear(str(error), *asked.texts, *(asked.pairs or ()))
+            problem = unclear(error, *asked.texts, *(asked.pairs or ()))
             outcome.problems += [f"{problem}: {str(error)[:200]!r}"] if problem else []
             return
         outcome.counts["texts explained"] += len(found)
@@ -145,7 +149,8 @@ def run(seed: int, outcome: Outcome) -> None:
             again = _explained(asked)
             if again != found:
                 outcome.problems.append("the same seed gives another explanation")
-    outcome.problems += sorted({f"a warning: {str(warning.message)[:120]}" for warning in warned if _ours(warning)})
+    ours = {str(warning.message)[:120] for warning in warned if _ours(warning)}
+    outcome.problems += [f"a warning: {message}" for message in sorted(ours)]
 
 
 def _explained(asked: Question) -> list[Explanation]:
@@ -166,16 +171,10 @@ def _of_question(asked: Question, explanation: Explanation) -> Iterator[str]:
         yield "more calls than the budget"
     if explanation.granularity != asked.options["granularity"]:
         yield "another granularity than asked for"
-    words = asked.subject.tokenizer
-    unknown = getattr(words, "unk_token_id", None) if asked.subject.name != "embedded" else _embedded_unknown()
-    tokens = explanation.token_ids
+    unknown, tokens = asked.subject.unknown, explanation.token_ids
     said = "unknown" in " ".join([explanation.trust, *explanation.notes]).lower()
     if unknown is not None and tokens and tokens.count(unknown) >= 0.5 * len(tokens) and not said:
         yield "half of the tokens are unknown, and nothing says so"
-
-
-def _embedded_unknown() -> int:
-    return 1
 
 
 def _alone(asked: Question, place: int, explanation: Explanation) -> Iterator[str]:
@@ -193,5 +192,6 @@ def _alone(asked: Question, place: int, explanation: Explanation) -> Iterator[st
     spread = size + float(np.abs(ours).max())
     if not np.abs(ours - theirs).max() <= allowed * spread:
         yield "a list predicts otherwise than single texts"
-    elif asked.subject.rowwise and not np.allclose(single.values, explanation.values, rtol=1e-6, atol=1e-6 * spread):
+    values = np.abs(single.values - explanation.values).max()
+    if asked.subject.rowwise and not values <= EXACT * (spread + np.abs(single.values).max()):
         yield "a list gives other values than single texts"

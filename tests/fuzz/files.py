@@ -23,20 +23,20 @@ from slalom_xai.explanation import Explanation
 from slalom_xai.text import GRANULARITIES
 
 TEXT = "A slow start, but one wonderful film. I liked the warm, long end!"
+FEW_CALLS: dict[str, Any] = {"budget": 120, "show_progress": False}
 METHODS = ("slalom", "linear", "slalom-eff", "occlusion", "anchors", "random")
 
 
 @functools.cache
 def sound() -> tuple[str, ...]:
-    """Files as they should be: several methods, classes and granularities, a pair, and made-up ones of every shape."""
+    """Files as they should be: of several methods and classes, a pair, and made-up ones."""
     made = [shaped(name) for name in SHAPES]
     made += [_of_function("slalom", classes) for classes in (1, 2, 4)]
     made += [_of_function(method, 2) for method in METHODS]
     model, tokenizer = tiny("bert")
     for granularity in GRANULARITIES:
-        explainer = Explainer(model, tokenizer, granularity=granularity, budget=120, show_progress=False)
-        made.append(explainer(TEXT))
-    made.append(Explainer(model, tokenizer, budget=120, show_progress=False)("a slow film", "a warm end"))
+        made.append(Explainer(model, tokenizer, granularity=granularity, **FEW_CALLS)(TEXT))
+    made.append(Explainer(model, tokenizer, **FEW_CALLS)("a slow film", "a warm end"))
     made.append(Explainer(model, tokenizer, show_progress=False)("film"))
     return tuple(json.dumps(explanation.to_dict()) for explanation in made)
 
@@ -70,7 +70,7 @@ def run(seed: int, outcome: Outcome) -> None:
         except InputError as error:
             outcome.told += f"\n  {type(error).__name__}: {error}"
             outcome.counts["files refused"] += 1
-            problem = unclear(str(error))
+            problem = unclear(error)
             outcome.problems += [f"file, {problem}: {str(error)[:250]!r}"] if problem else []
             return
     outcome.counts["files loaded"] += 1

@@ -17,17 +17,18 @@ from fuzz.promises import broken
 from fuzz.words import unclear
 from slalom_xai import Explainer
 from slalom_xai.errors import SlalomError
+from slalom_xai.models.load import quiet
 
 MODELS = ("bert", "distilbert", "gpt2", "roberta")
 TEXT = "a quiet film that grows on you"
-LARGEST = 300  # a whole number in a configuration: larger ones ask for memory that no machine has
+MOST, LARGEST = 2000, 300  # numbers above the one become the other: no machine has the memory
 
 
 @functools.cache
 def sound(name: str) -> dict[str, bytes]:
     """The files of a model folder as they should be."""
     model, tokenizer = tiny(name)
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, quiet():
         model.save_pretrained(folder)
         tokenizer.save_pretrained(folder)
         return {path.name: path.read_bytes() for path in Path(folder).iterdir() if path.is_file()}
@@ -56,7 +57,7 @@ def _small(node: Any) -> Any:
         return {key: _small(entry) for key, entry in node.items()}
     if isinstance(node, list):
         return [_small(entry) for entry in node]
-    return min(node, LARGEST) if isinstance(node, int) and not isinstance(node, bool) and node > 2000 else node
+    return LARGEST if isinstance(node, int) and node > MOST else node
 
 
 def run(seed: int, outcome: Outcome) -> None:
@@ -72,7 +73,7 @@ def run(seed: int, outcome: Outcome) -> None:
         except SlalomError as error:
             outcome.told += f"\n  {type(error).__name__}: {error}"
             outcome.counts["folders refused"] += 1
-            problem = unclear(str(error))
+            problem = unclear(error)
             outcome.problems += [f"folder, {problem}: {str(error)[:250]!r}"] if problem else []
             return
     outcome.counts["folders explained"] += 1

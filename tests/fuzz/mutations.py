@@ -34,10 +34,23 @@ STRINGS = [
     "slalom",
 ]
 NUMBERS: list[Any] = [
-    0, 1, -1, 2, 7, 10**6, 2**31, 2**63, -(2**70), 10**400, 0.0, -0.0, 0.5, -2.5, 1e-320, 1e100, 1e160, 1e308, -1e308,
+    0, 1, -1, 2, 7, 10**6, 2**31, 2**63, -(2**70), 10**400,
+    0.0, -0.0, 0.5, -2.5, 1e-320, 1e100, 1e160, 1e308, -1e308,
     float("nan"), float("inf"), float("-inf"), True, False, HUGE,
 ]  # fmt: skip
-THINGS: list[Any] = [None, [], {}, [[]], [None], [1], ["x"], {"a": 1}, [[1.0], [2.0, 3.0]], DEEP, ENDLESS]
+THINGS: list[Any] = [
+    None,
+    [],
+    {},
+    [[]],
+    [None],
+    [1],
+    ["x"],
+    {"a": 1},
+    [[1.0], [2.0, 3.0]],
+    DEEP,
+    ENDLESS,
+]
 
 
 def damaged(rng: np.random.Generator, data: Any) -> bytes:
@@ -54,7 +67,8 @@ def _spelled(data: Any) -> bytes:
     """JSON, with what the json module cannot write put in."""
     text = json.dumps(data, ensure_ascii=False)
     text = text.replace(f'"{DEEP}"', "[" * 200_000 + "]" * 200_000)
-    text = text.replace(f'"{HUGE}"', "9" * 5000).replace(f'"{ENDLESS}"', '{"a":' * 100_000 + "1" + "}" * 100_000)
+    text = text.replace(f'"{HUGE}"', "9" * 5000)
+    text = text.replace(f'"{ENDLESS}"', '{"a":' * 100_000 + "1" + "}" * 100_000)
     return text.encode("utf-8", "surrogatepass")
 
 
@@ -147,7 +161,8 @@ def _scaled(node: Any, factor: float) -> Any:
 
 
 _CHANGES: tuple[Callable[[np.random.Generator, Any, Any], None], ...] = (
-    _replace, _replace, _same_type, _same_type, _same_type, _remove, _double, _rename, _add, _swap, _scale,
+    _replace, _replace, _same_type, _same_type, _same_type,
+    _remove, _double, _rename, _add, _swap, _scale,
 )  # fmt: skip
 
 
@@ -172,4 +187,5 @@ def damaged_bytes(rng: np.random.Generator, content: bytes) -> bytes:
         return content[:low] + content[low : low + 100] * 2 + content[low + 100 :]
     if way == 5:
         return b"\xef\xbb\xbf" + content
-    return content.decode("utf-8", "replace").encode(str(rng.choice(["utf-16", "utf-32", "latin-1", "cp1252"])), "replace")
+    encoding = str(rng.choice(["utf-16", "utf-32", "latin-1", "cp1252"]))
+    return content.decode("utf-8", "replace").encode(encoding, "replace")

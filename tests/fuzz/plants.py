@@ -39,7 +39,10 @@ class Plant:
     def _average(self, kept: list[int]) -> float:
         weights, values = np.exp(self.importances[kept]), self.values[kept]
         if self.sink is not None:
-            weights, values = np.append(weights, np.exp(self.sink[1])), np.append(values, self.sink[0])
+            weights, values = (
+                np.append(weights, np.exp(self.sink[1])),
+                np.append(values, self.sink[0]),
+            )
         return float(np.average(values, weights=weights))
 
 
@@ -48,7 +51,10 @@ def plant(seed: int) -> Plant:
     rng = np.random.default_rng([4, seed])
     units = int(rng.integers(3, 17))
     words = [str(word) for word in rng.choice(sorted(set(WORDS)), units, replace=False)]
-    values, importances = rng.normal(0, 3, units), rng.normal(0, float(rng.choice([0.3, 0.8, 1.2])), units)
+    values, importances = (
+        rng.normal(0, 3, units),
+        rng.normal(0, float(rng.choice([0.3, 0.8, 1.2])), units),
+    )
     sink = (float(rng.normal()), float(rng.normal(0, 0.7))) if rng.random() < 0.6 else None
     budget = None if rng.random() < 0.7 else int(rng.integers(10 * units + 40, 60 * units + 60))
     return Plant(words, values, importances - importances.mean(), sink, budget)
@@ -65,7 +71,8 @@ def run(seed: int, outcome: Outcome) -> None:
     outcome.counts["plants found"] += not missed
     if missed and not _says_so(explanation):
         sink = "with a sink" if planted.sink else "without a sink"
-        outcome.problems.append(f"a SLALOM {sink} is not found, and {explanation.trust[:40]!r}: {'; '.join(missed)}")
+        off = "; ".join(missed)
+        outcome.problems.append(f"a SLALOM {sink} is not found: {off}, {explanation.trust[:20]!r}")
     outcome.problems += broken(explanation)
 
 

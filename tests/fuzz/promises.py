@@ -25,7 +25,7 @@ ALLOWED = {"\n"}  # of control characters, in a terminal
 
 
 def broken(explanation: Explanation) -> Iterator[str]:
-    """Sentences on what does not hold for an explanation that was just made; none where all is well."""
+    """What does not hold for an explanation that was just made; nothing where all is well."""
     yield from unusable(explanation)
     yield from _spans(explanation)
     yield from _added_up(explanation)
@@ -34,7 +34,8 @@ def broken(explanation: Explanation) -> Iterator[str]:
         yield found
     if explanation.calls != explanation.calls_fit + explanation.calls_check:
         yield "calls are not those to fit and to check"
-    if any((errors < 0).any() or np.isinf(errors).any() for errors in explanation.standard_errors.values()):
+    bars = explanation.standard_errors.values()
+    if any((errors < 0).any() or np.isinf(errors).any() for errors in bars):
         yield "standard errors are negative or infinite"
 
 
@@ -95,14 +96,19 @@ def _overlap(one: Unit, other: Unit) -> bool:
 
 
 def _share_characters(one: Unit, other: Unit) -> bool:
-    """Tokens of bytes, or of what a character was spelled out to: each has the span of that character."""
+    """Tokens of bytes, or of what one character became: each has that character's span."""
     shared = one.text[max(0, other.start - one.start) :]
     return (one.start, one.end) == (other.start, other.end) or not shared.isascii()
 
 
 def _predictions(explanation: Explanation) -> Iterator[str]:
     units = len(explanation.units)
-    for rows in (np.ones((1, units)), deletions(units), deletions(units) * 2, 0.3 + deletions(units) / 2):
+    for rows in (
+        np.ones((1, units)),
+        deletions(units),
+        deletions(units) * 2,
+        0.3 + deletions(units) / 2,
+    ):
         predicted = explanation.predict(rows)
         if predicted.shape != (len(rows),):
             yield "predictions have the wrong length"
@@ -148,12 +154,13 @@ def _shown(explanation: Explanation) -> Iterator[str]:
     if MARKER in html.lower():
         yield "a string of the result is markup in the page"
     screen = io.StringIO()
-    Console(file=screen, width=80, force_terminal=False, legacy_windows=False).print(render(explanation))
+    console = Console(file=screen, width=80, force_terminal=False, legacy_windows=False)
+    console.print(render(explanation))
     if any(ord(character) < 32 and character not in ALLOWED for character in screen.getvalue()):
         yield "a control character reaches the terminal"
     if len(repr(explanation).splitlines()) != 1:
         yield "the representation is not one line"
-    if len(explanation.to_frame()) != len(explanation.units) or len(explanation.as_list()) != len(explanation.units):
+    if not len(explanation.to_frame()) == len(explanation.as_list()) == len(explanation.units):
         yield "a table has the wrong length"
 
 
@@ -163,6 +170,6 @@ def _kept(explanation: Explanation) -> Iterator[str]:
         again = Explanation.load(path)
     if again != explanation:
         yield "a saved explanation comes back different"
-    units = len(explanation.units)
-    if not np.array_equal(again.predict(np.ones((1, units))), explanation.predict(np.ones((1, units)))):
+    rows = deletions(len(explanation.units))
+    if not np.array_equal(again.predict(rows), explanation.predict(rows)):
         yield "a saved explanation predicts something else"

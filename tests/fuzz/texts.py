@@ -1,4 +1,4 @@
-"""Texts that break things: odd characters, odd lengths, and tokens that mean something to models."""
+"""Texts that break things: odd characters and lengths, and tokens that models know."""
 
 from __future__ import annotations
 
@@ -6,26 +6,108 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-WORDS = (
+_PLAIN = (
     "a slow start but one wonderful warm film with the worst end i ever saw and it is not bad "
     "at all though long dull loud funny good great awful boring brilliant never actors story"
-).split()
+)
+WORDS = _PLAIN.split()
 EMOJI = ["😀", "👍🏽", "👩‍👩‍👧‍👦", "🏳️‍🌈", "🇩🇪", "❤️", "☠", "👨🏿‍🚀", "1️⃣"]
 JOINERS = ["\u200d", "\u200c", "\u200b", "\ufeff", "\u2060", "\u00ad", "\u180e", "\ufe0f"]
 RIGHT_TO_LEFT = ["שלום", "עולם", "مرحبا", "بالعالم", "\u202eabc\u202c", "\u2067x\u2069", "ﷺ", "ﷻ"]
-COMBINING = ["e\u0301", "a\u0308\u0323", "Z\u0351\u036b\u0343\u0363", "\u0301", "क्षि", "ก็", "n\u0303o"]
+COMBINING = [
+    "e\u0301",
+    "a\u0308\u0323",
+    "Z\u0351\u036b\u0343\u0363",
+    "\u0301",
+    "क्षि",
+    "ก็",
+    "n\u0303o",
+]
 GROWING = ["ﷺ", "ﷺﷺ", "㎏", "ﬃ", "½", "Ⅷ", "ｱ", "ｶﾞ", "㍿", "①", "ŉ", "ẞ", "ǰ", "İ", "ΐ", "ｱﷺ"]
-UNSPACED = ["你好世界", "这部电影很好", "日本語の映画", "カタカナ", "ภาษาไทย", "မြန်မာ", "한국어", "。", "！"]
-CONTROLS = ["\x00", "\x01", "\x07", "\x08", "\x1b[31m", "\x7f", "\x85", "\u2028", "\u2029", "\r", "\x0b", "\t"]
-ODD = ["\ufffd", "\uffff", "\ufdd0", "\U0010ffff", "\ue000", "𝔘𝔫𝔦", "𐍈", "\U000e0041", "ſ", "µ"]
+UNSPACED = [
+    "你好世界",
+    "这部电影很好",
+    "日本語の映画",
+    "カタカナ",
+    "ภาษาไทย",
+    "မြန်မာ",
+    "한국어",
+    "。",
+    "\uff01",
+]
+CONTROLS = [
+    "\x00",
+    "\x01",
+    "\x07",
+    "\x08",
+    "\x1b[31m",
+    "\x7f",
+    "\x85",
+    "\u2028",
+    "\u2029",
+    "\r",
+    "\x0b",
+    "\t",
+]
+ODD = [
+    "\ufffd",
+    "\uffff",
+    "\ufdd0",
+    "\U0010ffff",
+    "\ue000",
+    "\U0001d518\U0001d52b\U0001d526",
+    "𐍈",
+    "\U000e0041",
+    "\u017f",
+    "µ",
+]
 NUMBERS = ["0", "-1", "3.14159", "1e999", "1,000,000", "٣", "²", "0x1F", "NaN", "inf", "-0", "007"]
-MARKS = [".", ",", "!", "?", "...", "—", "-", "'", '"', "(", ")", "[", "]", "{", "}", "\\", "/", "@", "#", "%", "&", "*", "_", "|"]
-MARKUP = ["<b>", "</script>", "<img src=x onerror=alert(1)>", "&amp;", "&lt;", "{{x}}", "${x}", "[bold]", "[/]", "%s", "\\n"]
+MARKS = [
+    ".",
+    ",",
+    "!",
+    "?",
+    "...",
+    "—",
+    "-",
+    "'",
+    '"',
+    "(",
+    ")",
+    "[",
+    "]",
+    "{",
+    "}",
+    "\\",
+    "/",
+    "@",
+    "#",
+    "%",
+    "&",
+    "*",
+    "_",
+    "|",
+]
+MARKUP = [
+    "<b>",
+    "</script>",
+    "<img src=x onerror=alert(1)>",
+    "&amp;",
+    "&lt;",
+    "{{x}}",
+    "${x}",
+    "[bold]",
+    "[/]",
+    "%s",
+    "\\n",
+]
 SPECIAL = [
-    "[MASK]", "[UNK]", "[CLS]", "[SEP]", "[PAD]", "<mask>", "<unk>", "<s>", "</s>", "<pad>", "<|endoftext|>", "##ing", "Ġthe",
+    "[MASK]", "[UNK]", "[CLS]", "[SEP]", "[PAD]", "<mask>", "<unk>",
+    "<s>", "</s>", "<pad>", "<|endoftext|>", "##ing", "Ġthe",
 ]  # fmt: skip
 CLASSES: tuple[Sequence[str], ...] = (
-    EMOJI, JOINERS, RIGHT_TO_LEFT, COMBINING, GROWING, UNSPACED, CONTROLS, ODD, NUMBERS, MARKS, MARKUP, SPECIAL,
+    EMOJI, JOINERS, RIGHT_TO_LEFT, COMBINING, GROWING, UNSPACED,
+    CONTROLS, ODD, NUMBERS, MARKS, MARKUP, SPECIAL,
 )  # fmt: skip
 Maker = Callable[[np.random.Generator], str]
 
@@ -42,7 +124,8 @@ def pick(rng: np.random.Generator, choices: Sequence[str], count: int) -> list[s
 
 
 def _nothing(rng: np.random.Generator) -> str:
-    return pick(rng, ["", " ", "\n\t ", "\u00a0", "\u3000", "\u200b", "\ufeff", "\x00", "\ud800", "."], 1)[0]
+    blank = ["", " ", "\n\t ", "\u00a0", "\u3000", "\u200b", "\ufeff", "\x00", "\ud800", "."]
+    return pick(rng, blank, 1)[0]
 
 
 def _one(rng: np.random.Generator) -> str:
@@ -101,7 +184,8 @@ def _long(rng: np.random.Generator) -> str:
     if way == 0:
         return "x" * int(rng.integers(10_000, 30_000))
     if way == 1:
-        return pick(rng, ["😀", "你", ".", "e\u0301", "\u200d", "ab "], 1)[0] * int(rng.integers(5_000, 12_000))
+        piece = pick(rng, ["😀", "你", ".", "e\u0301", "\u200d", "ab "], 1)[0]
+        return piece * int(rng.integers(5_000, 12_000))
     kind = WORDS if way == 2 else CLASSES[rng.integers(len(CLASSES))]
     return " ".join(pick(rng, [*WORDS, *kind], int(rng.integers(2_500, 5_000))))
 
@@ -113,6 +197,7 @@ def _put_together(rng: np.random.Generator, pieces: list[str]) -> str:
 
 
 MAKERS: tuple[Maker, ...] = (
-    _plain, _mixed, _odd, _with_special, _repeated, _sentences, _random_characters, _one, _nothing, _long,
+    _plain, _mixed, _odd, _with_special, _repeated,
+    _sentences, _random_characters, _one, _nothing, _long,
 )  # fmt: skip
 SHARES = (0.22, 0.24, 0.14, 0.12, 0.08, 0.08, 0.06, 0.03, 0.02, 0.01)

@@ -5,31 +5,35 @@ from __future__ import annotations
 import math
 import re
 
+from slalom_xai.errors import ModelError, SlalomError
 from slalom_xai.explanation import Explanation
 
-UNCLEAR = re.compile(
-    r"\bNone\b|NoneType|Traceback|object at 0x|\b[A-Z]\w*(?:Error|Exception|Iteration)\b|__\w+__"
-    r"|object is not|unexpected keyword|positional argument|has no attribute|must be a \w+ dtype"
-    r"|not supported between|unsupported operand|invalid literal|out of range for"
-)
+UNCLEAR = re.compile(r"\bNone\b|NoneType|Traceback|object at 0x|__\w+__|object is not")
+PYTHON = re.compile(
+    r"\b[A-Z]\w*(?:Error|Exception|Iteration)\b|unexpected keyword|positional argument"
+    r"|has no attribute|not supported between|unsupported operand|invalid literal"
+)  # words of the language: only what a model itself raised is quoted with them
 LONGEST = 1500  # characters of a message: more is no longer one clear line
 ROUNDED = 0.011  # a share in whole per cent
 
 
-def unclear(message: str, *given: str) -> str | None:
+def unclear(error: SlalomError, *given: str) -> str | None:
     """What is wrong with an error's message; ``given`` may be quoted in it."""
+    message = str(error)
     if len(message.splitlines()) != 1:
         return "a message is not one line"
     if len(message) > LONGEST:
         return "a message is very long"
     found = UNCLEAR.search(message)
+    if not found and not isinstance(error, ModelError):
+        found = PYTHON.search(message)
     if found and not any(found[0] in text for text in given):
         return f"a message says {found[0]!r}"
     return None
 
 
 def claimed(explanation: Explanation) -> float | None:
-    """The share of what deletions do that the trust sentence claims to predict; None: it claims nothing."""
+    """The share of what deletions do that the trust sentence claims to predict, if any."""
     sentence = explanation.trust
     shares = re.findall(r"(\d+)%", sentence)
     if not shares or "do not trust" in sentence.lower():

@@ -61,18 +61,18 @@ def results(plan: Plan) -> Iterator[Done | None]:
     context = multiprocessing.get_context("spawn")
     ended: Any = context.Queue()
     under_way = [context.Array("q", [-1, 0]) for _ in range(plan.processes)]
-    workers = [
-        context.Process(target=_work, args=(plan, number, ended, under_way[number]), daemon=True)
-        for number in range(plan.processes)
-    ]
+    workers = [context.Process(target=_work, args=(plan, number, ended, cell), daemon=True) for number, cell in enumerate(under_way)]
     for worker in workers:
         worker.start()
     try:
         yield from _collected(workers, under_way, ended)
     finally:
         for worker in workers:
+            worker.join(timeout=10)
             worker.terminate()
             worker.join()
+        ended.close()
+        ended.join_thread()
 
 
 def _collected(workers: list[Any], under_way: list[Any], ended: Any) -> Iterator[Done | None]:
