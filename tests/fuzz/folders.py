@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import transformers
 from tiny import tiny
 
 from fuzz.cases import Outcome
@@ -17,7 +18,6 @@ from fuzz.promises import broken
 from fuzz.words import unclear
 from slalom_xai import Explainer
 from slalom_xai.errors import SlalomError
-from slalom_xai.models.load import quiet
 
 MODELS = ("bert", "distilbert", "gpt2", "roberta")
 TEXT = "a quiet film that grows on you"
@@ -28,7 +28,8 @@ MOST, LARGEST = 2000, 300  # numbers above the one become the other: no machine 
 def sound(name: str) -> dict[str, bytes]:
     """The files of a model folder as they should be."""
     model, tokenizer = tiny(name)
-    with tempfile.TemporaryDirectory() as folder, quiet():
+    transformers.utils.logging.disable_progress_bar()
+    with tempfile.TemporaryDirectory() as folder:
         model.save_pretrained(folder)
         tokenizer.save_pretrained(folder)
         return {path.name: path.read_bytes() for path in Path(folder).iterdir() if path.is_file()}

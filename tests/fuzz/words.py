@@ -8,11 +8,11 @@ import re
 from slalom_xai.errors import ModelError, SlalomError
 from slalom_xai.explanation import Explanation
 
-UNCLEAR = re.compile(r"\bNone\b|NoneType|Traceback|object at 0x|__\w+__|object is not")
-PYTHON = re.compile(
-    r"\b[A-Z]\w*(?:Error|Exception|Iteration)\b|unexpected keyword|positional argument"
-    r"|has no attribute|not supported between|unsupported operand|invalid literal"
-)  # words of the language: only what a model itself raised is quoted with them
+UNCLEAR = re.compile(
+    r"\bNone\b|NoneType|Traceback|object at 0x|__\w+__|object is not|\w(?:Error|Exception|Iteration)\b"
+    r"|unexpected keyword|positional argument|has no attribute|not supported between"
+)
+QUOTED = re.compile(r"\(.*\)")  # what a model or a library said, in its own words
 LONGEST = 1500  # characters of a message: more is no longer one clear line
 ROUNDED = 0.011  # a share in whole per cent
 
@@ -24,9 +24,7 @@ def unclear(error: SlalomError, *given: str) -> str | None:
         return "a message is not one line"
     if len(message) > LONGEST:
         return "a message is very long"
-    found = UNCLEAR.search(message)
-    if not found and not isinstance(error, ModelError):
-        found = PYTHON.search(message)
+    found = UNCLEAR.search(QUOTED.sub("", message) if isinstance(error, ModelError) else message)
     if found and not any(found[0] in text for text in given):
         return f"a message says {found[0]!r}"
     return None
