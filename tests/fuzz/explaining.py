@@ -144,7 +144,7 @@ def run(seed: int, outcome: Outcome) -> None:
             outcome.problems += broken(explanation)
             outcome.problems += _of_question(asked, explanation)
             if len(found) > 1:
-                outcome.problems += _alone(asked, place, explanation)
+                outcome.problems += differing(asked, place, explanation)
         if asked.twice and asked.subject.steady:
             again = _explained(asked)
             if again != found:
@@ -177,7 +177,7 @@ def _of_question(asked: Question, explanation: Explanation) -> Iterator[str]:
         yield "half of the tokens are unknown, and nothing says so"
 
 
-def _alone(asked: Question, place: int, explanation: Explanation) -> Iterator[str]:
+def differing(asked: Question, place: int, explanation: Explanation) -> Iterator[str]:
     """A text in a list is explained as it is alone."""
     if not asked.subject.steady:
         return

@@ -39,6 +39,11 @@ def test_planted_slaloms_are_found_or_said_not_to_be(seed):
     assert not one("plant", seed).problems
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_a_list_is_explained_as_its_texts_are_alone(seed):
+    assert not one("list", seed).problems
+
+
 def test_claims_hold_on_fresh_rows():
     outcomes = [one("trust", seed) for seed in range(8)]
     assert not any(outcome.problems for outcome in outcomes)

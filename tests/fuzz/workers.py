@@ -19,6 +19,7 @@ KINDS = {
     "folder": "fuzz.folders",
     "plant": "fuzz.plants",
     "trust": "fuzz.trusting",
+    "list": "fuzz.lists",
 }
 APART = 1_000_000  # seeds between two runs of different seed
 
@@ -61,7 +62,8 @@ def results(plan: Plan) -> Iterator[Done | None]:
     context = multiprocessing.get_context("spawn")
     ended: Any = context.Queue()
     under_way = [context.Array("q", [-1, 0]) for _ in range(plan.processes)]
-    workers = [context.Process(target=_work, args=(plan, number, ended, cell), daemon=True) for number, cell in enumerate(under_way)]
+    given = [(plan, number, ended, cell) for number, cell in enumerate(under_way)]
+    workers = [context.Process(target=_work, args=each, daemon=True) for each in given]
     for worker in workers:
         worker.start()
     try:
