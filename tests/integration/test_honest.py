@@ -16,7 +16,7 @@ from slalom_xai.surrogates.influence import covariance
 from slalom_xai.surrogates.problem import Extras
 from slalom_xai.surrogates.quality import Agreement, Fidelity
 
-WORDS = "a slow start but one wonderful warm film".split()
+WORDS = ["a", "slow", "start", "but", "one", "wonderful", "warm", "film"]
 VALUES = np.array([0.5, -4, -1, 2, 0.3, 5, 3, -0.5])
 IMPORTANCES = np.array([-1, 1, -0.5, 0.2, -0.8, 1.2, 0.4, -0.5])
 
