@@ -12,7 +12,7 @@ DOCS := $(VENV)/.docs
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup explain test lowest check view viewcheck docs theory bench bench-fidelity bench-speed clean
+.PHONY: help setup explain test lowest check view viewcheck docs theory bench bench-fidelity bench-speed fuzz clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -58,6 +58,12 @@ lowest: ## run the tests with the lowest transformers that pyproject.toml allows
 	@PIP_DISABLE_PIP_VERSION_CHECK=1 $(LOWEST)/bin/python -m pip install -qq -c constraints-lowest.txt torch transformers safetensors numpy pandas rich typer pytest pytest-xdist hypothesis captum ipykernel ipython lime matplotlib nbclient onnx onnxruntime onnxscript pyarrow scikit-learn shap
 	@PIP_DISABLE_PIP_VERSION_CHECK=1 $(LOWEST)/bin/python -m pip install -qq --no-deps -e .
 	HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(LOWEST)/bin/python -m pytest -n 2 --dist worksteal
+
+# SECONDS: less time, fewer cases. SEED: other cases. CASE=text:17 runs one case alone and tells it in full.
+fuzz: SECONDS = 2400
+fuzz: SEED = 0
+fuzz: $(TEST) ## drive the package with hostile texts, damaged files and planted models; fails if anything breaks
+	HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python -m fuzz --seconds $(SECONDS) --seed $(SEED) $(if $(CASE),--case $(CASE))
 
 check: $(CHECK) ## lint, formatting, types and the direction of imports
 	$(BIN)/ruff check

@@ -95,7 +95,7 @@ def fit_additive(counts: Counts, outputs: Tensor, full: Tensor, weights: Tensor 
     row_weights = row_weights / row_weights.sum()
     changes = full - outputs
     folds = max(1, min(folds, len(counts)))
-    rows = [rows_of_one(counts[k::folds], exact=True) for k in range(folds)]
+    rows = [rows_of_one(counts[k::folds]) for k in range(folds)]
     parts = [_products(rows[k], changes[k::folds], row_weights[k::folds]) for k in range(folds)]
     gram, target, kept = (functools.reduce(torch.add, of_folds) for of_folds in zip(*parts, strict=True))
     ridge = RIDGES[0]

@@ -28,8 +28,6 @@ from slalom_xai.surrogates.rows import Counts, Rows, Sequences, rows_of, short_r
 from slalom_xai.surrogates.slalom import SlalomSurrogate
 
 VALUE_PRIOR = 1e-3
-ROUGH = 1e-5  # fits of at least this tolerance find their way by curvatures in single precision; several heads are too alike for that
-NARROW = 64  # columns up to which single precision saves nothing
 ADDITIVE_SINK = 10.0  # the additive head's sink outweighs all units together by this
 
 
@@ -182,7 +180,7 @@ def make_problem(requests: Sequence[FitRequest]) -> Problem:
         value_penalty[:, -1] /= (1 + ADDITIVE_SINK) ** 2
     centre = torch.stack([_centre(r, wide) for r in requests])
     lengths = None if kind.extras.length_penalty is None else _lengths(requests, row_weights)
-    rows = _rows(requests, many, wide, exact=heads > 1 or wide <= NARROW or min(r.tolerance for r in requests) < ROUGH)
+    rows = _rows(requests, many, wide)
     return Problem(
         rows,
         outputs,
@@ -200,12 +198,12 @@ def make_problem(requests: Sequence[FitRequest]) -> Problem:
     )
 
 
-def _rows(requests: Sequence[FitRequest], many: int, wide: int, exact: bool) -> Rows:
+def _rows(requests: Sequence[FitRequest], many: int, wide: int) -> Rows:
     """The rows of requests that are all sequences, equally long, or all tables."""
     sink = requests[0].sink
     sequences = [r.counts.places for r in requests if isinstance(r.counts, Sequences)]
     if not sequences:
-        return rows_of(_stacked([_padded_rows(_padded_columns(table_of(r.counts), sink, wide), many) for r in requests]), exact)
+        return rows_of(_stacked([_padded_rows(_padded_columns(table_of(r.counts), sink, wide), many) for r in requests]))
     places = _stacked([_padded_rows(own, many) for own in sequences])
     if sink:
         places = torch.cat([places, torch.full_like(places[..., :1], wide - 1)], dim=2)

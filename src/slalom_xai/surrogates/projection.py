@@ -75,7 +75,7 @@ def inner(problem: Problem, left: Features, right: Features, i: int, j: int, man
         assert left.groups is not None
         assert right.groups is not None
         shrunk = problem.lengths.shrink[:, None, :, None] * right.groups[:, other]
-        gram -= problem.rows.product(left.groups[:, one].flatten(1, 2), shrunk.flatten(1, 2))
+        gram -= left.groups[:, one].flatten(1, 2).mT @ shrunk.flatten(1, 2)
     return gram
 
 

@@ -76,9 +76,6 @@ class Rows(Protocol):
     def gram(self, weights: Tensor) -> Tensor:
         """Products of columns under row weights (B, m) of any sign: (B, p, p)."""
 
-    def product(self, left: Tensor, right: Tensor) -> Tensor:
-        """The product of columns of two matrices (B, k, p), in the precision of the Gram matrices: (B, p, p)."""
-
     def by_group(self, groups: Tensor, many: int, weights: Tensor) -> Tensor:
         """Weighted sums of the rows of each group (B, m): (B, many, p)."""
 
@@ -88,15 +85,9 @@ class Rows(Protocol):
 
 @dataclass(frozen=True)
 class DenseRows:
-    """Rows as they are.
-
-    Attributes:
-        counts: (B, m, p).
-        single: the same in single precision, where that is enough for Gram matrices: they take most of the time, and half of it then.
-    """
+    """Rows as they are, (B, m, p)."""
 
     counts: Tensor
-    single: Tensor | None = None
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -118,22 +109,18 @@ class DenseRows:
 
     def gram(self, weights: Tensor) -> Tensor:
         """Products of columns under row weights (B, m) of any sign: (B, p, p)."""
-        counts = self.counts if self.single is None else self.single
-        weighed = weights.to(counts)[..., None] * counts
+        counts = self.counts
+        weighed = weights[..., None] * counts
         size = counts.shape[2]
         if size < HALVED:
-            return (counts.mT @ weighed).to(weights)
+            return counts.mT @ weighed
         gram = weights.new_empty(len(counts), size, size)
         part = -(-size // 4)
         for start in range(0, size, part):  # what is below the diagonal is what is above it
-            block = (counts[..., start:].mT @ weighed[..., start : start + part]).to(weights)
+            block = counts[..., start:].mT @ weighed[..., start : start + part]
             gram[:, start:, start : start + part] = block
             gram[:, start : start + part, start:] = block.mT
         return gram
-
-    def product(self, left: Tensor, right: Tensor) -> Tensor:
-        """The product of columns of two matrices (B, k, p), in the precision of the Gram matrices: (B, p, p)."""
-        return left.mT @ right if self.single is None else (left.to(self.single).mT @ right.to(self.single)).to(left)
 
     def by_group(self, groups: Tensor, many: int, weights: Tensor) -> Tensor:
         """Weighted sums of the rows of each group (B, m): (B, many, p)."""
@@ -144,7 +131,7 @@ class DenseRows:
 
     def take(self, texts: Tensor) -> DenseRows:
         """Only these texts."""
-        return DenseRows(self.counts[texts], None if self.single is None else self.single[texts])
+        return DenseRows(self.counts[texts])
 
 
 @dataclass(frozen=True)
@@ -201,10 +188,6 @@ class ShortRows:
         flat = parts.new_zeros(len(parts), self.columns**2).scatter_add_(1, self._pairs[0], parts)
         return flat.reshape(len(parts), self.columns, self.columns)
 
-    def product(self, left: Tensor, right: Tensor) -> Tensor:
-        """The product of columns of two matrices (B, k, p), in the precision of the Gram matrices: (B, p, p)."""
-        return left.mT @ right
-
     def by_group(self, groups: Tensor, many: int, weights: Tensor) -> Tensor:
         """Weighted sums of the rows of each group (B, m): (B, many, p)."""
         index = (groups[:, None] * self.columns + self.places).flatten(1)
@@ -222,8 +205,8 @@ def short_rows(places: Tensor, columns: int) -> ShortRows:
     return ShortRows(turned, torch.ones(turned.shape, dtype=torch.float64, device=places.device), columns)
 
 
-def rows_of(counts: Tensor, exact: bool) -> Rows:
-    """Counts (B, m, p) in the form that is fastest to use; ``exact``: with Gram matrices in the precision of the counts."""
+def rows_of(counts: Tensor) -> Rows:
+    """Counts (B, m, p) in the form that is fastest to use."""
     some = counts[:, :8]  # enough to tell where rows are long, as they mostly are
     longest = (
         SHORT + 1
@@ -231,11 +214,11 @@ def rows_of(counts: Tensor, exact: bool) -> Rows:
         else int(counts.count_nonzero(dim=2).max())
     )
     if longest > SHORT:
-        return DenseRows(counts, None if exact else counts.float())
+        return DenseRows(counts)
     times, places = counts.topk(longest, dim=2)
     return ShortRows(places.mT.contiguous(), times.mT.contiguous(), counts.shape[2])
 
 
-def rows_of_one(counts: Counts, exact: bool) -> Rows:
+def rows_of_one(counts: Counts) -> Rows:
     """The rows of one text."""
-    return short_rows(counts.places[None], counts.units) if isinstance(counts, Sequences) else rows_of(counts[None], exact)
+    return short_rows(counts.places[None], counts.units) if isinstance(counts, Sequences) else rows_of(counts[None])

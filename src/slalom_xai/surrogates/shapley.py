@@ -32,18 +32,19 @@ def shapley_values(surrogate: SlalomSurrogate) -> Tensor:
 
 def shapley_derivatives(surrogate: SlalomSurrogate, column: int) -> tuple[Tensor, Tensor]:
     """Derivatives (n, P) of one class's Shapley values by values and by importances, over columns."""
-    parts = [_head(surrogate, k, column) for k in range(surrogate.values.shape[0])]
+    alone = surrogate.of_class(column)
+    parts = [_head(alone, k, slopes=True) for k in range(surrogate.values.shape[0])]
     return torch.cat([part[1] for part in parts], dim=1), torch.cat([part[2] for part in parts], dim=1)
 
 
-def _head(surrogate: SlalomSurrogate, head: int, column: int | None = None) -> tuple[Tensor, Tensor, Tensor]:
-    """One head's Shapley values (n, C), or, for a class, their derivatives (n, p) by values and importances."""
+def _head(surrogate: SlalomSurrogate, head: int, slopes: bool = False) -> tuple[Tensor, Tensor, Tensor]:
+    """One head's Shapley values (n, C), or, of one class, their derivatives (n, p) by values and importances."""
     values, importances = surrogate.column_values()[head], surrogate.column_importances()[head]
     units, sink = surrogate.units, surrogate.has_sink
     w = torch.exp(importances - importances.max())
     full = (w / w.sum()) @ values
     centred = values - full  # phi does not depend on the constant; this one conditions the integral
-    nodes = _nodes(w, units, sink, fine=column is None)
+    nodes = _nodes(w, units, sink, fine=not slopes)
     place, kind, times = _kinds(torch.cat([values, importances[:, None]], dim=1)[:units])
     columns = torch.cat([place, place.new_tensor([units])]) if sink else place
     phi = torch.zeros_like(values[place])
@@ -51,11 +52,11 @@ def _head(surrogate: SlalomSurrogate, head: int, column: int | None = None) -> t
     own = [torch.zeros_like(w[place]) for _ in range(2)]
     for q, x, weight in nodes:
         terms = _Terms(q, x, weight, w[columns], centred[columns], times, sink)
-        if column is None:
+        if not slopes:
             phi += terms.values()
-        else:
-            for total, part in zip(effects + own, terms.derivatives(column), strict=True):
-                total += part
+            continue
+        for total, part in zip(effects + own, terms.derivatives(), strict=True):
+            total += part
     if not sink:
         phi = phi + full / units  # the derivatives need no such term: it cancels what centring moves
     every = torch.cat([kind, kind.new_tensor([len(place)])]) if sink else kind
@@ -124,13 +125,16 @@ class _Terms:
         own = (self.others * self.present).sum(dim=0) * self.w
         return own[:, None] * self.v + drop.T @ rest - (drop * self.ratio).sum(dim=0)[:, None] * self.v
 
-    def derivatives(self, column: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """This node's part of the derivatives by the value and by the importance of another unit or the sink, (n, p), and by its own, (n,)."""
-        v, x = self.v[:, column], self.x
+    def derivatives(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """This node's part of the derivatives of the only class.
+
+        By the value and by the importance of another unit or the sink, (n, p), and by its own, (n,).
+        """
+        v, x = self.v[:, 0], self.x
         ratio, present, w = self.ratio, self.present, self.w
         there = self.others * present
         drop = there - self.others
-        rest = (ratio @ (self.times * v))[:, None] - ratio * v + (0.0 if self.sink is None else self.sink[0] * self.sink[1][column])
+        rest = (ratio @ (self.times * v))[:, None] - ratio * v + (0.0 if self.sink is None else self.sink[0] * self.sink[1][0])
         bracket = there * (w * v) + drop * rest
         # log g and h of another unit j, by s_j: w d/dw
         log_slope = -x * ratio
@@ -141,7 +145,7 @@ class _Terms:
         own_importance = (there * ((1 - self.weighed) * v - x * rest)).sum(dim=0) * w
         if self.sink is None:
             return by_values, by_importances, own_value, own_importance
-        weight, value = self.sink[0], self.sink[1][column]
+        weight, value = self.sink[0], self.sink[1][0]
         sink_value = (drop.sum(dim=0) * weight)[:, None]
         sink_importance = (-(bracket * x).sum(dim=0) * weight + drop.sum(dim=0) * weight * value)[:, None]
         by_values, by_importances = torch.cat([by_values, sink_value], dim=1), torch.cat([by_importances, sink_importance], dim=1)

@@ -135,6 +135,14 @@ class SlalomSurrogate:
             return self.values.new_zeros(self.values.shape[2])
         return self.sink_values.sum(dim=0)
 
+    def of_class(self, column: int) -> SlalomSurrogate:
+        """One class of it, as a function with one output."""
+        here = slice(column, column + 1)
+        sink = None if self.sink_values is None else self.sink_values[:, here]
+        lengths = None if self.length_offsets is None else self.length_offsets[:, here]
+        nearest = None if self.nearest is None else self.nearest.of_class(column)
+        return SlalomSurrogate(self.values[:, :, here], self.importances, sink, self.sink_importances, lengths, nearest)
+
     def cpu(self) -> SlalomSurrogate:
         """The same function on the CPU."""
         moved: dict[str, Any] = {name: None if entry is None else entry.cpu() for name, entry in vars(self).items()}
