@@ -6,13 +6,18 @@ explanation has, so that no report needs to ask again.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterator
+from dataclasses import MISSING, fields
 from typing import Any, get_args
 
 from slalom_xai.errors import shortened
 from slalom_xai.outputs import Kind
+from slalom_xai.surrogates.additive import AdditiveSurrogate
+from slalom_xai.surrogates.quality import Agreement, Fidelity
 from slalom_xai.surrogates.scores import SCORES
+from slalom_xai.surrogates.slalom import SlalomSurrogate
 from slalom_xai.text import GRANULARITIES
 
 REMOVALS = ("delete", "mask", "unk", "unknown")  # what an explainer takes; unknown: scores made elsewhere
@@ -105,15 +110,31 @@ def _are_outputs(value: Any) -> bool:
 def _is_function(value: Any) -> bool:
     if not isinstance(value, dict) or value.get("kind") not in ("slalom", "linear"):
         return False
+    made_from = SlalomSurrogate if value["kind"] == "slalom" else AdditiveSurrogate
+    known = {part.name: part.default is MISSING for part in fields(made_from)}
+    if not value.keys() <= {"kind", *known}:
+        return False
+    if any(needed and value.get(name) is None for name, needed in known.items()):
+        return False
     entries = [entry for name, entry in value.items() if name != "kind" and entry is not None]
-    return all(_is_function(entry) if isinstance(entry, dict) else _are_numbers(entry) for entry in entries)
+    return all(_is_function(entry) if isinstance(entry, dict) else _is_table(entry) for entry in entries)
 
 
-def _are_numbers(value: Any) -> bool:
-    """Whether it is a number, finite or not, or lists of them; whether these are finite is said by their name."""
+def _is_table(value: Any) -> bool:
+    """Whether it is a number, finite or not, or lists of them, all equally long.
+
+    Whether they are finite is said by their name.
+    """
     if isinstance(value, list | tuple):
-        return all(map(_are_numbers, value))
+        return all(map(_is_table, value)) and len({_shape(entry) for entry in value}) <= 1
     return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _shape(table: Any) -> tuple[int, ...]:
+    """The lengths of a table of numbers, from the outermost list in."""
+    if not isinstance(table, list | tuple):
+        return ()
+    return len(table), *(_shape(table[0]) if table else ())
 
 
 def _are_errors(value: Any) -> bool:
@@ -127,17 +148,27 @@ def _is_column_of_errors(value: Any) -> bool:
 
 
 def _is_fidelity(value: Any) -> bool:
-    return _is_list(value, lambda column: isinstance(column, dict) and all(map(_is_agreement, column.values())))
+    return _is_list(value, _is_column_of_fidelity)
+
+
+def _is_column_of_fidelity(value: Any) -> bool:
+    if not isinstance(value, dict) or value.keys() != {part.name for part in fields(Fidelity)}:
+        return False
+    return all(map(_is_agreement, value.values()))
 
 
 def _is_agreement(value: Any) -> bool:
     if not isinstance(value, dict) or not is_whole(value.get("rows")):
         return False
+    if not {"r2", "mse"} <= value.keys() <= {part.name for part in fields(Agreement)}:
+        return False
     return all(number is None or is_number(number) for number in value.values())
 
 
 def _shown(value: Any) -> str:
-    return shortened(value, 40) if isinstance(value, str) else shortened(repr(value), 40)[1:-1]
+    """As it stands in the file, the beginning of it."""
+    spelled = json.dumps(value, ensure_ascii=False)
+    return spelled if len(spelled) <= 40 else spelled[:39] + "…"
 
 
 _TEXT = (_is_text, "no text")

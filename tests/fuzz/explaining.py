@@ -22,7 +22,8 @@ from slalom_xai.explanation import Explanation
 from slalom_xai.text import GRANULARITIES
 
 LONG = 2000  # characters from which only small budgets are given
-ROUNDED = 2e-2  # of the outputs' size: what rounding in other batches may do to a prediction
+ROUNDED = 2e-3  # of the outputs' size: what rounding in other batches may do to a prediction
+LOOSE = 1e-3  # of the largest value: calls may determine values so loosely that rounding shows
 CORPUS = (["a warm film", "a good story", "dull and loud", "a bad end"], ["1", "1", "0", "0"])
 CONFIGURED: tuple[Estimator, ...] = (
     Slalom(heads=1),
@@ -193,5 +194,5 @@ def differing(asked: Question, place: int, explanation: Explanation) -> Iterator
     if not np.abs(ours - theirs).max() <= allowed * spread:
         yield "a list predicts otherwise than single texts"
     values = np.abs(single.values - explanation.values).max()
-    if asked.subject.rowwise and not values <= EXACT * (spread + np.abs(single.values).max()):
+    if asked.subject.rowwise and not values <= LOOSE * (spread + np.abs(single.values).max()):
         yield "a list gives other values than single texts"

@@ -114,4 +114,4 @@ def _number(explanation: Explanation, name: str, place: int) -> str:
 
 def _calls(explanation: Explanation) -> str:
     model = f" of {printable(model_name(explanation.model))}" if explanation.model else ""
-    return f"{explanation.method}{model}, {explanation.calls} model calls ({explanation.calls_check} of them only to test); ± is one standard error"
+    return f"{printable(explanation.method)}{model}, {explanation.calls} model calls ({explanation.calls_check} of them only to test); ± is one standard error"
