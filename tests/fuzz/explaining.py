@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from fuzz.cases import Outcome
-from fuzz.promises import EXACT, broken, deletions
+from fuzz.promises import broken, deletions
 from fuzz.subjects import Subject, subject
 from fuzz.texts import hostile
 from fuzz.words import unclear
