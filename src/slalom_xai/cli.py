@@ -68,6 +68,10 @@ def explain(
     budget: Annotated[int | None, typer.Option(help="Model calls allowed. Default: by the text's length.", show_default=False)] = None,
     granularity: Annotated[str, typer.Option(help="What gets a score: token, type, word, phrase or sentence.")] = "token",
     target: Annotated[str | None, typer.Option(help="Label or index of the class to explain.", show_default=False)] = None,
+    labels: Annotated[
+        str | None,
+        typer.Option(help="Names for classes that a model only numbers, such as negative,positive.", show_default=False),
+    ] = None,
     removal: Annotated[
         str, typer.Option(help="What leaving out a unit means: delete, or the token put in its place: mask or unk.")
     ] = "delete",
@@ -104,6 +108,7 @@ def explain(
             budget=budget,
             granularity=granularity,
             target=target,
+            labels=None if labels is None else [label.strip() for label in labels.split(",")],
             removal=removal,
             truncation=truncation,
             random_state=seed,
