@@ -618,7 +618,7 @@ def test_several_classes():
 
 def test_the_model_must_read_the_same_units():
     explainer = Explainer(Averaging())
-    with pytest.raises(InputError, match=r"2 units and the model reads 3; unit 0 is 'a good' there and 'a' here"):
+    with pytest.raises(InputError, match=r"2 units, but the model reads 3; unit 0 is 'a good' in the explanation and 'a' in the model"):
         asker(explainer, additive([1.0, 2], text="a good film", units=pieces("a good film", (0, 6), (7, 11))))
     with pytest.raises(InputError, match=r"unit 2 is nothing there and 'film' here"):
         asker(explainer, additive([1.0, 2], text="a good film", units=pieces("a good film", (0, 1), (2, 6))))
