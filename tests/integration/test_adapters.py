@@ -72,7 +72,7 @@ def test_a_module_that_ignores_the_mask_is_refused_in_one_line():
     own = plain_tokenizer()
     deaf = Averaging(len(own), listens=False)
     with pytest.raises(
-        ModelError, match=r"Averaging ignores attention_mask: .* alone and .* padded to \d+ tokens; mask the padding"
+        ModelError, match=r"Averaging ignores attention_mask: .* alone, but .* padded to \d+ tokens; mask the padding"
     ) as caught:
         explain(TEXT, deaf, own)
     assert "\n" not in str(caught.value)
@@ -127,7 +127,7 @@ def test_scikit_learn_pipelines(last):
     model = make_pipeline(CountVectorizer(), models[last]).fit(TEXTS, labels)
     text = "a warm but loud film and funny too"
     if last == "forest":  # a leaf of one class says 0 or 1
-        with pytest.raises(ModelError, match=r"RandomForestClassifier answers.*exactly 0 or 1"):
+        with pytest.raises(ModelError, match=r"RandomForestClassifier returned.*exactly 0 or 1"):
             explain(text, model)
         return
     explanation = explain(text, model)

@@ -146,8 +146,8 @@ def test_a_function_gets_the_names_of_its_classes():
 @pytest.mark.parametrize(
     ("labels", "said"),
     [
-        (["a", "b", "c"], r"labels has 3 names \(a, b, c\) and two has 2 outputs"),
-        (["a"], r"labels has 1 name \(a\) and two has 2 outputs"),
+        (["a", "b", "c"], r"labels has 3 names \(a, b, c\), but two has 2 outputs"),
+        (["a"], r"labels has 1 name \(a\), but two has 2 outputs"),
         (["a", "a"], "labels holds 'a' more than once"),
         ("ab", "give a list with one name per class"),
         ({"a": 0}, "give a list with one name per class"),

@@ -186,10 +186,10 @@ def test_several_labels_share_their_units():
 @pytest.mark.parametrize(
     ("units", "scores", "options", "message"),
     [
-        (["slow", "fast"], [1, 2], {}, r"unit 1 \('fast'\) is not in the text"),
-        (["film", "slow"], [1, 2], {}, r"unit 1 \('slow'\) is not in the text behind"),
+        (["slow", "fast"], [1, 2], {}, r"unit 1 \('fast'\) does not occur in the text"),
+        (["film", "slow"], [1, 2], {}, r"unit 1 \('slow'\) does not occur in the text after"),
         (["slow", " "], [1, 2], {}, r"unit 1 is empty \(' '\)"),
-        (["slow", "▁"], [1, 2], {}, r"unit 1 \('▁'\) is not in the text"),
+        (["slow", "▁"], [1, 2], {}, r"unit 1 \('▁'\) does not occur in the text"),
         ([], [], {}, "at least one unit"),
         (["slow"], [1, 2], {}, "1 units were given with 2 scores"),
         (["slow"], [math.nan], {}, "scores: nan at 0 is not a finite number"),

@@ -313,7 +313,7 @@ class TestCorpus:
             figures.corpus_scatter([explained(), explained().for_target(0)])
         with pytest.raises(InputError, match="no importances"):
             figures.corpus_scatter([explained(method="linear")])
-        with pytest.raises(InputError, match="10 places"):
+        with pytest.raises(InputError, match="10 times"):
             figures.corpus_scatter([explained()], least=10)
 
 

@@ -194,7 +194,7 @@ BAD = {
     "missing": (lambda data: data.pop("units"), "the field 'units' is missing"),
     "foreign": (lambda data: data.update(colour="red"), "unknown fields 'colour'"),
     "foreign in the function": (lambda data: data["function"].update(colour=[1.0]), "unexpected keyword argument 'colour'"),
-    "newer": (lambda data: data.update(version=2), "version 2, this package reads version 1"),
+    "newer": (lambda data: data.update(version=2), "version 2, but this package reads version 1"),
     "NaN": (nan_value, r"function.values has entries that are not finite"),
     "a null": (no_outputs, "full is \\[None\\], which is not a list of finite numbers"),
     "lengths": (a_shorter_list, "function.importances has shape"),

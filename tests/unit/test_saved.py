@@ -57,7 +57,7 @@ def test_files_without_the_fields_of_later_versions_load(tmp_path):
         ("\x00\x00", "is not JSON"),
         ("[]", "is not a saved explanation"),
         ("null", "is not a saved explanation"),
-        ('{"format": "slalom-explanation", "version": [[1]]}', "has version unknown, this package reads version 1"),
+        ('{"format": "slalom-explanation", "version": [[1]]}', "has version unknown, but this package reads version 1"),
     ],
     ids=["brackets", "a deep field", "digits", "empty", "zeros", "a list", "null", "an odd version"],
 )

@@ -201,7 +201,7 @@ def test_the_split_keeps_the_shares_of_the_classes(tmp_path):
     assert sorted(kept.texts + aside.texts) == sorted(found.texts)
     assert split(found, 0.1, seed=0) == (kept, aside)
     assert split(found, 0.1, seed=1) != (kept, aside)
-    with pytest.raises(InputError, match=r"class 'c' has 1 row"):
+    with pytest.raises(InputError, match=r"class 'c' has only 1 row"):
         split(found.chosen(range(101)), 0.1, seed=0)
 
 
