@@ -88,7 +88,8 @@ class Explanation:
         return hash((self.text, self.method, self.model, self.target_index, self.full))
 
     def __repr__(self) -> str:
-        return f"<Explanation of {shortened(self.text, 40)}: {self.target} {self.prediction:+.3f}, {len(self.units)} units, {self.method}>"
+        told = f"{self.target} {self.prediction:+.3f}, {len(self.units)} units, {self.method}"
+        return f"<Explanation of {shortened(self.text, 40)}: {' '.join(told.split())}>"
 
     def __len__(self) -> int:
         return len(self.units)

@@ -167,7 +167,7 @@ def _is_agreement(value: Any) -> bool:
 
 def _shown(value: Any) -> str:
     """As it stands in the file, the beginning of it."""
-    spelled = json.dumps(value, ensure_ascii=False)
+    spelled = json.dumps(value)
     return spelled if len(spelled) <= 40 else spelled[:39] + "…"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import queue
+import resource
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -21,6 +22,7 @@ KINDS = {
     "trust": "fuzz.trusting",
     "list": "fuzz.lists",
 }
+MEMORY = 10 * 2**30  # bytes: a model that reads a very long text runs out of memory, not the machine
 APART = 1_000_000  # seeds between two runs of different seed
 
 
@@ -107,6 +109,7 @@ def _work(plan: Plan, number: int, ended: Any, under_way: Any) -> None:
     import torch
 
     torch.set_num_threads(1)
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     begun: Counter[str] = Counter()
     wanted = {kind: _share(count, number, plan.processes) for kind, count in plan.cases.items()}

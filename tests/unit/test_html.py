@@ -196,7 +196,7 @@ BAD = {
     "foreign in the function": (lambda data: data["function"].update(colour=[1.0]), "unexpected keyword argument 'colour'"),
     "newer": (lambda data: data.update(version=2), "version 2, but this package reads version 1"),
     "NaN": (nan_value, r"function.values has entries that are not finite"),
-    "a null": (no_outputs, "full is \\[None\\], which is not a list of finite numbers"),
+    "a null": (no_outputs, "full is \\[null\\], which is not a list of finite numbers"),
     "lengths": (a_shorter_list, "function.importances has shape"),
     "target": (lambda data: data.update(target=5), "target is 5, with 2 labels"),
     "kind": (lambda data: data["outputs"].update(kind="odd"), "not a known kind"),

@@ -1,16 +1,19 @@
 """Result files from anywhere: what is saved loads again, and what is no saved explanation is one clear line."""
 
+import io
 import json
 import math
 import random
 
 import pytest
 from made import SHAPES, made, shaped
+from rich.console import Console
 
 from slalom_xai.errors import InputError, SlalomError
 from slalom_xai.explainer import REMOVALS as TAKEN
 from slalom_xai.explanation import Explanation
 from slalom_xai.reports.html import page
+from slalom_xai.reports.terminal import render
 from slalom_xai.saved_checks import REMOVALS
 from slalom_xai.text import GRANULARITIES
 
@@ -92,9 +95,9 @@ DAMAGE = {
     "a huge place": (put("units", 0, "start", 10**400), "a whole number beyond"),
     "an infinite output": (put("full", 0, math.inf), "full is .* not a list of finite numbers"),
     "true as an output": (put("full", 0, True), "full is .* not a list of finite numbers"),
-    "true for the outputs": (put("full", True), "full is True"),
-    "true as the target": (put("target", True), "target is True"),
-    "true as calls": (put("calls_check", True), "calls_check is True"),
+    "true for the outputs": (put("full", True), "full is true"),
+    "true as the target": (put("target", True), "target is true"),
+    "true as calls": (put("calls_check", True), "calls_check is true"),
     "calls below zero": (put("calls_check", -1), "calls_check is -1"),
     "true as a value": (put("function", "values", 0, 0, 0, True), "not a function of numbers"),
     "a huge importance": (put("function", "importances", 0, 0, 1e308), "importances that differ by more than 700"),
@@ -109,11 +112,11 @@ DAMAGE = {
     "a text as error": (put("standard_errors", 0, "value", 0, "1.5"), "standard_errors is .* not a list of errors"),
     "an infinite error": (put("standard_errors", 0, "value", 0, math.inf), "standard_errors is .* not a list of errors"),
     "errors of no score": (put("standard_errors", 0, "beauty", [0.0]), "standard_errors is .* not a list of errors"),
-    "another granularity": (put("granularity", "<b>"), "granularity is '<b>', which is not one of token, type"),
+    "another granularity": (put("granularity", "<b>"), 'granularity is "<b>", which is not one of token, type'),
     "a list as granularity": (put("granularity", ["token"]), "granularity is .* not one of"),
-    "another removal": (put("removal", "constructor"), "removal is 'constructor', which is not one of delete"),
+    "another removal": (put("removal", "constructor"), 'removal is "constructor", which is not one of delete'),
     "a seed below zero": (put("random_state", -1), "random_state is -1"),
-    "no seed": (put("random_state", None), "random_state is None"),
+    "no seed": (put("random_state", None), "random_state is null"),
     "a unit beyond the text": (put("units", -1, "end", 4000), "which is not in the text"),
     "a unit before its start": (put("units", 3, "start", 70), "which is not in the text"),
     "a unit of a second text": (put("units", 0, "part", 1), "which is not in the text"),
@@ -212,3 +215,13 @@ def test_files_with_random_damage_are_refused_or_shown(name):
             refused.append(str(error))
     assert 50 < len(refused) < 150
     assert not [line for line in refused if "\n" in line or len(line) > 600]
+
+
+def test_nothing_of_a_file_reaches_a_terminal_raw():
+    data = made().to_dict()
+    data["notes"], data["method"], data["model"] = ["\x1b]0;owned\x07\x1b[2J"], "\x1b[2J", "\x1b[31m"
+    found = Explanation.from_dict(data)
+    screen = io.StringIO()
+    Console(file=screen, width=100).print(render(found))
+    assert "\x1b" not in screen.getvalue()
+    assert len(repr(found).splitlines()) == 1

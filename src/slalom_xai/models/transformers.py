@@ -240,7 +240,7 @@ def token_limit(tokenizer: Any, config: Any, module: Any = None) -> int | None:
     """Tokens a model reads at most, special ones included; None where nothing limits it."""
     limits = []
     stated = getattr(tokenizer, "model_max_length", None)
-    if stated is not None and stated < 10**9:
+    if isinstance(stated, int | float) and 0 < stated < 10**9:
         limits.append(int(stated))
     positions = getattr(config, "max_position_embeddings", None)
     if isinstance(positions, int) and positions > 0:

@@ -28,7 +28,7 @@ def render(explanation: Explanation, rows: int = 10) -> RenderableType:
     if len(explanation.full) > 1:
         parts.append(_all_outputs(explanation))
     parts.append(Text(explanation.trust, style="bold"))
-    parts.extend(Text(f"Note: {note}", style="yellow") for note in explanation.notes)
+    parts.extend(Text(f"Note: {printable(note)}", style="yellow") for note in explanation.notes)
     parts.append(Text(_calls(explanation), style="dim"))
     return Group(*parts)
 
