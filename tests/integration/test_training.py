@@ -306,7 +306,7 @@ def test_what_cannot_be_loaded_or_built_is_one_line(options, message, reviews, t
 
 
 def test_a_limit_beyond_the_models_is_refused(reviews, tmp_path):
-    with pytest.raises(InputError, match=r"--max-length is 500 and the model reads at most 128 tokens"):
+    with pytest.raises(InputError, match=r"--max-length is 500, but the model reads at most 128 tokens"):
         train(reviews, tmp_path / "out", TrainingOptions(init=saved("bert", tmp_path), max_length=500, device="cpu"))
 
 
