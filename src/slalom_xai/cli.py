@@ -65,16 +65,16 @@ def explain(
     ] = None,
     pair: Annotated[str | None, typer.Option(help="The second text, for a model of sentence pairs.", show_default=False)] = None,
     method: Annotated[str, typer.Option(help="How to explain; see `slalom methods`.")] = "slalom",
-    budget: Annotated[int | None, typer.Option(help="Model calls allowed. Default: by the text's length.", show_default=False)] = None,
+    budget: Annotated[
+        int | None, typer.Option(help="Most model calls to use. Default: chosen by the text's length.", show_default=False)
+    ] = None,
     granularity: Annotated[str, typer.Option(help="What gets a score: token, type, word, phrase or sentence.")] = "token",
     target: Annotated[str | None, typer.Option(help="Label or index of the class to explain.", show_default=False)] = None,
     labels: Annotated[
         str | None,
         typer.Option(help="Names for classes that a model only numbers, such as negative,positive.", show_default=False),
     ] = None,
-    removal: Annotated[
-        str, typer.Option(help="What leaving out a unit means: delete, or the token put in its place: mask or unk.")
-    ] = "delete",
+    removal: Annotated[str, typer.Option(help="How to leave out a unit: delete it, or put the mask or unk token in its place.")] = "delete",
     truncation: Annotated[bool, typer.Option("--truncation", help="Explain the beginning of a text that is too long.")] = False,
     seed: Annotated[int, typer.Option(help="The same seed gives the same explanation.")] = 0,
     device: Annotated[
@@ -84,11 +84,11 @@ def explain(
         str | None, typer.Option(help="Precision, such as bfloat16. Default: as saved, float32 on a CPU.", show_default=False)
     ] = None,
     revision: Annotated[str | None, typer.Option(help="Branch, tag or commit of a hub id.", show_default=False)] = None,
-    trust_remote_code: Annotated[bool, typer.Option("--trust-remote-code", help="Let a hub model run code of its own.")] = False,
+    trust_remote_code: Annotated[bool, typer.Option("--trust-remote-code", help="Let a hub model run its own code.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the explanation as JSON.")] = False,
     out: Annotated[Path | None, typer.Option(help="Save the explanation as JSON here.", show_default=False)] = None,
     figure: Annotated[Path | None, typer.Option(help="Save a figure here, as .svg, .pdf or .png.", show_default=False)] = None,
-    kind: Annotated[str, typer.Option(help="Of the figure: scatter, text or bars.")] = "scatter",
+    kind: Annotated[str, typer.Option(help="Kind of figure: scatter, text or bars.")] = "scatter",
     html: Annotated[Path | None, typer.Option(help="Save the interactive view as a web page here.", show_default=False)] = None,
 ) -> None:
     """Shows why a classifier judges a text as it does."""
@@ -164,7 +164,7 @@ def _text(text: str | None, file: Path | None) -> str:
 
     if (text is None) == (file is None):
         raise InputError(
-            "give the text as an argument, or --file PATH, or - for standard input" + (", not several of them" if text else "")
+            "give the text as an argument, or --file PATH, or - for standard input" + (", but only one of them" if text else "")
         )
     if file is None and text != "-":
         return text or ""

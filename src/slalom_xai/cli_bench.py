@@ -28,27 +28,29 @@ def register(app: typer.Typer) -> None:
 
 def _bench(
     data: Annotated[Path, typer.Option(help="CSV, TSV, JSON lines or Parquet with a text in each row.", show_default=False)],
-    out: Annotated[Path, typer.Option(help="Folder for the results; a second run goes on where the first stopped.", show_default=False)],
+    out: Annotated[Path, typer.Option(help="Folder for the results; a second run continues where the first stopped.", show_default=False)],
     model: Annotated[
         str | None, typer.Option(help="Folder or hub id of a classifier. Default: the embedded movie-review model.", show_default=False)
     ] = None,
     methods: Annotated[str, typer.Option(help="Methods, separated by commas; see `slalom methods`.")] = "slalom,linear",
     metrics: Annotated[str, typer.Option(help="Metrics, separated by commas; see `slalom metrics`.")] = "fidelity,deletion,insertion,cost",
-    texts: Annotated[int, typer.Option(help="How many texts to draw; 0: all.")] = 100,
-    budget: Annotated[int, typer.Option(help="Model calls for each explanation; 0: by the text's length.")] = 1000,
+    texts: Annotated[int, typer.Option(help="How many texts to draw; 0 takes all.")] = 100,
+    budget: Annotated[int, typer.Option(help="Most model calls for each explanation; 0 chooses by the text's length.")] = 1000,
     text: Annotated[str, typer.Option(help="Column of the texts.")] = "text",
     label: Annotated[str, typer.Option(help="Column of the classes in --corpus.")] = "label",
     rationale: Annotated[str | None, typer.Option(help="Column of people's marks, one for each word.", show_default=False)] = None,
     words: Annotated[
-        str | None, typer.Option(help="Column of the words that were marked. Default: the text at white space.", show_default=False)
+        str | None, typer.Option(help="Column of the marked words. Default: the text, split at white space.", show_default=False)
     ] = None,
-    at_least: Annotated[float | None, typer.Option(help="Annotators that make a word marked.", show_default=False)] = None,
+    at_least: Annotated[
+        float | None, typer.Option(help="How many annotators must mark a word for it to count.", show_default=False)
+    ] = None,
     corpus: Annotated[Path | None, typer.Option(help="Table of texts and classes, for naive-bayes.", show_default=False)] = None,
     score: Annotated[str | None, typer.Option(help="Score that ranks units. Default: each method's own.", show_default=False)] = None,
     granularity: Annotated[str, typer.Option(help="What gets a score: token, type, word, phrase or sentence.")] = "token",
-    removal: Annotated[str, typer.Option(help="What leaving out a unit means: delete, mask or unk.")] = "delete",
+    removal: Annotated[str, typer.Option(help="How to leave out a unit: delete it, or put the mask or unk token in its place.")] = "delete",
     truncation: Annotated[bool, typer.Option("--truncation", help="Explain the beginning of texts that are too long.")] = False,
-    seed: Annotated[int, typer.Option(help="Draws the texts and seeds the methods.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed for drawing the texts and for the methods.")] = 0,
     device: Annotated[
         str | None, typer.Option(help="Where to run, such as cpu or cuda. Default: a GPU if there is one.", show_default=False)
     ] = None,
@@ -87,18 +89,18 @@ def _bench(
     try:
         frame = bench(model, data, out, options, device=device, dtype=dtype, tell=lambda line: typer.echo(line, err=True))
     except KeyboardInterrupt:
-        typer.echo(f"what is done is in {out}: run the same command again to go on", err=True)
+        typer.echo(f"what was finished is in {out}: run the same command again to continue", err=True)
         raise
     if as_json:
         typer.echo(frame.to_json(orient="records"))
         return
     if part is not None:
-        typer.echo(f"Part {part} is in {out}: run the command without --part for the tables, when all parts are done")
+        typer.echo(f"Part {part} is in {out}: when all parts are done, run the command without --part to make the tables")
         return
     typer.echo(summary(frame))
     typer.echo(f"Saved: {out / 'table.md'} (all numbers with intervals), {out / 'results.csv'}, {out / 'figures'}")
     if frame["value"].isna().all():
-        typer.echo(f"error: nothing could be measured; the column why of {out / 'results.csv'} says why", err=True)
+        typer.echo(f"error: nothing could be measured: see the column 'why' of {out / 'results.csv'}", err=True)
         raise typer.Exit(1)
 
 
@@ -111,5 +113,5 @@ def _part(given: str | None) -> tuple[int, int] | None:
         return None
     part, _, parts = given.partition("/")
     if not (part.isdecimal() and parts.isdecimal()):
-        raise InputError(f"--part is {given!r}: give a number from 1 and how many parts there are, such as 2/4")
+        raise InputError(f"--part is {given!r}: give the number of the part and how many parts there are, such as 2/4")
     return int(part), int(parts)

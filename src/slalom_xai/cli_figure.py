@@ -37,10 +37,10 @@ def _figure(
     results: Annotated[
         list[Path], typer.Argument(help="Saved explanations: one, or several for side-by-side and corpus.", show_default=False)
     ],
-    out: Annotated[Path, typer.Option(help="File to write; the suffix .svg, .pdf or .png says the format.", show_default=False)],
+    out: Annotated[Path, typer.Option(help="File to write; the suffix .svg, .pdf or .png sets the format.", show_default=False)],
     kind: Annotated[str, typer.Option(help="What to draw: scatter, text, bars, side-by-side or corpus.")] = "scatter",
-    score: Annotated[str, typer.Option(help="The score of text, bars and side-by-side.")] = "removal",
-    labels: Annotated[int, typer.Option(help="Words to name in scatter and corpus at most.")] = 40,
+    score: Annotated[str, typer.Option(help="The score that text, bars and side-by-side show.")] = "removal",
+    labels: Annotated[int, typer.Option(help="Most words that scatter and corpus name.")] = 40,
 ) -> None:
     """Draws saved explanations for print: SVG, PDF or PNG."""
     with leaving_at_once():
@@ -71,7 +71,9 @@ def draw(explanations: Sequence[Explanation], kind: str, out: Path, *, score: st
     from slalom_xai.reports import figures
 
     if kind in ("scatter", "text", "bars") and len(explanations) != 1:
-        raise InputError(f"{len(explanations)} results came for a figure of one ({kind}): give one, or --kind side-by-side or corpus")
+        raise InputError(
+            f"{len(explanations)} results were given, but --kind {kind} draws only one: give one, or --kind side-by-side or corpus"
+        )
     if kind == "scatter":
         figure = figures.scatter(explanations[0], labels=labels)
     elif kind == "text":

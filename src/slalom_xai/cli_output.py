@@ -31,7 +31,7 @@ def check_writable(option: str, path: Path | None) -> None:
     if path is None:
         return
     if not path.parent.is_dir() or path.is_dir():
-        raise InputError(f"cannot write {path}: {option} takes a file in a folder that exists")
+        raise InputError(f"cannot write {path}: give {option} a file in a folder that exists")
     try:
         if path.exists() and not os.access(path, os.W_OK):
             raise PermissionError(13, "Permission denied")

@@ -33,7 +33,7 @@ def register(app: typer.Typer) -> None:
 
 def _reproduce(
     names: Annotated[list[str] | None, typer.Argument(help="Claims to run, or all.", show_default=False)] = None,
-    listed: Annotated[bool, typer.Option("--list", help="Name every claim that can be run.")] = False,
+    listed: Annotated[bool, typer.Option("--list", help="List every claim that can be run.")] = False,
     out: Annotated[Path | None, typer.Option(help="Folder for figures (SVG) and tables (CSV, Markdown).", show_default=False)] = None,
     seed: Annotated[int, typer.Option(help="The same seed gives the same numbers.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
@@ -49,7 +49,7 @@ def _reproduce(
         _list(reproductions(), as_json)
         return
     if not names:
-        raise InputError("no claim was named: give a name, or all; slalom reproduce --list names them")
+        raise InputError("no claim was named: give a name, or all; slalom reproduce --list shows the names")
     check_seed("--seed", seed, most=2**32 - 1)  # some claims make seeds of their own from it
     wanted = chosen(names)
     if out is not None:

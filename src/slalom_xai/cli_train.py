@@ -42,17 +42,17 @@ def _train(
         str | None, typer.Option(help="Names for numbered classes, or the order of named ones, such as bad,good.", show_default=False)
     ] = None,
     validation: Annotated[
-        Path | None, typer.Option(help="Table that picks the epoch. Default: a part of the training table.", show_default=False)
+        Path | None, typer.Option(help="Table to choose the best epoch on. Default: a part of the training table.", show_default=False)
     ] = None,
     holdout: Annotated[
         float | None, typer.Option(help="Share of each class kept for validation. Default: 0.1.", show_default=False)
     ] = None,
-    test: Annotated[Path | None, typer.Option(help="Table to score the saved model on, once.", show_default=False)] = None,
+    test: Annotated[Path | None, typer.Option(help="Table to test the saved model on, once, at the end.", show_default=False)] = None,
     init: Annotated[
         str | None, typer.Option(help="Folder or hub id of the model to start from. Default: from scratch.", show_default=False)
     ] = None,
     revision: Annotated[str | None, typer.Option(help="Branch, tag or commit of --init.", show_default=False)] = None,
-    trust_remote_code: Annotated[bool, typer.Option("--trust-remote-code", help="Let a hub model run code of its own.")] = False,
+    trust_remote_code: Annotated[bool, typer.Option("--trust-remote-code", help="Let a hub model run its own code.")] = False,
     size: Annotated[
         str | None,
         typer.Option(help="From scratch: tiny (2 layers × 128), small (4 × 256) or base (6 × 512). Default: tiny.", show_default=False),
@@ -62,38 +62,43 @@ def _train(
     ] = None,
     layers: Annotated[
         int | None,
-        typer.Option(help="Layers; with --init, how many of its first ones to keep. Default: by size, or all.", show_default=False),
+        typer.Option(
+            help="Number of layers. With --init: keep only this many of the first ones. Default: by --size, or all.", show_default=False
+        ),
     ] = None,
-    width: Annotated[int | None, typer.Option(help="From scratch: numbers per token. Default: by size.", show_default=False)] = None,
+    width: Annotated[
+        int | None, typer.Option(help="From scratch: size of a token's vector. Default: by --size.", show_default=False)
+    ] = None,
     vocabulary: Annotated[
-        int | None, typer.Option(help="From scratch: tokens to make from the texts. Default: by size.", show_default=False)
+        int | None, typer.Option(help="From scratch: size of the vocabulary. Default: by --size.", show_default=False)
     ] = None,
     teacher: Annotated[
-        str | None, typer.Option(help="Folder or hub id of a classifier of the same classes to learn from.", show_default=False)
+        str | None, typer.Option(help="Folder or hub id of a classifier to learn from. It must have the same classes.", show_default=False)
     ] = None,
     parts: Annotated[
-        int | None, typer.Option(help="Partial texts per text for the teacher to judge. Default: 4.", show_default=False)
+        int | None, typer.Option(help="How many partial texts the teacher judges for each text. Default: 4.", show_default=False)
     ] = None,
     epochs: Annotated[
         int | None,
         typer.Option(help="Passes over the texts. Default: 3 to fine-tune, 6 with a teacher, 10 from scratch.", show_default=False),
     ] = None,
     rate: Annotated[
-        float | None, typer.Option(help="Largest learning rate. Default: 5e-5 to fine-tune, by size from scratch.", show_default=False)
+        float | None, typer.Option(help="Largest learning rate. Default: 5e-5 to fine-tune, by --size from scratch.", show_default=False)
     ] = None,
-    batch: Annotated[int | None, typer.Option(help="Most texts in a batch. Default: by the number of texts.", show_default=False)] = None,
+    batch: Annotated[int | None, typer.Option(help="Most texts in one batch. Default: by the number of texts.", show_default=False)] = None,
     patience: Annotated[
-        int | None, typer.Option(help="Stop after so many epochs without a better validation accuracy. Default: 3.", show_default=False)
+        int | None, typer.Option(help="Stop after this many epochs without a better validation accuracy. Default: 3.", show_default=False)
     ] = None,
     max_length: Annotated[
-        int | None, typer.Option(help="Tokens kept of a text. Default: what the model reads, at most 512.", show_default=False)
+        int | None,
+        typer.Option(help="Most tokens to read of each text. Default: as many as the model reads, at most 512.", show_default=False),
     ] = None,
     seed: Annotated[int, typer.Option(help="The same seed gives the same model on the same machine.")] = 0,
     device: Annotated[
         str | None, typer.Option(help="Where to train, such as cpu or cuda. Default: a GPU if there is one.", show_default=False)
     ] = None,
     half: Annotated[bool, typer.Option("--half", help="Store the weights as float16, in half the space.")] = False,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an earlier training in the folder.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the model of an earlier training in the folder.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:
     """Trains a text classifier on a table, from scratch, from a pretrained model or from a teacher."""
@@ -134,7 +139,7 @@ def _train(
     else:
         typer.echo(_summary(report))
     if report.interrupted:
-        typer.echo(f"interrupted; what was learnt until then is saved in {report.folder}", err=True)
+        typer.echo(f"interrupted; what was learned until then is saved in {report.folder}", err=True)
         sys.exit(STATUS)
 
 

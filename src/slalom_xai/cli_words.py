@@ -17,7 +17,6 @@ _RULES: tuple[tuple[str, str], ...] = (
     (rf"\b({_OPTIONS})=(?!\w)", r"--\1"),
     (r"\b(budget|at_least) is (?=[-\d])", r"--\1 is "),
     (rf"\bunknown ({_OPTIONS})(?= )", r"unknown --\1"),
-    (r", or None to leave it to the package", ", or leave the option out"),
     (r"\bwritten by Explanation\.save\b", "that --out wrote"),
     (r"\bthat Explanation\.save or --out wrote\b", "that --out wrote"),
 )

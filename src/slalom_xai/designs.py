@@ -80,7 +80,7 @@ def check_budget(codes: NDArray[np.int64], budget: int, parameters: int) -> None
     least = least_budget(codes, parameters)
     if budget < least:
         raise BudgetError(
-            f"budget {budget} is too small for a text of {len(codes)} units: it takes at least {least} calls; "
+            f"budget {budget} is too small for a text of {len(codes)} units, which needs at least {least} calls: "
             "raise the budget or shorten the text"
         )
 

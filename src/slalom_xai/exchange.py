@@ -115,7 +115,7 @@ def from_shap(values: Any, text: str | None = None, output: str | int | None = N
     if not isinstance(data[0], str):
         if not isinstance(data[0], (list, tuple, np.ndarray)):
             raise InputError(
-                f"the data of this shap.Explanation are not tokens but {type(data[0]).__name__}: give the explanation of a text"
+                f"the data of this shap.Explanation should be tokens and are {type(data[0]).__name__}: give the explanation of a text"
             )
         if len(data) > 1:
             raise InputError(f"this shap.Explanation holds {len(data)} texts: give one of them, as in Explanation.from_shap(values[0])")
@@ -123,7 +123,7 @@ def from_shap(values: Any, text: str | None = None, output: str | int | None = N
     pieces = [str(piece) for piece in data]
     numbers = _numbers(values.values, "the shap values")
     if len(numbers) != len(pieces) or numbers.ndim > 2:
-        raise InputError(f"shap values of shape {numbers.shape} came with {len(pieces)} tokens: give the explanation of one text")
+        raise InputError(f"shap values of shape {numbers.shape} were given for {len(pieces)} tokens: give the explanation of one text")
     columns = numbers.reshape(len(pieces), -1)
     labels = _output_names(values.output_names, columns.shape[1])
     base = _per_label(0.0 if values.base_values is None else values.base_values, "base_values", labels)
@@ -162,7 +162,7 @@ def from_captum(record: Any, text: str | None = None) -> Fields:
     numbers = _numbers(attributions, "attributions")
     if numbers.shape != (len(tokens),):
         raise InputError(
-            f"attributions have shape {numbers.shape} for {len(tokens)} tokens: give one number each, summed over the embedding dimension"
+            f"attributions have shape {numbers.shape} for {len(tokens)} tokens: give one number for each token, summed over the embedding dimension"
         )
     kept = [place for place, token in enumerate(tokens) if has_place(token, text or "")]
     found = [tokens[place] for place in kept]
@@ -181,7 +181,7 @@ def from_lime(explanation: Any, text: str | None = None, label: str | int | None
         raise InputError(f"expected an explanation by lime's LimeTextExplainer, got {type(explanation).__name__}")
     raw = str(indexed.raw_string())
     if text is not None and text != raw:
-        raise InputError("the text is not the one that lime explained: leave it out, it is in lime's explanation")
+        raise InputError("the text is not the one that lime explained: leave text out, because lime's explanation holds it")
     keys = sorted(explanation.local_exp)
     labels = [str(explanation.class_names[key]) for key in keys]
     wanted = label if isinstance(label, str) or label is None else labels[keys.index(label)] if label in keys else label
@@ -253,11 +253,11 @@ def _columns(units: Any, scores: Any, labels: Sequence[str]) -> NDArray[np.float
     if isinstance(units, (str, bytes)) or not hasattr(units, "__len__"):
         raise InputError(f"units are of type {type(units).__name__}: give a list of strings, of (start, end) spans or of Units")
     if len(units) != len(numbers) or not len(units):
-        raise InputError(f"{len(units)} units came with {len(numbers)} scores: give at least one unit, and one score for each")
+        raise InputError(f"{len(units)} units were given with {len(numbers)} scores: give at least one unit, and one score for each")
     columns = numbers[:, None] if numbers.ndim == 1 else numbers
     if columns.ndim != 2 or columns.shape[1] != len(labels):
         raise InputError(
-            f"scores have shape {numbers.shape} and label names {len(labels)} outputs: give (units,) scores, or (units, labels) and a list as label"
+            f"scores have shape {numbers.shape}, but label names {len(labels)} outputs: give (units,) scores, or (units, labels) and a list as label"
         )
     return columns
 
@@ -272,7 +272,7 @@ def _numbers(given: Any, what: str) -> NDArray[np.float64]:
     if not np.isfinite(numbers).all():
         place = tuple(int(index) for index in np.argwhere(~np.isfinite(numbers))[0])
         raise InputError(
-            f"{what}: {numbers[place]} at {', '.join(map(str, place))} is not a finite number; mend it, or leave that unit out"
+            f"{what}: {numbers[place]} at {', '.join(map(str, place))} is not a finite number; correct it, or leave that unit out"
         )
     return numbers
 

@@ -81,7 +81,7 @@ class Explainer:
         if removal not in REMOVALS:
             raise one_of("removal", removal, REMOVALS)
         if budget is not None and not _whole_and_positive(budget):
-            raise InputError(f"budget is {budget!r}: give a whole number of model calls, or None to leave it to the package")
+            raise InputError(f"budget is {budget!r}: give a whole number of model calls, or leave it out")
         check_seed("random_state", random_state)
         self.method = estimator(method)
         quiet_in_notebooks()
@@ -216,7 +216,7 @@ class Explainer:
             )
         if question.reading.in_place and queries.asked_sequences:
             notes += (
-                f"{self.method.name} asks short sequences, in which nothing is replaced: removal={self.removal!r} is only in the test.",
+                f"{self.method.name} asks short sequences in which nothing is replaced: removal={self.removal!r} applies only to the test.",
             )
         return Explanation(
             text=question.reading.text,
@@ -330,8 +330,10 @@ def _paired(texts: Any, pairs: Any) -> list[tuple[Any, Any]]:
     if pairs is None:
         return [(text, None) for text in first]
     if isinstance(pairs, (str, bytes)) or not isinstance(pairs, Iterable):
-        raise InputError(f"a list of texts came with text_pair of type {type(pairs).__name__}: give a list of as many second texts")
+        raise InputError(
+            f"a list of texts was given with a text_pair of type {type(pairs).__name__}: give a list with one second text for each text"
+        )
     second = list(pairs)
     if len(first) != len(second):
-        raise InputError(f"{len(first)} texts came with {len(second)} second texts: give one for each")
+        raise InputError(f"{len(first)} texts were given with {len(second)} second texts: give one second text for each text")
     return list(zip(first, second, strict=True))

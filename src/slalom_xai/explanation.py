@@ -166,14 +166,14 @@ class Explanation:
     def trust(self) -> str:
         """How far this explanation can be trusted, in one plain sentence."""
         if ALL_UNKNOWN in self.notes:
-            return "Do not trust this: every token of the text is unknown to the model, so that it cannot tell them apart."
+            return "Do not trust this: every token of the text is unknown to the model, so it cannot tell them apart."
         if self.fidelity is not None:
             return self.fidelity.sentence()
         if not self.calls:
             return "Not tested: these scores were made elsewhere, and no calls to the model came with them."
         if len({unit.token_ids or unit.text for unit in self.units}) == 1:
             return "The text is one unit, or repeats of one: its value is the model's output, and there is nothing to compare it with."
-        return "Not tested: so short a text, or so small a budget, leaves no deletions to test the explanation on."
+        return "Not tested: the text is too short, or the budget too small, to leave deletions for a test."
 
     def scores(self, name: str = "linearized") -> Array:
         """One score per unit, (n,).
@@ -209,7 +209,7 @@ class Explanation:
         try:
             rows = np.asarray(keep.detach().cpu() if isinstance(keep, Tensor) else keep, dtype=np.float64)
         except (TypeError, ValueError) as error:
-            raise InputError(f"keep has no numbers in rows of equal length ({error}): give an array (rows, {len(self.units)})") from error
+            raise InputError(f"keep is not an array of numbers ({error}): give an array (rows, {len(self.units)})") from error
         if rows.ndim != 2 or rows.shape[1] != len(self.units):
             raise InputError(f"keep has shape {rows.shape}: expected (rows, {len(self.units)}), one column per unit")
         if not np.isfinite(rows).all() or (rows < 0).any():

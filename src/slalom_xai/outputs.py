@@ -84,11 +84,11 @@ class Outputs:
             return self
         if len(labels) != self.width:
             raise InputError(
-                f"labels has {len(labels)} name{'' if len(labels) == 1 else 's'} ({', '.join(labels[:6])}) and {model} has {self.width} "
-                f"output{'' if self.width == 1 else 's'}: give one name for each"
+                f"labels has {len(labels)} name{'' if len(labels) == 1 else 's'} ({', '.join(labels[:6])}), but {model} has {self.width} "
+                f"output{'' if self.width == 1 else 's'}: give one name for each output"
             )
         if labels != self.labels and not all(_NUMBERED.fullmatch(label) for label in self.labels):
-            raise InputError(f"labels were given and {model} names its classes itself ({', '.join(self.labels[:6])}): leave labels out")
+            raise InputError(f"labels were given, but {model} names its own classes ({', '.join(self.labels[:6])}): leave labels out")
         return replace(self, labels=labels)
 
     def index(self, wanted: str | int) -> int:
@@ -121,5 +121,5 @@ def checked_labels(labels: Any) -> tuple[str, ...] | None:
         raise InputError(f'labels is {names!r}: give a name for every class, such as ["negative", "positive"]')
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise InputError(f"labels holds {twice[0]!r} more than once: give every class a name of its own")
+        raise InputError(f"labels holds {twice[0]!r} more than once: give every class its own name")
     return tuple(str(name) for name in names)

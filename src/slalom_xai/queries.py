@@ -49,7 +49,7 @@ class Batches:
 
     def __init__(self, model: TextModel, tokens: int | None = None) -> None:
         if tokens is not None and (not isinstance(tokens, int) or tokens < 1):
-            raise InputError(f"batch_tokens is {tokens!r}: give a whole number of at least 1, or None to leave it to the package")
+            raise InputError(f"batch_tokens is {tokens!r}: give a whole number of at least 1, or leave it out")
         self.model = model
         self.tokens = tokens or (8_192 if model.device.type == "cpu" else 65_536)
 
@@ -157,7 +157,7 @@ class Batches:
             rows, number = asked[owner[first]], int(place[first])
             answer = ", ".join(f"{value:.4g}" for value in logits[first][:6].tolist())
             raise ModelError(
-                f"{self.model.name} answers [{answer}] (shape {tuple(logits.shape)}) for {shortened(self.model.show(_spelled(rows, number)))}: "
+                f"{self.model.name} returned [{answer}] (shape {tuple(logits.shape)}) for {shortened(self.model.show(_spelled(rows, number)))}: "
                 f"expected finite numbers below {LARGEST:.0e}; check the model's weights and precision"
             )
         return columns
@@ -238,7 +238,7 @@ class Queries:
         whole = np.ones((1, len(self.prompt.units)), dtype=bool)
         first = self.ask(whole)
         if self.calls + times > self.budget:
-            raise BudgetError(f"{self.calls + times} calls asked for with a budget of {self.budget}: raise the budget")
+            raise BudgetError(f"{self.calls + times} calls are needed, but the budget is {self.budget}: raise the budget")
         if self._progress:
             self._progress.start(times)
         rows = self.prompt.rows(np.repeat(whole, times, axis=0))
@@ -271,7 +271,7 @@ class Queries:
             if places:
                 parts.append(rows.take(np.array(places)))
         if self.calls + len(new) > self.budget:
-            raise BudgetError(f"{self.calls + len(new)} calls asked for with a budget of {self.budget}: raise the budget")
+            raise BudgetError(f"{self.calls + len(new)} calls are needed, but the budget is {self.budget}: raise the budget")
         if parts:
             self._keep(parts, new, to_fit)
         answers = self._answers

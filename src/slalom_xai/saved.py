@@ -64,7 +64,9 @@ def explanation_fields(data: Any) -> dict[str, Any]:
         raise InputError(f"this is not a saved explanation (no format {FORMAT!r}): give a file written by Explanation.save")
     if data.get("version") != VERSION:
         given = data["version"] if is_whole(data.get("version")) and data["version"] < 1000 else "unknown"
-        raise InputError(f"the explanation has version {given}, this package reads version {VERSION}: update slalom-xai, or explain again")
+        raise InputError(
+            f"the explanation has version {given}, but this package reads version {VERSION}: update slalom-xai, or explain again"
+        )
     _refuse(data_problems(data))
     try:
         return {
@@ -144,13 +146,13 @@ def _function_problems(function: SlalomSurrogate | AdditiveSurrogate, units: int
     for name, shape in _shapes(function, units, columns).items():
         found = tuple(entries[name].shape) if isinstance(entries[name], torch.Tensor) else None
         if found != shape:
-            yield f"{where}.{name} has shape {found}, where {shape} fits the units and outputs"
+            yield f"{where}.{name} has shape {found}, but {shape} fits the units and outputs"
         if not bool(torch.isfinite(entries[name]).all()):
             yield f"{where}.{name} has entries that are not finite numbers"
     if isinstance(function, AdditiveSurrogate):
         return
     if (function.sink_values is None) != (function.sink_importances is None):
-        yield f"{where} has half a sink"
+        yield f"{where} has only one of the two numbers of a sink"
     every = [function.importances] + ([] if function.sink_importances is None else [function.sink_importances[:, None]])
     if bool((torch.cat(every, dim=1).amax(dim=1) - torch.cat(every, dim=1).amin(dim=1) > _WIDEST).any()):
         yield f"{where} has importances that differ by more than {_WIDEST}"
@@ -158,10 +160,10 @@ def _function_problems(function: SlalomSurrogate | AdditiveSurrogate, units: int
         yield f"{where}.length_offsets is not 0 for no unit and for all units"
     if entries["nearest"] is not None:
         if not isinstance(entries["nearest"], SlalomSurrogate):
-            yield f"{where}.nearest is no SLALOM"
+            yield f"{where}.nearest is not a SLALOM"
         yield from _function_problems(entries["nearest"], units, columns, f"{where}.nearest")
         if len(entries["nearest"].values) != 1:
-            yield f"{where}.nearest has {len(entries['nearest'].values)} heads, where 1 should be"
+            yield f"{where}.nearest has {len(entries['nearest'].values)} heads, but there should be 1"
 
 
 def _shapes(function: SlalomSurrogate | AdditiveSurrogate, units: int, columns: int) -> dict[str, tuple[int, ...]]:

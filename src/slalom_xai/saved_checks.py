@@ -171,8 +171,8 @@ def _shown(value: Any) -> str:
     return spelled if len(spelled) <= 40 else spelled[:39] + "…"
 
 
-_TEXT = (_is_text, "no text")
-_COUNT = (is_whole, "no whole number from 0 on")
+_TEXT = (_is_text, "not a text")
+_COUNT = (is_whole, "not a whole number of at least 0")
 _FIELDS = {
     "text": _TEXT,
     "text_pair": _TEXT,
@@ -182,16 +182,16 @@ _FIELDS = {
     "granularity": (lambda value: value in GRANULARITIES, f"not one of {', '.join(GRANULARITIES)}"),
     "removal": (lambda value: value in REMOVALS, f"not one of {', '.join(REMOVALS)}"),
     "random_state": _COUNT,
-    "outputs": (_are_outputs, "of no known kind, or without names for its labels"),
+    "outputs": (_are_outputs, "not a known kind of output with names for its labels"),
     "target": _COUNT,
-    "full": (lambda value: _is_list(value, is_number), "no list of finite numbers"),
-    "units": (_are_units, "no list of units, each a text with its place and its token ids"),
-    "function": (_is_function, "no function of numbers"),
-    "standard_errors": (_are_errors, "no list of errors by the name of a score"),
-    "fidelity": (_is_fidelity, "no list of agreements in finite numbers"),
+    "full": (lambda value: _is_list(value, is_number), "not a list of finite numbers"),
+    "units": (_are_units, "not a list of units, each with its text, its place and its token ids"),
+    "function": (_is_function, "not a function of numbers"),
+    "standard_errors": (_are_errors, "not a list of errors by the name of a score"),
+    "fidelity": (_is_fidelity, "not a list of agreements in finite numbers"),
     "calls_fit": _COUNT,
     "calls_check": _COUNT,
     "passes": _COUNT,
-    "occurrences": (lambda value: _is_list(value, is_whole), "no list of whole numbers"),
-    "notes": (lambda value: _is_list(value, _is_text), "no list of texts"),
+    "occurrences": (lambda value: _is_list(value, is_whole), "not a list of whole numbers"),
+    "notes": (lambda value: _is_list(value, _is_text), "not a list of texts"),
 }

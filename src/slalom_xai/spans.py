@@ -32,12 +32,14 @@ def placed(text: str, units: Sequence[Any]) -> list[Unit]:
     if all(isinstance(unit, Unit) for unit in units):
         for place, unit in enumerate(units):
             if unit.part or not 0 <= unit.start <= unit.end <= len(text) or text[unit.start : unit.end] not in (unit.text, ""):
-                raise InputError(f"unit {place} ({unit.text!r}) is not at {unit.start} to {unit.end} in the text: give the text it is from")
+                raise InputError(
+                    f"unit {place} ({unit.text!r}) is not at {unit.start} to {unit.end} in the text: give the text that it comes from"
+                )
         return list(units)
     spans = [_span(place, unit, len(text)) for place, unit in enumerate(units)]
     for one, other in pairwise(sorted(spans)):
         if other[0] < one[1]:
-            raise InputError(f"the spans {one} and {other} overlap: give each character of the text to one unit")
+            raise InputError(f"the spans {one} and {other} overlap: give spans that do not overlap")
     return [Unit(text=text[start:end], start=start, end=end) for start, end in spans]
 
 
@@ -66,7 +68,7 @@ def _found(text: str, tokens: Sequence[str]) -> list[Unit]:
                 return units
             furthest = max(furthest, len(units))
     raise InputError(
-        f"unit {furthest} ({tokens[furthest]!r}) is not in the text behind the units before it: "
+        f"unit {furthest} ({tokens[furthest]!r}) does not occur in the text after the units before it: "
         "give the units in reading order, or (start, end) spans of characters"
     )
 

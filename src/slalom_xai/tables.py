@@ -110,7 +110,7 @@ def _kind(name: str, given: Path) -> str:
         return kind
     raise InputError(
         f"unknown kind of table {given.name!r}: give a file that ends in {', '.join((*_DELIMITERS, *_JSON))} or .parquet; "
-        "all but the last may be packed as .gz, .xz, .bz2 or .zip"
+        "all except .parquet may be packed as .gz, .xz, .bz2 or .zip"
     )
 
 
@@ -129,7 +129,7 @@ def _unpacked(path: Path, raw: bytes) -> tuple[str, bytes]:
         raise
     except _DAMAGE as error:
         reason = " ".join(str(error).split()) or type(error).__name__
-        raise InputError(f"{path} is damaged or no {packing[1:]} file ({reason}): pack it again, or give it unpacked") from error
+        raise InputError(f"{path} is damaged or not a {packing[1:]} file ({reason}): pack it again, or give it unpacked") from error
     return kind, raw
 
 
@@ -191,7 +191,7 @@ def _lines(path: Path, text: str, delimiter: str, quoting: Any) -> _Cells:
 def _check_width(path: Path, row: list[str], rows: list[list[str]], begins: int, delimiter: str) -> None:
     if rows and len(row) != len(rows[0]):
         raise InputError(
-            f"line {begins} of {path} has {len(row)} fields and the first line names {len(rows[0])} columns: {_advice(delimiter)}"
+            f"line {begins} of {path} has {len(row)} fields, but the first line names {len(rows[0])} columns: {_advice(delimiter)}"
         )
 
 
@@ -251,7 +251,7 @@ def _parquet(path: Path, content: bytes) -> _Cells:
     except (arrow.ArrowException, OSError, ValueError) as error:
         reason = " ".join(str(error).split())[:200]
         raise InputError(
-            f"{path} is damaged or no Parquet file ({reason}): write it again, or give the table as CSV or JSON lines"
+            f"{path} is damaged or not a Parquet file ({reason}): write it again, or give the table as CSV or JSON lines"
         ) from error
     names = tuple(str(name) for name in found.column_names)
     return _Cells(names, list(zip(*columns, strict=True)), range(1, found.num_rows + 1), "row")

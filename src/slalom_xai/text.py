@@ -164,7 +164,7 @@ def unspaced_note(texts: Sequence[str], pieces: Sequence[Unit], granularity: str
     if not by_words or not runs:
         return None
     own = tokenizer_words is not None and any(len(_tokenizer_starts(part, run, pieces, tokenizer_words)) > 1 for part, run in runs)
-    return f"Parts of the text are written without spaces: words there are {'those of the tokenizer' if own else 'single characters'}."
+    return f"Parts of the text are written without spaces: there, {'the words are those of the tokenizer' if own else 'every character counts as a word'}."
 
 
 def unknown_note(unknown: NDArray[np.bool_] | None) -> str | None:

@@ -72,7 +72,7 @@ def test_a_module_that_ignores_the_mask_is_refused_in_one_line():
     own = plain_tokenizer()
     deaf = Averaging(len(own), listens=False)
     with pytest.raises(
-        ModelError, match=r"Averaging ignores attention_mask: .* alone and .* padded to \d+ tokens; mask the padding"
+        ModelError, match=r"Averaging ignores attention_mask: .* alone, but .* padded to \d+ tokens; mask the padding"
     ) as caught:
         explain(TEXT, deaf, own)
     assert "\n" not in str(caught.value)
@@ -127,7 +127,7 @@ def test_scikit_learn_pipelines(last):
     model = make_pipeline(CountVectorizer(), models[last]).fit(TEXTS, labels)
     text = "a warm but loud film and funny too"
     if last == "forest":  # a leaf of one class says 0 or 1
-        with pytest.raises(ModelError, match=r"RandomForestClassifier answers.*exactly 0 or 1"):
+        with pytest.raises(ModelError, match=r"RandomForestClassifier returned.*exactly 0 or 1"):
             explain(text, model)
         return
     explanation = explain(text, model)
@@ -208,10 +208,10 @@ def test_a_tokenizer_that_is_not_the_models_own_is_refused():
     model, own = tiny("bert")
     larger = tokenizer({"pad_token": "[PAD]", "unk_token": "[UNK]"}, None)
     larger.add_tokens([f"extra{number}" for number in range(500)])
-    with pytest.raises(InputError, match=rf"knows {len(larger)} tokens and the model {len(own)}: it is not the model's own"):
+    with pytest.raises(InputError, match=rf"knows {len(larger)} tokens, but the model knows {len(own)}: it belongs to another model"):
         Explainer(model, larger)
     config = transformers.RobertaConfig(vocab_size=4000, max_position_embeddings=130, **SIZE)
-    with pytest.raises(InputError, match=r"knows \d+ tokens and the model 4000, and they disagree on pad_token_id 0 against 1"):
+    with pytest.raises(InputError, match=r"knows \d+ tokens, but the model knows 4000, and they disagree on pad_token_id \(0 and 1\)"):
         Explainer(transformers.RobertaForSequenceClassification(config), own)
     with pytest.raises(ModelError, match="cannot load a tokenizer from 'bert-of-nowhere'"):
         Explainer(model, "bert-of-nowhere")
@@ -227,7 +227,7 @@ def test_a_tokenizer_may_be_named(tmp_path):
 def test_output_is_for_functions_and_modules(given):
     model, own = tiny("bert")
     what = {"bert": (model, own), "pipeline": (pipeline("text-classification", model=model, tokenizer=own), None)}.get(given, (None, None))
-    with pytest.raises(InputError, match='output="probabilities" is for functions and modules'):
+    with pytest.raises(InputError, match='output="probabilities" is only for functions and modules'):
         Explainer(*what, output="probabilities")
     with pytest.raises(InputError, match="unknown output 'percent': choose one of auto, probabilities, logits"):
         Explainer(*what, output="percent")
@@ -245,6 +245,6 @@ def test_words_without_spaces_are_characters_and_the_result_says_so():
     text = "電影 is 很好看 ภาษา"
     explanation = explain(text, odds, output="logits")
     assert [unit.text for unit in explanation.units] == ["電", "影", "is", "很", "好", "看", "ภ", "า", "ษ", "า"]
-    assert explanation.notes == ("Parts of the text are written without spaces: words there are single characters.",)
+    assert explanation.notes == ("Parts of the text are written without spaces: there, every character counts as a word.",)
     assert explanation.fidelity.wide.r2 > 0.99
     assert explain("plain words only", odds, output="logits").notes == ()

@@ -130,7 +130,7 @@ def test_a_damaged_explanation_is_made_again(texts, tmp_path, damage, retry):
     assert path.read_bytes() == whole
     assert len(told) == 1
     assert told[0].startswith("row 3, slalom: ")
-    assert told[0].endswith("; it is explained again")
+    assert told[0].endswith("; the text is explained again")
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", "null", "{", "[" * 200_000, "9" * 5000, "\x00"])
@@ -237,7 +237,7 @@ def test_rationales_are_mapped_and_a_wrong_length_is_said(tmp_path):
     assert good["value"].notna().all()
     assert bad["value"].isna().all()
     assert bad["why"].str.contains("2").all()
-    with pytest.raises(InputError, match="human compares with people's marks: name their column with --rationale"):
+    with pytest.raises(InputError, match="human compares scores with people's marks: name the column of the marks with --rationale"):
         bench(Averaging(), tmp_path / "t.jsonl", tmp_path / "other", BenchOptions(metrics=("human",)))
 
 
@@ -286,7 +286,7 @@ def test_bad_options_are_one_line(texts, tmp_path, options, message):
     assert not (tmp_path / "out").exists()
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "letter.txt").write_text("dear")
-    with pytest.raises(InputError, match="is not empty and holds no benchmark"):
+    with pytest.raises(InputError, match="is not empty and is not a benchmark"):
         bench(Averaging(), texts, tmp_path / "full", QUICK)
 
 
@@ -411,7 +411,7 @@ def test_an_interrupted_run_goes_on(tmp_path):
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate()
     assert process.returncode == 130, errors
-    assert "run the same command again to go on" in errors
+    assert "run the same command again to continue" in errors
     done_before = log.read_text().count('"made"')
     assert 0 < done_before < 32
     again = subprocess.run(command(*arguments, "--out", tmp_path / "out", "--json"), capture_output=True, text=True, env=ENVIRONMENT)

@@ -67,7 +67,7 @@ def test_methods_lists_every_method():
     ("arguments", "message"),
     [
         (["explain"], "give the text as an argument"),
-        (["explain", "text", "--file", "x"], "not several"),
+        (["explain", "text", "--file", "x"], "but only one of them"),
         (["explain", " "], "only white space"),
         (["explain", "--file", "/no/such/file"], "cannot read /no/such/file"),
         (["explain", REVIEW, "--model", "/no/such/model"], "there is no folder"),
@@ -76,12 +76,12 @@ def test_methods_lists_every_method():
         (["explain", REVIEW, "--granularity", "letter"], "unknown --granularity 'letter'"),
         (["explain", REVIEW, "--budget", "5"], "at least"),
         (["explain", REVIEW, "--budget", "many"], "--budget"),
-        (["explain", REVIEW, "--budget", "0"], "--budget is 0: give a whole number of model calls, or leave the option out"),
+        (["explain", REVIEW, "--budget", "0"], "--budget is 0: give a whole number of model calls, or leave it out"),
         (["explain", REVIEW, "--seed", "-1"], "--seed is -1"),
         (["explain", REVIEW, "--device", "moon"], "unknown --device 'moon'"),
         (["explain", REVIEW, "--dtype", "int8"], "unknown --dtype 'int8'"),
-        (["explain", REVIEW, "--html", "/no/such/folder/e.html"], "--html takes a file in a folder that exists"),
-        (["explain", REVIEW, "--figure", "/no/such/folder/e.svg"], "--figure takes a file in a folder that exists"),
+        (["explain", REVIEW, "--html", "/no/such/folder/e.html"], "give --html a file in a folder that exists"),
+        (["explain", REVIEW, "--figure", "/no/such/folder/e.svg"], "give --figure a file in a folder that exists"),
         (["explain", REVIEW, "--out", "/no/such/folder/e.json"], "cannot write"),
         (["explain", "good " * 600], "pass --truncation"),
         (["explain", REVIEW, "--colour"], "--colour"),
@@ -109,7 +109,7 @@ def test_a_file_that_is_not_text_is_named(tmp_path):
 def test_truncation_is_reported():
     done = slalom("explain", "a dull story with a good end and more words " * 60, "--truncation", "--budget", "1300")
     assert done.returncode == 0, done.stderr
-    assert "Left out" in done.stdout
+    assert "characters are left out" in done.stdout
 
 
 def test_hostile_text_cannot_reach_the_terminal():

@@ -194,7 +194,7 @@ def test_special_tokens_in_shap_go_to_the_base_value(shap):
 
 
 def test_shap_explanations_of_other_things_are_refused(shap):
-    with pytest.raises(InputError, match="not tokens but float64"):
+    with pytest.raises(InputError, match="should be tokens and are float64"):
         Explanation.from_shap(shap.Explanation(values=np.ones(3), base_values=0.0, data=np.ones(3)))
     with pytest.raises(InputError, match="the shap values: nan at 1"):
         Explanation.from_shap(shap.Explanation(values=np.array([1, np.nan]), base_values=0.0, data=np.array(["a ", "b"], dtype=object)))

@@ -64,7 +64,7 @@ def test_characters_without_a_font_are_one_note(slalom, tmp_path):
     explained("good \ue123 film").save(tmp_path / "e.json")
     done = slalom("figure", tmp_path / "e.json", "--kind", "bars", "--out", tmp_path / "f.png")
     assert done.returncode == 0
-    assert re.fullmatch(r"note: no installed font draws .*\n", done.stderr)
+    assert re.fullmatch(r"note: no installed font has .*\n", done.stderr)
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_characters_without_a_font_are_one_note(slalom, tmp_path):
         (["one.json", "--kind", "pie", "--out", "f.svg"], "unknown kind of figure 'pie': choose one of scatter, text"),
         (["one.json", "--out", "f.jpeg"], "ends in .svg, .pdf, .png"),
         (["one.json", "--out", "none/f.svg"], "cannot write"),
-        (["one.json", "two.json", "--out", "f.svg"], "2 results came for a figure of one (scatter)"),
+        (["one.json", "two.json", "--out", "f.svg"], "2 results were given, but --kind scatter draws only one"),
         (["two.json", "--out", "f.svg"], "has no importances"),
         (["one.json", "--kind", "bars", "--score", "weight", "--out", "f.svg"], "unknown --score 'weight'"),
         (["missing.json", "--out", "f.svg"], "cannot read"),

@@ -125,7 +125,7 @@ def test_code_in_a_folder_is_never_run_and_nobody_is_asked(tmp_path, which):
     assert not (plain / "ran").exists()
     assert not (exported / "ran").exists()
     told = dict(line.split(": ", 1) for line in done.stderr.splitlines() if ": " in line)
-    assert "brings code of its own" in told["onnx"]
+    assert "has its own code" in told["onnx"]
     assert "trust_remote_code=True" in told["onnx"]
     assert all("loaded" not in told[name] for name in ("folder", "onnx", "start", "teacher"))
 
@@ -284,7 +284,7 @@ def test_labels_rename_what_a_configuration_only_numbers(tmp_path):
     assert Explainer(str(folder), labels=["bad", "fine"], budget=60)("a quiet film").target == "fine"
     shutil.copy(folder / "config.json", folder / "kept.json")
     (folder / "config.json").write_text(json.dumps(config))
-    assert "names its classes itself (bad, good)" in refusal(str(folder), labels=["a", "b"])
+    assert "names its own classes (bad, good)" in refusal(str(folder), labels=["a", "b"])
     assert Explainer(str(folder), labels=["bad", "good"]).model.outputs.labels == ("bad", "good")
     with pytest.raises(InputError, match="3 names"):
         Explainer(str(folder), labels=["a", "b", "c"])

@@ -156,7 +156,7 @@ def test_functions_may_return_one_column_logits_tensors_or_many_classes():
     [
         (lambda texts: np.full((len(texts), 2), np.nan), r"\[nan, nan\].*for 'good film'"),
         (lambda texts: np.full((len(texts), 2), np.inf), r"\[inf, inf\].*for 'good film'"),
-        (lambda texts: np.zeros((len(texts) + 1, 2)), r"1 texts with shape \(2, 2\) for 'good film'"),
+        (lambda texts: np.zeros((len(texts) + 1, 2)), r"returned shape \(2, 2\) for 1 texts, the first 'good film'"),
         (lambda texts: np.zeros((len(texts), 2, 2)), r"shape \(1, 2, 2\)"),
         (lambda texts: [None] * len(texts), "finite|not numbers"),
         (lambda texts: ["yes"] * len(texts), "not numbers"),
@@ -176,7 +176,7 @@ def test_models_without_logits_or_of_another_kind_are_refused():
         explain("good film", BertModel(model.config), tokenizer)
     with pytest.raises(InputError, match="needs its tokenizer"):
         Explainer(model)
-    with pytest.raises(InputError, match="never moved or cast"):
+    with pytest.raises(InputError, match="move or cast a model object yourself"):
         Explainer(model, tokenizer, device="cpu")
     with pytest.raises(InputError, match="cannot explain a int"):
         Explainer(3)

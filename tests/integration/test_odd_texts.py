@@ -39,7 +39,7 @@ def embedded():
 def test_a_text_may_hold_the_token_that_stands_for_a_removed_one(embedded, removal, granularity, method, text):
     explanation = Explainer(embedded, method=method, removal=removal, granularity=granularity)(text)
     assert np.isfinite(explanation.values).all()
-    assert any("already are the token that stands for a removed one" in note for note in explanation.notes)
+    assert any("are already the token that replaces a removed one" in note for note in explanation.notes)
 
 
 @pytest.mark.parametrize("method", ["slalom", "linear", "slalom-fidel", "slalom-eff", "gam", "kernel-shap", "anchors", "occlusion"])
@@ -146,8 +146,8 @@ def test_a_function_gets_the_names_of_its_classes():
 @pytest.mark.parametrize(
     ("labels", "said"),
     [
-        (["a", "b", "c"], r"labels has 3 names \(a, b, c\) and two has 2 outputs"),
-        (["a"], r"labels has 1 name \(a\) and two has 2 outputs"),
+        (["a", "b", "c"], r"labels has 3 names \(a, b, c\), but two has 2 outputs"),
+        (["a"], r"labels has 1 name \(a\), but two has 2 outputs"),
         (["a", "a"], "labels holds 'a' more than once"),
         ("ab", "give a list with one name per class"),
         ({"a": 0}, "give a list with one name per class"),
@@ -172,9 +172,9 @@ def test_labels_of_models_that_name_their_own():
     numbered = make_pipeline(TfidfVectorizer(), LogisticRegression()).fit(texts, [1, 0, 1, 0])
     assert Explainer(numbered, labels=["bad", "good"], budget=60)("good start film").target == "good"
     named = make_pipeline(TfidfVectorizer(), LogisticRegression()).fit(texts, ["up", "down", "up", "down"])
-    with pytest.raises(InputError, match="names its classes itself"):
+    with pytest.raises(InputError, match="names its own classes"):
         Explainer(named, labels=["bad", "good"])
-    with pytest.raises(InputError, match="names its classes itself"):
+    with pytest.raises(InputError, match="names its own classes"):
         Explainer(labels=["bad", "good"])
-    with pytest.raises(InputError, match="names its classes itself"):
+    with pytest.raises(InputError, match="names its own classes"):
         Explainer(Explainer().model, labels=["bad", "good"])

@@ -62,7 +62,7 @@ def test_lists_of_pairs():
     explainer = Explainer(*tiny("bert"), budget=200)
     both = explainer([TEXT, PAIR], [PAIR, TEXT])
     assert both == [explainer(TEXT, PAIR), explainer(PAIR, TEXT)]
-    with pytest.raises(InputError, match="2 texts came with 1 second texts"):
+    with pytest.raises(InputError, match="2 texts were given with 1 second texts"):
         explainer([TEXT, PAIR], [PAIR])
     with pytest.raises(InputError, match="text_pair of type str"):
         explainer([TEXT, PAIR], PAIR)
@@ -78,14 +78,14 @@ def test_lists_of_pairs():
 )
 def test_a_pair_for_a_model_of_single_texts_is_refused(given, message):
     explainer = Explainer(*(tiny(given) if given else ()))
-    with pytest.raises(InputError, match=f"a pair of texts was given and the model {message}: give one text"):
+    with pytest.raises(InputError, match=f"a pair of texts was given, but the model {message}: give one text"):
         explainer(TEXT, PAIR)
 
 
 def test_other_pairs_that_cannot_be_read():
     model, own = tiny("bert")
     config = type(model.config).from_dict({**model.config.to_dict(), "type_vocab_size": 1})
-    with pytest.raises(InputError, match="tells 1 segment apart and the pair has 2"):
+    with pytest.raises(InputError, match="tells 1 segment apart, but the pair has 2"):
         explain(TEXT, type(model)(config), own, text_pair=PAIR)
     with pytest.raises(InputError, match="takes single texts: join the two"):
         explain(TEXT, lambda texts: [[0.5, 0.5]] * len(texts), text_pair=PAIR)
@@ -177,7 +177,7 @@ def test_words_in_a_script_without_spaces_are_characters():
     explanation = Explainer(*tiny("gpt2"), granularity="word", budget=300)(f"long film {CHINESE}")
     assert [unit.text for unit in explanation.units] == ["long", "film", *CHINESE]
     assert len(explanation.units[2].token_ids) > 1  # one unit, whatever bytes it is made of
-    assert explanation.notes == ("Parts of the text are written without spaces: words there are single characters.",)
+    assert explanation.notes == ("Parts of the text are written without spaces: there, every character counts as a word.",)
     assert Explainer(*tiny("gpt2"), granularity="word", budget=300)(TEXT).notes == ()
 
 
@@ -190,4 +190,4 @@ def test_words_in_a_script_without_spaces_are_the_tokenizers_where_it_has_some()
     model, _ = tiny("gpt2")
     explanation = Explainer(model, own, granularity="word", budget=100)(f"long {CHINESE}")
     assert [unit.text for unit in explanation.units] == ["long", "這部", "電影", "很好看", "。"]
-    assert explanation.notes == ("Parts of the text are written without spaces: words there are those of the tokenizer.",)
+    assert explanation.notes == ("Parts of the text are written without spaces: there, the words are those of the tokenizer.",)

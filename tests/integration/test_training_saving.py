@@ -148,11 +148,11 @@ def test_an_odd_record_is_replaced(tmp_path, content):
 
 
 def test_places_that_cannot_be_replaced_are_said_before_training(tmp_path, monkeypatch):
-    with pytest.raises(InputError, match="a mount point: give a folder inside it"):
+    with pytest.raises(InputError, match="a mount point and cannot be replaced: give a folder inside it"):
         check_folder(Path("/"), overwrite=False)
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
-    with pytest.raises(InputError, match="which this command runs in"):
+    with pytest.raises(InputError, match="the folder that this command runs in"):
         check_folder(Path(), overwrite=False)
     check_folder(Path("model"), overwrite=False)
 

@@ -114,7 +114,7 @@ def test_integrated_gradients_add_up_to_the_reported_gap(captum, architecture, b
         return
     explanation = explain(TEXT, model, own, method=method, budget=BUDGET)
     note = next(note for note in explanation.notes if "baseline" in note)
-    change, gap = (float(number) for number in re.search(r"baseline, (\S+), by (\S+):", note).groups())
+    change, gap = (float(number) for number in re.search(r"baseline by (\S+); the scores miss this by (\S+)\. ", note).groups())
     assert abs(explanation.values.sum() - change) <= 1.1 * gap + 1e-3 * abs(change)
     assert gap < 0.1 * np.abs(explanation.values).sum()
     if baseline == "mask" and architecture == "bert":  # the baseline is a text, too
@@ -128,7 +128,7 @@ def test_integrated_gradients_add_up_to_the_reported_gap(captum, architecture, b
 def test_passes_over_embeddings_are_told_and_not_counted(captum):
     model, own = tiny("bert")
     explanation = explain(TEXT, model, own, method=IntegratedGradients(steps=20), budget=BUDGET)
-    assert "23 passes over embeddings beside the calls counted." in explanation.notes
+    assert "23 passes over embeddings came on top of the calls counted." in explanation.notes
     assert explanation.calls_fit == 0
     assert explanation.calls == explanation.calls_check <= BUDGET
 
@@ -219,14 +219,14 @@ def test_attention_is_that_of_the_model():
 def test_relevance_reaches_the_tokens_of_every_transformer(architecture):
     model, own = tiny(architecture)
     if architecture == "mamba":
-        with pytest.raises(InputError, match="attn-lrp needs a rule for every function of a model, and has none for softplus"):
+        with pytest.raises(InputError, match="attn-lrp needs a rule for every function of a model, but has none for softplus"):
             explain(TEXT, model, own, method="attn-lrp", budget=BUDGET)
         return
     explanation = explain(TEXT, model, own, method="attn-lrp", budget=BUDGET)
     assert np.isfinite(explanation.values).all()
     assert np.abs(explanation.values).max() > 0
     note = next(note for note in explanation.notes if "relevances" in note)
-    reached, output = (float(number) for number in re.search(r"sum to (\S+) and the output is (\S+):", note).groups())
+    reached, output = (float(number) for number in re.search(r"sum to (\S+), but the output is (\S+):", note).groups())
     assert output == pytest.approx(explanation.prediction, rel=1e-3)
     if architecture in ("gpt2", "qwen2", "bloom"):  # without special tokens the units have it all
         assert explanation.values.sum() == pytest.approx(reached, rel=1e-3)
@@ -242,7 +242,7 @@ def test_relevance_is_whole_in_models_without_biases_and_attention(architecture)
                 parameter.zero_()
     explanation = explain(TEXT, model, own, method="attn-lrp", budget=BUDGET)
     note = next(note for note in explanation.notes if "relevances" in note)
-    reached, output = (float(number) for number in re.search(r"sum to (\S+) and the output is (\S+):", note).groups())
+    reached, output = (float(number) for number in re.search(r"sum to (\S+), but the output is (\S+):", note).groups())
     assert reached == pytest.approx(output, rel=1e-3)
 
 
@@ -317,7 +317,7 @@ def test_half_precision(method):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_black_boxes_are_refused(method):
-    with pytest.raises(InputError, match=f"method '{method}' looks inside the model, and .* can only be asked"):
+    with pytest.raises(InputError, match=f"method '{method}' looks inside the model, but .* can only be asked"):
         explain("some plain words here", lambda texts: [[0.3, 0.7]] * len(texts), method=method)
 
 
@@ -325,7 +325,7 @@ def test_black_boxes_are_refused(method):
 def test_functions_of_tokens_and_probabilities_are_refused(method):
     own = plain_tokenizer()
     module = Bag(len(own))
-    with pytest.raises(InputError, match="is a function, which cannot be looked into"):
+    with pytest.raises(InputError, match="is a function, and a method cannot look inside a function"):
         explain(TEXT, lambda input_ids, attention_mask: module(input_ids, attention_mask), own, method=method, budget=BUDGET)
     likely = Bag(len(own), probabilities=True)
     likely.head.weight.data *= 0.05  # not so sure that it says 0 or 1

@@ -153,7 +153,7 @@ def test_a_check_that_fails_is_told_and_exits_with_1(slalom, monkeypatch):
         (("recovery", "--seed", "-1"), "--seed is -1"),
         (("recovery", "--seed", str(2**70)), "--seed is 1180591620717411303424: give a whole number from 0 to 4294967295"),
         (("recovery", "--seed", str(10**400)), "--seed is a number of more than 30 digits"),
-        (("recovery", "--out", __file__), "which cannot be made"),
+        (("recovery", "--out", __file__), "which cannot be created"),
     ],
 )
 def test_errors_are_one_line(slalom, arguments, told):

@@ -58,7 +58,7 @@ def test_positions_are_waves_from_one_to_the_length():
 
 def test_too_long_a_row_is_said_in_one_line():
     model, words = build(length=5)
-    with pytest.raises(InputError, match="a row has 9 tokens and this model reads 5"):
+    with pytest.raises(InputError, match="a row has 9 tokens, but this model reads 5"):
         model(ids_of(words)[None])
 
 

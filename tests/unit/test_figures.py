@@ -37,7 +37,7 @@ AWKWARD = (
     "a\x1b[31m\u202eb c",
     "<b>&amp;</b>",
 )
-HANDLED = pytest.mark.filterwarnings("ignore:no installed font draws")
+HANDLED = pytest.mark.filterwarnings("ignore:no installed font has")
 
 
 def labels(figure):
@@ -313,7 +313,7 @@ class TestCorpus:
             figures.corpus_scatter([explained(), explained().for_target(0)])
         with pytest.raises(InputError, match="no importances"):
             figures.corpus_scatter([explained(method="linear")])
-        with pytest.raises(InputError, match="10 places"):
+        with pytest.raises(InputError, match="10 times"):
             figures.corpus_scatter([explained()], least=10)
 
 
@@ -357,7 +357,7 @@ class TestFiles:
 
     def test_characters_without_a_font_are_named_once(self, tmp_path):
         figure = figures.highlighted(explained("good \U0001f9a9 film \ue123"))  # the second has no font anywhere
-        with pytest.warns(UserWarning, match="no installed font draws .*U\\+E123") as caught:
+        with pytest.warns(UserWarning, match="no installed font has .*U\\+E123") as caught:
             figures.save(figure, tmp_path / "f.png")
         assert len(caught) == 1
 

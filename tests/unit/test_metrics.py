@@ -453,9 +453,9 @@ def test_words_behind_the_cut_are_counted_and_not_scored():
 @pytest.mark.parametrize(
     ("marks", "given_words", "message"),
     [
-        ([0, 1], None, "2 marks and the text 3 words by white space"),
-        ([0, 1, 0], ["a", "good"], "3 marks and the text 2 words by words"),
-        ([0, 1, 0], ["a", "bad", "film"], "not in the text"),
+        ([0, 1], None, "2 marks, but the text has 3 words by white space"),
+        ([0, 1, 0], ["a", "good"], "3 marks, but the text has 2 words by words"),
+        ([0, 1, 0], ["a", "bad", "film"], "does not occur in the text"),
         ([0, 1, 0], "a good film", "a list of words"),
         ([0, -1, 0], None, "negative"),
         ([0, "yes", 0], None, "not numbers"),
@@ -514,7 +514,7 @@ def test_finer_units_are_added_up():
     ("other", "message"),
     [
         (additive([1.0, 2, 3], text="another text altogether"), "different texts"),
-        (additive([1.0, 2, 3], units=pieces("w0 w1 w2 w3", (0, 4), (4, 7), (8, 11)), text="w0 w1 w2 w3"), "without lying in each other"),
+        (additive([1.0, 2, 3], units=pieces("w0 w1 w2 w3", (0, 4), (4, 7), (8, 11)), text="w0 w1 w2 w3"), "without one holding the other"),
         (additive([1.0], units=pieces("w0 w1 w2 w3", (0, 11)), text="w0 w1 w2 w3"), "fewer than two"),
         (additive(np.ones((4, 3)), kind="multiclass"), "has only a, b, c"),
         (additive([1.0, 2], units=pieces("w0 w1 w2 w3", (0, 5), (6, 11)), text="w0 w1 w2 w3", granularity="type"), "several places"),
@@ -567,7 +567,7 @@ def test_cost():
         "calls": 5000,
         "seconds": 2,
     }
-    with pytest.raises(InputError, match="from 0 on"):
+    with pytest.raises(InputError, match="of at least 0"):
         measured("cost", Case(explanation, extras={"seconds": -1}))
 
 
@@ -618,9 +618,9 @@ def test_several_classes():
 
 def test_the_model_must_read_the_same_units():
     explainer = Explainer(Averaging())
-    with pytest.raises(InputError, match=r"2 units and the model reads 3; unit 0 is 'a good' there and 'a' here"):
+    with pytest.raises(InputError, match=r"2 units, but the model reads 3; unit 0 is 'a good' in the explanation and 'a' in the model"):
         asker(explainer, additive([1.0, 2], text="a good film", units=pieces("a good film", (0, 6), (7, 11))))
-    with pytest.raises(InputError, match=r"unit 2 is nothing there and 'film' here"):
+    with pytest.raises(InputError, match=r"unit 2 is nothing in the explanation and 'film' in the model"):
         asker(explainer, additive([1.0, 2], text="a good film", units=pieces("a good film", (0, 1), (2, 6))))
 
 

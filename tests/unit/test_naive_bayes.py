@@ -52,7 +52,7 @@ def test_units_of_several_words_sum_and_pieces_share():
 
 def test_a_corpus_that_leans_is_told():
     found = Explainer(flat, method=NaiveBayes(["good " * 10, "bad"], ["yes", "no"]))("good film")
-    assert found.notes == ("The corpus holds 1 words of 'no' and 10 words of 'yes': the scores lean to the larger class.",)
+    assert found.notes == ("The corpus holds 1 words of 'no' and 10 words of 'yes': the scores lean towards the larger class.",)
 
 
 def test_by_name_it_says_how_to_give_a_corpus():
@@ -62,7 +62,7 @@ def test_by_name_it_says_how_to_give_a_corpus():
 
 
 def test_what_it_cannot_use_is_named():
-    with pytest.raises(InputError, match="2 texts came with 1 labels"):
+    with pytest.raises(InputError, match="2 texts were given with 1 labels"):
         NaiveBayes(["a", "b"], [1])
     with pytest.raises(InputError, match="smoothing is 0"):
         NaiveBayes(["a"], [1], smoothing=0)
@@ -70,7 +70,7 @@ def test_what_it_cannot_use_is_named():
         Explainer(flat, method=NaiveBayes(["a"], ["maybe"]))("good film")
     game = Game(lambda left: float(len(left)))
     game.outputs = Outputs("multilabel", ("x", "y"))
-    with pytest.raises(InputError, match="compares classes and the model is multilabel"):
+    with pytest.raises(InputError, match="compares classes, but the model is multilabel"):
         Explainer(game, method=NaiveBayes(["a"], [0]))("good film")
 
 

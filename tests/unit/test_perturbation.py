@@ -93,7 +93,7 @@ def test_without_an_empty_text_single_units_stand_for_it(method, units):
     weights = true_weights(units)
     assert found.base_value == pytest.approx(0.5 + weights.mean())
     assert found.values.sum() == pytest.approx(weights.sum() - weights.mean())
-    assert "The model takes no empty text: the mean of its answers to single units stands for it." in found.notes
+    assert "The model does not accept an empty text: the mean of its answers to single units is used instead." in found.notes
     if units == 5 and method == "kernel-shap":
         assert np.allclose(found.values, shapley_values(additive(WEIGHTS), WORDS[:5], empty=0.5 + weights.mean()))
 
@@ -101,7 +101,7 @@ def test_without_an_empty_text_single_units_stand_for_it(method, units):
 def test_lime_without_an_empty_text_keeps_a_unit():
     found = Explainer(Game(additive(WEIGHTS), start=""), method="lime", budget=600)(text_of(12))
     assert np.allclose(found.values, true_weights(12), atol=0.15)
-    assert any("always keeps a unit" in note for note in found.notes)
+    assert any("always keeps at least one unit" in note for note in found.notes)
 
 
 def test_lime_is_limes_own_on_the_same_texts():
@@ -185,7 +185,7 @@ def test_too_few_rows_for_kernel_shap_are_told():
     found = [
         Explainer(Game(additive(WEIGHTS), start=""), method="kernel-shap", budget=121, random_state=seed)(text_of(30)) for seed in range(20)
     ]
-    short = [one for one in found if any("Too few different rows for all units" in note for note in one.notes)]
+    short = [one for one in found if any("too few different rows to determine every unit" in note for note in one.notes)]
     assert 0 < len(short) < len(found)
     for one in short:
         assert np.abs(one.values).max() < 5

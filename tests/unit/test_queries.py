@@ -45,7 +45,7 @@ def test_a_row_that_is_looked_at_and_then_fitted_counts_as_fitted_once():
 def test_the_budget_is_never_passed():
     model = Averaging()
     asking = queries(model, budget=20)
-    with pytest.raises(BudgetError, match="budget of 20"):
+    with pytest.raises(BudgetError, match="budget is 20"):
         asking.ask(random_rows(21))
     assert not model.asked
 

@@ -72,7 +72,7 @@ def test_parquet(tmp_path):
     with pytest.raises(InputError, match=r"1 rows without a label in column 'label', row 2:"):
         examples(tmp_path / "b.parquet")
     (tmp_path / "c.parquet").write_bytes(b"PAR1 no more")
-    with pytest.raises(InputError, match="damaged or no Parquet file"):
+    with pytest.raises(InputError, match="damaged or not a Parquet file"):
         examples(tmp_path / "c.parquet")
 
 
@@ -104,13 +104,13 @@ def test_a_tsv_without_quoting_may_hold_quotes(tmp_path):
         ("a.csv", "review,stars\nfine,1\n", r"no column 'text' and no column 'label', only 'review', 'stars': .*--text COLUMN and --label"),
         ("a.csv", "text;label\nfine;1\n", r"only 'text;label': its columns are not separated by commas"),
         ("a.csv", "text,text,label\na,b,1\n", r"2 columns called 'text'"),
-        ("a.csv", "text,label\nfine, warm,good\n", r"line 2 of .* has 3 fields and the first line names 2 columns"),
+        ("a.csv", "text,label\nfine, warm,good\n", r"line 2 of .* has 3 fields, but the first line names 2 columns"),
         ("a.csv", 'text,label\n"fine,good\ndull,bad\n', r"begins on line 2; put quotes"),
         ("a.jsonl", '{"text": "a", "label": 1}\n{"text": \n', r"cannot read line 2 of .*not JSON"),
         ("a.jsonl", '"just a string"\n', r"line 1 of .* give a record like"),
         ("a.json", "[1, 2]", r"row 1 of .* is '1'"),
-        ("a.jsonl.gz", LINES, r"damaged or no gz file"),
-        ("a.csv.zip", CSV, r"damaged or no zip file"),
+        ("a.jsonl.gz", LINES, r"damaged or not a gz file"),
+        ("a.csv.zip", CSV, r"damaged or not a zip file"),
     ],
 )
 def test_a_file_that_cannot_be_read_is_explained_in_one_line(tmp_path, name, content, message):
@@ -137,7 +137,7 @@ def test_rows_that_cannot_be_used_are_counted_and_placed(tmp_path, content, mess
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ({"text": 3, "label": "good"}, r"should hold texts and holds the int '3' in line 2"),
+        ({"text": 3, "label": "good"}, r"should hold texts, but holds the int '3' in line 2"),
         ({"text": None, "label": "good"}, r"1 empty texts in column 'text', line 2"),
         ({"text": "fine", "label": None}, r"1 rows without a label .* line 2"),
         ({"text": "fine"}, r"1 rows without a label .* line 2"),
@@ -184,7 +184,7 @@ def test_names_order_named_classes_and_name_numbered_ones(tmp_path):
     assert classes_of(tmp_path, ["pos", "neg"], ("pos", "neg")).keys == ("pos", "neg")
     assert classes_of(tmp_path, ["1", "0"], ("negative", "positive")).names == ("negative", "positive")
     for labels, names, message in (
-        (["0", "1"], ("a", "b", "c"), r"3 names and table.csv has 2 classes, '0', '1'"),
+        (["0", "1"], ("a", "b", "c"), r"3 names, but table.csv has 2 classes, '0', '1'"),
         (["x", "y"], ("a", "b"), r"the classes of table.csv are 'x', 'y'"),
         (["x", "y"], ("x", "x"), r"give each class its own name"),
         (["x", "x"], None, r"all 2 rows of table.csv have the label 'x'"),
@@ -201,7 +201,7 @@ def test_the_split_keeps_the_shares_of_the_classes(tmp_path):
     assert sorted(kept.texts + aside.texts) == sorted(found.texts)
     assert split(found, 0.1, seed=0) == (kept, aside)
     assert split(found, 0.1, seed=1) != (kept, aside)
-    with pytest.raises(InputError, match=r"class 'c' has 1 row"):
+    with pytest.raises(InputError, match=r"class 'c' has only 1 row"):
         split(found.chosen(range(101)), 0.1, seed=0)
 
 
@@ -223,10 +223,10 @@ def test_other_tables_must_have_the_classes_of_the_first(tmp_path):
         ({"rate": -1.0}, "--rate is -1.0"),
         ({"rate": float("nan")}, "--rate is nan"),
         ({"holdout": 1.5}, "--holdout is 1.5"),
-        ({"init": "x", "size": "tiny"}, "--size is for a model from scratch"),
-        ({"init": "x", "vocabulary": 100}, "--vocabulary is for a model from scratch"),
-        ({"revision": "main"}, "--revision belongs to the model of --init"),
-        ({"parts": 2}, "--parts is for learning from a teacher"),
+        ({"init": "x", "size": "tiny"}, "--size is only for a model from scratch"),
+        ({"init": "x", "vocabulary": 100}, "--vocabulary is only for a model from scratch"),
+        ({"revision": "main"}, "--revision was given without --init"),
+        ({"parts": 2}, "--parts was given without --teacher"),
         ({"holdout": 0.1, "validation": "v.csv"}, "leave one of them out"),
         ({"pair": "text"}, "both name the column 'text'"),
     ],

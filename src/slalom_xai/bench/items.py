@@ -93,11 +93,11 @@ def _listed(cell: Any, what: str) -> list[Any] | None:
         try:
             found = json.loads(cell)
         except json.JSONDecodeError as error:
-            raise InputError(f"{what}: {cell[:40]!r} is no list ({error}); give a JSON list with one entry for each word") from error
+            raise InputError(f"{what}: {cell[:40]!r} is not a list ({error}); give a JSON list with one entry for each word") from error
     if hasattr(found, "tolist"):
         found = found.tolist()
     if not isinstance(found, (list, tuple)):
-        raise InputError(f"{what}: a {type(found).__name__} is no list; give one entry for each word")
+        raise InputError(f"{what}: a {type(found).__name__} is not a list; give one entry for each word")
     return list(found)
 
 

@@ -48,7 +48,7 @@ class Log:
         names = [file.name for file in folder.iterdir()]
         if not stated.is_file():
             if not all(map(_is_beginning, names)):
-                raise InputError(f"{folder} is not empty and holds no benchmark: give another folder")
+                raise InputError(f"{folder} is not empty and is not a benchmark: give another folder")
             # Before anything else: other processes may be opening the same folder.
             write_file(stated, json.dumps(settings, ensure_ascii=False, indent=1) + "\n")
         _check_same(folder, _settings(stated), settings)
@@ -121,7 +121,7 @@ class Log:
 
 def _text(value: Any) -> str:
     if not isinstance(value, str):
-        raise TypeError(f"a {type(value).__name__} is no text")
+        raise TypeError(f"a {type(value).__name__} is not a text")
     return value
 
 
@@ -129,7 +129,7 @@ def _make(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(f"cannot make the folder {folder} ({error.strerror or error}): give another --out") from error
+        raise InputError(f"cannot create the folder {folder} ({error.strerror or error}): give another --out") from error
 
 
 def _is_beginning(name: str) -> bool:
@@ -141,7 +141,7 @@ def _settings(stated: Path) -> dict[str, Any]:
     """The settings of an earlier run."""
     found = read_json(stated, "slalom bench")
     if not isinstance(found, dict) or not found:
-        raise InputError(f"{stated} holds no settings of a benchmark: give another --out, or delete this folder to begin anew")
+        raise InputError(f"{stated} holds no benchmark settings: give another --out, or delete this folder to start again")
     return found
 
 

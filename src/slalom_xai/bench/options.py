@@ -69,13 +69,15 @@ class BenchOptions:
         if chosen.budget is not None and chosen.budget < 1:
             raise InputError(f"--budget is {chosen.budget}: give a whole number of at least 1, or 0 to choose by the text's length")
         if chosen.at_least is not None and not math.isfinite(chosen.at_least):
-            raise InputError(f"--at-least is {chosen.at_least}: give a number of annotators, such as 2")
+            raise InputError(f"--at-least is {chosen.at_least}: give how many annotators must mark a word, such as 2")
         if chosen.texts is not None and chosen.texts < 1:
             raise InputError(f"--texts is {chosen.texts}: give a whole number of at least 1")
         if chosen.part is not None and not 1 <= chosen.part[0] <= chosen.part[1]:
-            raise InputError(f"--part is {chosen.part[0]}/{chosen.part[1]}: give a number from 1 and how many parts there are, such as 2/4")
+            raise InputError(
+                f"--part is {chosen.part[0]}/{chosen.part[1]}: give the number of the part and how many parts there are, such as 2/4"
+            )
         if "human" in chosen.metrics and chosen.rationale is None:
-            raise InputError("the metric human compares with people's marks: name their column with --rationale")
+            raise InputError("the metric human compares scores with people's marks: name the column of the marks with --rationale")
         if "naive-bayes" in (*chosen.methods, *chosen.metrics) and chosen.corpus is None:
             raise InputError("naive-bayes learns from a corpus: give a table of texts and classes with --corpus")
         return chosen
@@ -89,7 +91,9 @@ class BenchOptions:
             raise one_of("removal", self.removal, REMOVALS)
         for label in self.methods:
             if (ranking_score(label) or self.score) == "importance" and estimator(base_method(label)).additive:
-                raise InputError(f"method {base_method(label)!r} has no importances to rank by: leave it out, or give another score")
+                raise InputError(
+                    f"method {base_method(label)!r} has no importances to rank by: leave the method out, or give another --score"
+                )
 
     def fixed(self) -> dict[str, object]:
         """What must not change between runs into one folder."""

@@ -118,7 +118,7 @@ class _Grid:
             try:
                 return self._log.explanation(cell)
             except InputError as error:
-                self._tell(f"row {item.name}, {cell[1]}: {error}; it is explained again")
+                self._tell(f"row {item.name}, {cell[1]}: {error}; the text is explained again")
         elif cell in self._log.failed and not self._options.retry:
             return None
         began = time.perf_counter()

@@ -67,7 +67,7 @@ def markdown(frame: pd.DataFrame, log: Log, options: BenchOptions) -> str:
         _settings(options),
         "",
         "Means over texts with 95% bootstrap intervals. The best is **bold**; a method marked ° is not significantly worse (paired "
-        f"bootstrap over the texts that all methods have, Holm-corrected, p ≥ {LEVEL}). Round brackets: how many texts, where not all. "
+        f"bootstrap over the texts that all methods have, Holm-corrected, p ≥ {LEVEL}). A number in round brackets says how many texts were measured, where it was not all. "
         "Texts are named by their row in the data file, counted from 1 and without the header.",
         "",
         *_table(frame, list(heads.items())),

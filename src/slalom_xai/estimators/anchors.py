@@ -47,7 +47,7 @@ class Anchors:
     """
 
     name: ClassVar[str] = "anchors"
-    summary: ClassVar[str] = "a rule: the fewest units that keep the predicted class; needs classes, takes what calls the budget has"
+    summary: ClassVar[str] = "a rule: the fewest units that keep the predicted class; needs a classifier and uses the whole budget"
     additive: ClassVar[bool] = True
 
     precision: float = 0.95
@@ -55,7 +55,9 @@ class Anchors:
 
     def __post_init__(self) -> None:
         if not 0 < self.precision < 1 or self.beam < 1:
-            raise InputError(f"precision is {self.precision!r} and beam {self.beam!r}: give a number between 0 and 1, and at least 1")
+            raise InputError(
+                f"precision is {self.precision!r} and beam is {self.beam!r}: give a precision between 0 and 1 and a beam of at least 1"
+            )
 
     def parameters(self, units: int, kinds: int) -> int:
         """A look at each unit."""
@@ -64,7 +66,7 @@ class Anchors:
     def explain(self, queries: Queries, rng: np.random.Generator) -> Findings:
         """Searches for the rule."""
         if queries.model.outputs.kind == "regression":
-            raise InputError("method 'anchors' keeps a predicted class and a regression has none: use another method, such as slalom")
+            raise InputError("method 'anchors' explains a predicted class, but a regression has none: use another method, such as slalom")
         units = len(queries.prompt.units)
         rows = fitting_budget(queries)
         limit = queries.calls + rows if rows >= units else queries.budget
@@ -142,7 +144,7 @@ class Anchors:
         rule = f"Anchor: {names}; precision {precision:.2f} (at least {least:.2f}), coverage {2.0 ** -len(anchor):.2g}."
         if precision >= self.precision and least >= self.precision - SLACK:
             return (rule,)
-        return (rule, f"No anchor of precision {self.precision:g} was found: this is the best of those looked at. Raise the budget.")
+        return (rule, f"No anchor of precision {self.precision:g} was found: this is the best one that was tried. Raise the budget.")
 
 
 class Samples:

@@ -16,8 +16,8 @@ from slalom_xai.queries import Queries
 
 LAYERS = ("last", "mean")
 UNSIGNED = (
-    "Attention weights have no sign and are the same for every class: they say where the model looks, not what it makes of it, "
-    "and do not predict deletions."
+    "Attention weights have no sign and are the same for every class: they say where the model looks, not what it makes of it. "
+    "They do not predict what deletions do."
 )
 
 
@@ -81,7 +81,7 @@ class AttentionRollout:
     """Attention multiplied through the layers, half of each for the residual stream (Abnar and Zuidema, 2020)."""
 
     name: ClassVar[str] = "attention-rollout"
-    summary: ClassVar[str] = "attention multiplied through all layers with the residual stream: needs attention weights, one pass"
+    summary: ClassVar[str] = "attention of all layers multiplied together, with the residual stream: needs attention weights, one pass"
     additive: ClassVar[bool] = True
 
     def parameters(self, units: int, kinds: int) -> int:
@@ -131,7 +131,7 @@ def reading_position(config: Any, attentions: Tensor) -> tuple[Tensor, str]:
     share = torch.zeros(tokens, dtype=attentions.dtype, device=attentions.device)
     if getattr(config, "is_encoder_decoder", False):
         share[-1] = 1
-        return share, "the last token, in the encoder; the decoder's own is not looked at"
+        return share, "the last token, in the encoder; the decoder's own attention is not used"
     if stated == "last" or not bool(attentions.triu(diagonal=1).any()):
         share[-1] = 1
         return share, "the last token, which the classifier reads"
@@ -150,7 +150,7 @@ def _look(queries: Queries, method: str) -> tuple[Tensor, Tensor, str]:
 def _findings(queries: Queries, tokens: Tensor, rng: np.random.Generator, where: str) -> Findings:
     """The same scores (tokens,) for every column."""
     scores = by_unit(queries, tokens)[:, None].repeat(1, _columns(queries))
-    notes = (where, UNSIGNED, *special_share(queries, tokens), "1 pass for the weights beside the calls counted.")
+    notes = (where, UNSIGNED, *special_share(queries, tokens), "Reading the weights took 1 pass on top of the calls counted.")
     return replace(attributed(queries, scores, rng, notes), passes=1)
 
 

@@ -128,7 +128,7 @@ def inside(queries: Queries, method: str) -> Inside:
     look = getattr(queries.model, "inside", None)
     if look is None:
         raise InputError(
-            f"method {method!r} looks inside the model, and {queries.model.name} can only be asked: give a transformers model or a torch module, "
+            f"method {method!r} looks inside the model, but {queries.model.name} can only be asked: give a transformers model or a torch module, "
             "or use a method that only asks, such as slalom, lime or kernel-shap"
         )
     opened: Inside = look(queries.prompt.row(np.ones(len(queries.prompt.units), dtype=bool)))

@@ -18,7 +18,7 @@ class Random:
     """Standard normal scores."""
 
     name: ClassVar[str] = "random"
-    summary: ClassVar[str] = "a floor to beat: standard normal scores; no calls but those of the test"
+    summary: ClassVar[str] = "a floor to beat: random scores; calls the model only for the test"
     additive: ClassVar[bool] = True
 
     def parameters(self, units: int, kinds: int) -> int:
@@ -36,7 +36,7 @@ class Zero:
     """No unit matters."""
 
     name: ClassVar[str] = "zero"
-    summary: ClassVar[str] = "a floor to beat: all scores are 0; no calls but those of the test"
+    summary: ClassVar[str] = "a floor to beat: all scores are 0; calls the model only for the test"
     additive: ClassVar[bool] = True
 
     def parameters(self, units: int, kinds: int) -> int:

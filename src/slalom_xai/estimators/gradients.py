@@ -79,7 +79,9 @@ class IntegratedGradients:
     baseline: str = "zero"
 
     name: ClassVar[str] = "integrated-gradients"
-    summary: ClassVar[str] = "gradients summed on the way from an empty baseline: needs a torch model and captum, 50 passes per class"
+    summary: ClassVar[str] = (
+        "gradients summed along the way from an empty baseline to the text: needs a torch model and captum, 50 passes per class"
+    )
     additive: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -107,7 +109,7 @@ class IntegratedGradients:
         gaps = (change - tokens.sum(dim=0)).abs()
         worst = int(gaps.argmax())
         note = (
-            f"The scores miss the change from the {self.baseline} baseline, {float(change[worst]):.4g}, by {float(gaps[worst]):.2g}: more steps miss less.",
+            f"The output differs from that of the {self.baseline} baseline by {float(change[worst]):.4g}; the scores miss this by {float(gaps[worst]):.2g}. More steps miss less.",
         )
         return finished(queries, tokens, rng, opened.passes, note)
 
@@ -174,7 +176,7 @@ def _token(queries: Queries, kind: str) -> int:
     try:
         filled = queries.model.read(reading.text, reading.text_pair, truncation=True, removal=kind)
     except InputError as error:
-        raise InputError(f'baseline="{kind}" needs a tokenizer with a {kind} token, and this one has none: use baseline="zero"') from error
+        raise InputError(f'baseline="{kind}" needs a tokenizer with a {kind} token, but this one has none: use baseline="zero"') from error
     ids = cast(tuple[tuple[int, ...], ...], filled.shorten(np.zeros(len(reading.pieces), dtype=bool)))[0]
     return ids[int(reading.positions[0])]
 

@@ -25,7 +25,7 @@ class AttnLRP:
 
     name: ClassVar[str] = "attn-lrp"
     summary: ClassVar[str] = (
-        "relevance handed back layer by layer (AttnLRP): needs a transformer in torch, one pass and a way back per class"
+        "relevance passed back layer by layer (AttnLRP): needs a transformer in torch, one forward pass and one backward pass per class"
     )
     additive: ClassVar[bool] = True
 
@@ -40,7 +40,7 @@ class AttnLRP:
         columns = opened.columns(embeddings, _under_rules)[0]
         if not torch.allclose(columns.detach(), opened.full, rtol=1e-2, atol=1e-2):
             raise ModelError(
-                f"{queries.model.name} answers {few_numbers(opened.full.tolist())} and {few_numbers(columns.tolist())} under the rules of attn-lrp, which should change "
+                f"{queries.model.name} returns {few_numbers(opened.full.tolist())}, but {few_numbers(columns.tolist())} under the rules of attn-lrp, which should change "
                 "nothing but gradients: use integrated-gradients, and please report this model"
             )
         scores = []
@@ -51,8 +51,8 @@ class AttnLRP:
         reached = tokens.sum(dim=0)
         worst = int((opened.full - reached).abs().argmax())
         note = (
-            f"The relevances of all tokens sum to {float(reached[worst]):.4g} and the output is {float(opened.full[worst]):.4g}: "
-            "the rest is with biases, positions and the softmax.",
+            f"The relevances of all tokens sum to {float(reached[worst]):.4g}, but the output is {float(opened.full[worst]):.4g}: "
+            "biases, positions and the softmax hold the rest.",
         )
         return finished(queries, tokens, rng, opened.passes, note)
 

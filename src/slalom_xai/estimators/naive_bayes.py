@@ -47,11 +47,11 @@ class NaiveBayes:
     def __post_init__(self) -> None:
         if isinstance(self.texts, str) or len(self.texts) == 0:
             raise InputError(
-                "method 'naive-bayes' counts words in a labelled corpus and none was given: "
+                "method 'naive-bayes' needs a labelled corpus, but none was given: "
                 "use method=NaiveBayes(texts, labels) from slalom_xai.estimators"
             )
         if len(self.texts) != len(self.labels):
-            raise InputError(f"{len(self.texts)} texts came with {len(self.labels)} labels: give one label for each text")
+            raise InputError(f"{len(self.texts)} texts were given with {len(self.labels)} labels: give one label for each text")
         if not self.smoothing > 0:
             raise InputError(f"smoothing is {self.smoothing!r}: give a positive number, such as 1")
 
@@ -87,7 +87,7 @@ class NaiveBayes:
         """How often each word stands in each of the model's classes."""
         if outputs.kind not in ("binary", "multiclass"):
             raise InputError(
-                f"method 'naive-bayes' compares classes and the model is {outputs.kind}: use a classifier of two or more classes"
+                f"method 'naive-bayes' compares classes, but the model is {outputs.kind}: use a classifier of two or more classes"
             )
         counts: list[Counter[str]] = [Counter() for _ in outputs.labels]
         for label, found in self._by_label.items():
@@ -109,4 +109,4 @@ def _notes(counts: Sequence[Counter[str]], outputs: Outputs) -> tuple[str, ...]:
     if len(sizes) > 2 or max(sizes) < UNEVEN * min(sizes):
         return ()
     parts = " and ".join(f"{size:,} words of {label!r}" for size, label in zip(sizes, outputs.labels, strict=True))
-    return (f"The corpus holds {parts}: the scores lean to the larger class.",)
+    return (f"The corpus holds {parts}: the scores lean towards the larger class.",)

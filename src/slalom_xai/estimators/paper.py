@@ -55,7 +55,7 @@ class SlalomEff:
     def __post_init__(self) -> None:
         _check_solver(self.solver, ("gauss-newton", "sgd"))
         if self.length < 2:
-            raise InputError(f"length is {self.length}: a sequence needs at least 2 units to show importances")
+            raise InputError(f"length is {self.length}: give at least 2, because a single unit shows no importances")
 
     def parameters(self, units: int, kinds: int) -> int:
         """A value and an importance per kind, less one; and the whole text."""
@@ -100,7 +100,7 @@ class SlalomFidel:
     def __post_init__(self) -> None:
         _check_solver(self.solver, ("gauss-newton", "alternating"))
         if self.deletions < 1:
-            raise InputError(f"deletions is {self.deletions}: give at least 1")
+            raise InputError(f"deletions is {self.deletions}: give a whole number of at least 1")
 
     def parameters(self, units: int, kinds: int) -> int:
         """A value and an importance per kind and for the sink, less one."""
@@ -162,7 +162,7 @@ class SlalomExact:
         names = ", ".join(repr(queries.prompt.units[kinds.place[k]].text) for k in doubtful[:5])
         note = (
             f"{len(doubtful)} of {len(kinds.place)} distinct units have ill-determined importances ({names}{', …' if len(doubtful) > 5 else ''}): "
-            "the model is no exact SLALOM here; use method 'slalom'"
+            "the model is not an exact SLALOM here; use method 'slalom'"
         )
         return plain_findings(evidence, kinds, surrogate, (note,) if doubtful else ())
 

@@ -56,7 +56,7 @@ class Lime:
         drawn = drawn[~np.isin(queries.prompt.keys(drawn), kept_back)]
         masks = np.concatenate([np.ones((1, units), dtype=bool), drawn])
         outputs = queries.ask(masks, "fit")
-        notes = () if takes_empty else ("The model takes no empty text, so that LIME always keeps a unit.",)
+        notes = () if takes_empty else ("The model does not accept an empty text, so LIME always keeps at least one unit.",)
         with apart(rng):
             scores = _lime_scores(base, masks.astype(np.float64), outputs.cpu().numpy())
         return attributed(queries, torch.as_tensor(scores), rng, notes)
@@ -68,7 +68,7 @@ class Occlusion:
     """``f(all) - f(all without the unit)``, unit by unit (Zeiler and Fergus 2014)."""
 
     name: ClassVar[str] = "occlusion"
-    summary: ClassVar[str] = "what is lost when one unit goes; one call per unit"
+    summary: ClassVar[str] = "how much the output drops when one unit is removed; one call per unit"
     additive: ClassVar[bool] = True
     combines: ClassVar[bool] = True
 
@@ -95,9 +95,7 @@ class Gam:
     """
 
     name: ClassVar[str] = "gam"
-    summary: ClassVar[str] = (
-        "additive model of each position with an intercept, ridge regression on uniform wide deletions; any number of calls"
-    )
+    summary: ClassVar[str] = "additive model with one weight per position: ridge regression on deletions of any size; any number of calls"
     additive: ClassVar[bool] = True
     combines: ClassVar[bool] = True
 

@@ -52,7 +52,9 @@ class KernelShap:
         if np.linalg.matrix_rank(differences) < units - 1:
             # shap itself turns to least squares where the equations are singular, but rounding may hide that from it.
             scores = _least_squares(explainer, rows, differences, game)
-            notes += ("Too few different rows for all units: their Shapley values are the smallest that fit. Raise the budget.",)
+            notes += (
+                "There were too few different rows to determine every unit: the Shapley values are the smallest that fit. Raise the budget.",
+            )
         return attributed(queries, torch.as_tensor(scores), rng, notes)
 
 
@@ -95,7 +97,9 @@ class PartitionShap:
     """
 
     name: ClassVar[str] = "partition-shap"
-    summary: ClassVar[str] = "Owen values: Shapley values over halves of halves of the text; needs the package shap, 3 to n calls per unit"
+    summary: ClassVar[str] = (
+        "Owen values: Shapley values over ever smaller halves of the text; needs the package shap and from 3 to n calls per unit"
+    )
     additive: ClassVar[bool] = True
 
     def parameters(self, units: int, kinds: int) -> int:
@@ -134,8 +138,8 @@ class Game:
             self.empty = queries.ask(np.zeros((1, self.units), dtype=bool), "fit")[0].cpu().numpy()
             return
         self.empty = queries.ask(np.eye(self.units, dtype=bool), "fit").mean(dim=0).cpu().numpy()
-        reason = "The budget leaves no call for the" if accepts_empty(queries) else "The model takes no"
-        self.notes = (f"{reason} empty text: the mean of its answers to single units stands for it.",)
+        reason = "The budget leaves no call for the" if accepts_empty(queries) else "The model does not accept an"
+        self.notes = (f"{reason} empty text: the mean of its answers to single units is used instead.",)
 
     def __call__(self, masks: NDArray[Any]) -> NDArray[np.float64]:
         """Answers in the order of the masks."""

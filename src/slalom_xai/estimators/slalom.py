@@ -65,12 +65,12 @@ class Slalom:
 
     def __post_init__(self) -> None:
         if self.heads is not None and (not isinstance(self.heads, int) or isinstance(self.heads, bool) or self.heads < 1):
-            raise InputError(f"heads is {self.heads!r}: give a whole number of at least 1, or None to let held-out error choose")
+            raise InputError(f"heads is {self.heads!r}: give a whole number of at least 1, or leave it out to choose by held-out error")
         if not self.sink and (self.heads or 1) > 1:
-            raise InputError(f"heads is {self.heads} without a sink: several heads are fitted with one; leave sink=True or heads=None")
+            raise InputError(f"heads is {self.heads} with sink=False, but several heads need a sink: leave out sink=False, or use heads=1")
         if not 0 <= self.tolerance < math.inf:
             raise InputError(
-                f"tolerance is {self.tolerance!r}: give a share of the largest score, such as 0.02; 0 only stops by held-out error"
+                f"tolerance is {self.tolerance!r}: give a share of the largest score, such as 0.02, or 0 to use held-out error alone"
             )
         if not isinstance(self.priors, Sequence) or not self.priors or not all(0 < prior < math.inf for prior in self.priors):
             raise InputError(f"priors is {self.priors!r}: give at least one positive number, such as (0.01,)")

@@ -41,7 +41,7 @@ class Opened:
         tolerance = (5e-2 if self._dtype in HALF else 1e-3) * (1 + asked.abs())
         if self.full.shape != asked.shape or bool(((self.full.to(asked) - asked).abs() > tolerance).any()):
             raise InputError(
-                f"method {method!r} looks inside the model, and {self._model.name} answers {few_numbers(asked.tolist())} and from within {few_numbers(self.full.tolist())}: "
+                f"method {method!r} looks inside the model, but {self._model.name} returns {few_numbers(asked.tolist())} when asked and {few_numbers(self.full.tolist())} from within: "
                 'give a module that returns logits, without output="probabilities", or use a method that only asks'
             )
 
@@ -72,7 +72,7 @@ def finished(queries: Queries, tokens: Tensor, rng: np.random.Generator, passes:
         notes: what a reader should know, first.
     """
     plural = "es" if passes > 1 else ""
-    told = (*notes, *special_share(queries, tokens), f"{passes} pass{plural} over embeddings beside the calls counted.")
+    told = (*notes, *special_share(queries, tokens), f"{passes} pass{plural} over embeddings came on top of the calls counted.")
     return replace(attributed(queries, by_unit(queries, tokens.detach()), rng, told), passes=passes)
 
 

@@ -35,9 +35,9 @@ class Agreement:
     reference: ClassVar[str] = "Krishna et al. (2024), the disagreement problem"
     gives: ClassVar[Mapping[str, Number]] = {
         "spearman": Number("higher", -1, 1, "rank correlation of the scores"),
-        "top_overlap": Number("higher", 0, 1, "share of the top fifth, by size, that both have"),
+        "top_overlap": Number("higher", 0, 1, "share of the top fifth of units, by size of score, that both have in common"),
         "sign_agreement": Number("higher", 0, 1, "share of units with the same sign in both"),
-        "compared": Number(None, 0, 1, "share of the units of both that have a counterpart"),
+        "compared": Number(None, 0, 1, "share of the units in both that have a counterpart"),
     }
 
     def __post_init__(self) -> None:
@@ -100,7 +100,7 @@ def aligned(first: Explanation, second: Explanation, score: str | None = None) -
         compared = (int((owner >= 0).sum()) + len(common)) / (len(first) + len(second))
         pair = (summed[common], scores[coarser][common])
         return (pair[1], pair[0], compared) if swapped else (*pair, compared)
-    raise InputError(f"the {len(first)} and {len(second)} units overlap without lying in each other, or have fewer than two in common")
+    raise InputError(f"the {len(first)} and {len(second)} units overlap without one holding the other, or have fewer than two in common")
 
 
 def _same_target(first: Explanation, second: Explanation) -> Explanation:
@@ -147,7 +147,7 @@ class Stability:
     reference: ClassVar[str] = "Visani et al. (2022), stability indices for LIME"
     gives: ClassVar[Mapping[str, Number]] = {
         "spearman": Number("higher", -1, 1, "mean rank correlation over pairs of seeds"),
-        "relative_sd": Number("lower", 0, math.inf, "standard deviation over seeds against the spread over units"),
+        "relative_sd": Number("lower", 0, math.inf, "standard deviation over seeds, divided by the spread over units"),
     }
 
     def measure(self, case: Case) -> Measured:

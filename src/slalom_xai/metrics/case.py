@@ -91,8 +91,8 @@ def asker(explainer: Explainer, explanation: Explanation, *, same_scale: bool = 
     answer = full[target.column] * target.sign
     if same_scale and abs(answer - explanation.prediction) > _SAME * (1 + abs(answer)):
         raise InputError(
-            f"the explanation's prediction is {explanation.prediction:.4g} and {model.name} answers {answer:.4g} for {target.label!r}: give the "
-            "explanation of this model on the scale it is explained on, or same_scale=False to judge the ranking alone"
+            f"the explanation's prediction is {explanation.prediction:.4g}, but {model.name} answers {answer:.4g} for {target.label!r}: give an "
+            "explanation of this model on the same scale, or pass same_scale=False to judge only the ranking"
         )
     return Asker(queries, target)
 
@@ -105,7 +105,7 @@ def _check_units(given: tuple[Unit, ...], read: tuple[Unit, ...]) -> None:
     place = next((place for place, (one, other) in enumerate(zip(*spans, strict=False)) if one != other), min(map(len, spans)))
     names = [repr(units[place].text) if place < len(units) else "nothing" for units in (given, read)]
     raise InputError(
-        f"the explanation has {len(given)} units and the model reads {len(read)}; unit {place} is {names[0]} there and {names[1]} here: "
+        f"the explanation has {len(given)} units, but the model reads {len(read)}; unit {place} is {names[0]} in the explanation and {names[1]} in the model: "
         "explain with the same tokenizer, granularity and truncation"
     )
 

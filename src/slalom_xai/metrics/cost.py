@@ -21,10 +21,10 @@ class Cost:
     """
 
     name: ClassVar[str] = "cost"
-    summary: ClassVar[str] = "what the explanation took"
+    summary: ClassVar[str] = "what the explanation cost"
     reference: ClassVar[str] = "Leemann et al. (2024), Table 2"
     gives: ClassVar[Mapping[str, Number]] = {
-        "calls": Number("lower", 0, math.inf, "rows put through the model: distinct ones asked, and passes from within"),
+        "calls": Number("lower", 0, math.inf, "rows that the model computed: distinct rows asked, and passes inside the model"),
         "seconds": Number("lower", 0, math.inf, "wall-clock time"),
     }
 
@@ -36,6 +36,6 @@ class Cost:
                 continue
             given = case.extras[name]
             if isinstance(given, bool) or not isinstance(given, (int, float, np.integer, np.floating)) or not 0 <= given < math.inf:
-                raise InputError(f"extras[{name!r}] is {given!r}: give a number from 0 on")
+                raise InputError(f"extras[{name!r}] is {given!r}: give a number of at least 0")
             found[name] = float(given)
-        return Measured(found, "Needs the seconds it took (extras['seconds'])." if math.isnan(found["seconds"]) else "")
+        return Measured(found, "Needs the seconds that the explanation took (extras['seconds'])." if math.isnan(found["seconds"]) else "")

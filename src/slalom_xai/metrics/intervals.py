@@ -150,4 +150,4 @@ def _numbers(numbers: ArrayLike, what: str) -> Array:
 
 def _check(level: float, draws: int) -> None:
     if not 0 < level < 1 or draws < 1:
-        raise InputError(f"level is {level!r} and draws {draws!r}: give a level between 0 and 1 and at least one draw")
+        raise InputError(f"level is {level!r} and draws is {draws!r}: give a level between 0 and 1 and at least one draw")

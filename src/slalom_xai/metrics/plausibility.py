@@ -30,15 +30,15 @@ class Human:
     """
 
     name: ClassVar[str] = "human"
-    summary: ClassVar[str] = "scores units high that people marked"
+    summary: ClassVar[str] = "gives high scores to the units that people marked"
     reference: ClassVar[str] = "DeYoung et al. (2020), ERASER; Sen et al. (2020), Yelp-HAT"
     gives: ClassVar[Mapping[str, Number]] = {
         "auroc": Number("higher", 0, 1, "chance that a marked unit outscores another"),
         "auprc": Number("higher", 0, 1, "average precision"),
         "token_f1": Number("higher", 0, 1, "overlap of the top units with the marked ones"),
-        "iou_f1": Number("higher", 0, 1, "F1 of spans that match by half of their union"),
+        "iou_f1": Number("higher", 0, 1, "F1 of spans; two match if they share half of their union"),
         "iou_precision": Number("higher", 0, 1, "share of chosen spans that match"),
-        "iou_recall": Number("higher", 0, 1, "matching spans over marked ones"),
+        "iou_recall": Number("higher", 0, 1, "number of matching spans divided by that of the marked ones"),
     }
 
     def measure(self, case: Case) -> Measured:

@@ -47,7 +47,7 @@ def to_units(explanation: Explanation, marks: ArrayLike, words: Sequence[str] | 
             single place in it.
     """
     if explanation.text_pair is not None:
-        raise InputError("a rationale is for one text and the explanation is of a pair: explain the text that was marked")
+        raise InputError("a rationale is for one text, but the explanation is of a pair: explain the text that was marked")
     if explanation.granularity == "type":
         raise InputError('units of granularity "type" stand in several places at once: explain with granularity="token" or "word"')
     spans = _word_spans(explanation.text, words)
@@ -57,7 +57,7 @@ def to_units(explanation: Explanation, marks: ArrayLike, words: Sequence[str] | 
             raise InputError(f"the marks go up to {counts.max():g}: say what counts as marked, such as at_least=2")
         at_least = 1
     if at_least <= 0:
-        raise InputError(f"at_least is {at_least:g}: give a number above 0, or every unit is marked")
+        raise InputError(f"at_least is {at_least:g}: give a number above 0, because 0 marks every unit")
     end_of_text = len(explanation.text) - len(explanation.left_out)
     starts, ends = np.array(
         [(unit.start, max(unit.end, unit.start + 1)) for unit in explanation.units]
@@ -76,7 +76,7 @@ def _word_spans(text: str, words: Sequence[str] | None) -> list[tuple[int, int]]
     if words is None or list(words) == [text[start:end] for start, end in spans]:
         return spans
     if isinstance(words, str):
-        raise InputError("words is one string: give a list of words, or None to split the text at white space")
+        raise InputError("words is one string: give a list of words, or leave words out to split the text at white space")
     return [(unit.start, unit.end) for unit in placed(text, list(words))]
 
 
@@ -87,7 +87,9 @@ def _counts(marks: ArrayLike, words: int, by: str) -> NDArray[np.float64]:
         raise InputError(f"the rationale has marks that are not numbers ({error}): give 0 or 1, or a count, for each word") from error
     if counts.shape != (words,):
         given = f"{len(counts)} marks" if counts.ndim == 1 else f"marks of shape {counts.shape}"
-        raise InputError(f"the rationale has {given} and the text {words} words by {by}: give one mark for each word, or the words marked")
+        raise InputError(
+            f"the rationale has {given}, but the text has {words} words by {by}: give one mark for each word, or pass the words that were marked"
+        )
     if not words:
         raise InputError("the rationale has no words: give one mark for each word of the text")
     if not np.isfinite(counts).all() or (counts < 0).any():

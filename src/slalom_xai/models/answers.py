@@ -44,7 +44,7 @@ class Answers:
     def outputs(self) -> Outputs:
         """What the answers mean; known once there was one."""
         if self._outputs is None:
-            raise ModelError(f"ask {self._name} a text first: only its answer shows how many classes it has")
+            raise ModelError(f"the number of classes of {self._name} is not known before its first answer: ask it a text first")
         return self._outputs
 
     def logits(self, raw: Any, count: int, show: Callable[[int], str]) -> Tensor:
@@ -63,13 +63,13 @@ class Answers:
             answers = raw.detach() if isinstance(raw, Tensor) else torch.as_tensor(np.asarray(raw, dtype=np.float64))
         except (TypeError, ValueError) as error:
             raise ModelError(
-                f"{self._name} answers {count} texts with {type(raw).__name__}, not numbers: return an array (n, classes)"
+                f"{self._name} returned {type(raw).__name__} for {count} texts, not numbers: return an array (n, classes)"
             ) from error
         if answers.ndim == 1:
             answers = answers[:, None]
         if answers.ndim != 2 or len(answers) != count or answers.shape[1] == 0:
             raise ModelError(
-                f"{self._name} answers {count} texts with shape {tuple(np.shape(raw))} for {shortened(show(0))}: return an array (n, classes)"
+                f"{self._name} returned shape {tuple(np.shape(raw))} for {count} texts, the first {shortened(show(0))}: return an array (n, classes)"
             )
         if answers.dtype in (torch.float16, torch.bfloat16) or not answers.is_floating_point():
             answers = answers.float()
@@ -79,7 +79,7 @@ class Answers:
             self._outputs = Outputs.numbered(answers.shape[1]).renamed(self._labels, self._name)
         elif self._outputs.width != answers.shape[1]:
             raise ModelError(
-                f"{self._name} answers {answers.shape[1]} numbers for {shortened(show(0))} and {self._outputs.width} were expected: return one per class for every text"
+                f"{self._name} returned {answers.shape[1]} numbers for {shortened(show(0))}, but {self._outputs.width} were expected: return one number per class for every text"
             )
         return self._log(answers, tolerance, show) if self._probabilities else answers
 
@@ -96,13 +96,13 @@ class Answers:
             nearly = not bool(outside[place]) and bool((total[place] - 1).abs() < ROUNDED)
             why = f"which sum to {float(total[place]):.4f} and not to 1" if nearly else "which are not probabilities that sum to 1"
             advice = "compute them in float32, or divide them by their sum" if nearly else 'pass output="logits" if they are logits'
-            raise ModelError(f"{self._name} answers {few_numbers(answers[place].tolist())} for {shortened(show(place))}, {why}: {advice}")
+            raise ModelError(f"{self._name} returned {few_numbers(answers[place].tolist())} for {shortened(show(place))}, {why}: {advice}")
         certain = ((answers == 0) | (answers == 1)).any(dim=1)
         if bool(certain.any()):
             place = int(certain.nonzero()[0])
             raise ModelError(
-                f"{self._name} answers a probability of exactly 0 or 1, {few_numbers(answers[place].tolist())}, for {shortened(show(place))}, whose log odds are infinite: "
-                'return logits and pass output="logits", or keep probabilities inside (0, 1), which half precision rounds away'
+                f"{self._name} returned a probability of exactly 0 or 1, {few_numbers(answers[place].tolist())}, for {shortened(show(place))}, and its log odds are infinite: "
+                'return logits and pass output="logits", or keep probabilities above 0 and below 1 (half precision rounds them to 0 or 1)'
             )
         return answers.log()
 

@@ -181,7 +181,7 @@ def _notes(reading: Reading, granularity: str) -> tuple[str, ...]:
 def _inert_note(inert: NDArray[np.bool_] | None) -> str | None:
     if inert is None or not inert.any():
         return None
-    return f"{inert.sum()} of {len(inert)} tokens already are the token that stands for a removed one: removing them changes nothing."
+    return f"{inert.sum()} of {len(inert)} tokens are already the token that replaces a removed one: removing them changes nothing."
 
 
 class TextModel(Protocol):

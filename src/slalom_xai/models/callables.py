@@ -60,10 +60,10 @@ class CallableModel:
     def read(self, text: str, text_pair: str | None = None, *, truncation: bool = False, removal: str = "delete") -> Reading:
         """Splits a text into words."""
         if text_pair is not None:
-            raise InputError(f"a pair of texts was given and {self.name} takes single texts: join the two as it expects them")
+            raise InputError(f"a pair of texts was given, but {self.name} takes single texts: join the two as it expects them")
         units = words(text)
         if not units:
-            raise InputError(f"no word in {shortened(text)}: give a text with words in it")
+            raise InputError(f"there is no word in {shortened(text)}: give a text with words in it")
         starts = [0, *(unit.end for unit in units[:-1])]
         gaps = [text[start : unit.start] for start, unit in zip(starts, units, strict=True)]
         rest = text[units[-1].end :]
@@ -147,8 +147,8 @@ def _ask_sklearn(model: Any, way: str, name: str, texts: list[str]) -> NDArray[n
     if way == "predict_log_proba" and np.isneginf(answers).any():
         text = texts[int(np.flatnonzero(np.isneginf(answers).any(axis=1))[0])]
         raise ModelError(
-            f"{name} answers a probability of exactly 0 or 1 for {shortened(text)}, whose log odds are infinite: "
-            'pass output="logits" if it has a decision function, or take a model with smooth probabilities'
+            f"{name} returned a probability of exactly 0 or 1 for {shortened(text)}, and its log odds are infinite: "
+            'pass output="logits" if it has a decision function, or use a model with smooth probabilities'
         )
     return _two_columns(answers) if way == "decision_function" else answers
 

@@ -102,8 +102,8 @@ class Inside:
         if len({layer.shape for layer in found}) > 1 or found[0].ndim != 4 or found[0].shape[-2:] != (self.tokens, self.tokens):
             shapes = ", ".join(str(tuple(layer.shape)) for layer in found[:3])
             raise InputError(
-                f"{self._name} gives attention weights of shapes {shapes} for {self.tokens} tokens, which do not say how each token "
-                "looks at each: use another method"
+                f"{self._name} gives attention weights of shapes {shapes} for {self.tokens} tokens, which do not say how much each "
+                "token attends to each other one: use another method"
             )
         return torch.stack([layer[0].float() for layer in found])
 
@@ -141,7 +141,7 @@ def _token_tables(module: Any, name: str) -> list[torch.nn.Embedding]:
     table = _token_table(module)
     if table is None:
         raise InputError(
-            f"{name} has no one table of token embeddings: give it get_input_embeddings(), or use a method that needs no gradients"
+            f"{name} has no single table of token embeddings: give it get_input_embeddings(), or use a method that needs no gradients"
         )
     shared = table.weight.data_ptr()
     return [part for part in module.modules() if isinstance(part, torch.nn.Embedding) and part.weight.data_ptr() == shared]

@@ -42,12 +42,14 @@ def text_model(
         file = None if model is None else find_onnx(located(model))
         if file is not None:
             if dtype is not None:
-                raise InputError(f"dtype {dtype!r}: an ONNX file computes in the precision it was exported in; leave dtype out")
+                raise InputError(
+                    f"dtype is {dtype!r}, but an ONNX file always computes in the precision it was exported in: leave dtype out"
+                )
             return load_onnx(file, tokenizer, output, device, trust_remote_code=trust_remote_code, labels=given)
         _only_logits(output, "a transformers model")
         return _loaded(model, tokenizer, device, dtype, revision, trust_remote_code, given)
     if device is not None or dtype is not None:
-        raise InputError("device and dtype are for models given by name: a model object is never moved or cast, so place it yourself")
+        raise InputError("device and dtype are only for models given by name: move or cast a model object yourself")
     return _adapted(model, tokenizer, output, given)
 
 
@@ -59,7 +61,7 @@ def _adapted(model: Any, tokenizer: Any, output: str, labels: tuple[str, ...] | 
     _check_weights(model, kind)
     if all(hasattr(model, part) for part in ("read", "answer", "outputs", "show")):
         if labels is not None:
-            raise InputError(f"labels were given and a {kind} names its classes itself, in outputs: leave labels out")
+            raise InputError(f"labels were given, but a {kind} names its own classes, in outputs: leave labels out")
         return model  # type: ignore[no-any-return]
     if isinstance(model, Pipeline):
         return _from_pipeline(model, tokenizer, output, labels)
@@ -111,7 +113,7 @@ def _needed(tokenizer: Any, kind: str) -> Any:
 
 def _only_logits(output: str, what: str) -> None:
     if output == "probabilities":
-        raise InputError(f'output="probabilities" is for functions and modules: the logits of {what} are used; leave output out')
+        raise InputError(f'output="probabilities" is only for functions and modules; the logits of {what} are used: leave output out')
 
 
 def _loaded(
@@ -155,7 +157,7 @@ def chosen_device(device: str | torch.device | None) -> torch.device:
     except (RuntimeError, TypeError) as error:
         raise InputError(f"unknown device {device!r}: give cpu, cuda, cuda:1 or mps") from error
     if found.type == "meta":
-        raise InputError(f"device {str(device)!r} holds no numbers, so that nothing can be computed there: give cpu, cuda, cuda:1 or mps")
+        raise InputError(f"device {str(device)!r} holds no numbers, so nothing can be computed there: give cpu, cuda, cuda:1 or mps")
     return found
 
 

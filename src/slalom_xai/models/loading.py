@@ -39,7 +39,7 @@ def loading(what: str, place: str, instead: str) -> Iterator[None]:
         raise
     except Exception as error:
         if "trust_remote_code" in str(error):
-            raise ModelError(f"{place!r} brings code of its own: {TRUST}") from error
+            raise ModelError(f"{place!r} has its own code: {TRUST}") from error
         raise ModelError(f"cannot load {what} from {place!r} ({reason(error)}): {instead}") from error
 
 
@@ -99,7 +99,7 @@ def _check_own_code(place: str) -> None:
     stated = json.loads(file.read_text(encoding="utf-8"))
     own = stated.get("auto_map") if isinstance(stated, dict) else None
     if own and "AutoTokenizer" in own and not hasattr(transformers, str(stated.get("tokenizer_class"))):
-        raise ModelError(f"the tokenizer in {place!r} brings code of its own: {TRUST}")
+        raise ModelError(f"the tokenizer in {place!r} has its own code: {TRUST}")
 
 
 def check_words(tokenizer: Any, place: str) -> None:
@@ -113,7 +113,7 @@ def check_words(tokenizer: Any, place: str) -> None:
     special = set(getattr(tokenizer, "all_special_tokens", ()))
     if all(token in special or _NO_WORD.fullmatch(token) for token in tokenizer.get_vocab()):
         raise ModelError(
-            f"the tokenizer files are missing in {place!r}, so that every word would be unknown: "
+            f"the tokenizer files are missing in {place!r}, so every word would be unknown: "
             "save the tokenizer there with save_pretrained, or pass tokenizer="
         )
 

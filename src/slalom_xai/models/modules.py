@@ -75,7 +75,9 @@ class ModuleModel(PaddedModel):
     def inside(self, row: Row) -> Inside:
         """The module as it is on one row, for methods that look inside."""
         if not isinstance(self._module, torch.nn.Module):
-            raise InputError(f"{self.name} is a function, which cannot be looked into: give the torch module itself, or use another method")
+            raise InputError(
+                f"{self.name} is a function, and a method cannot look inside a function: give the torch module itself, or use another method"
+            )
         inputs = TokenBatch([WrittenTokens.of([cast(Encoded, row)])]).inputs(self._pad, "right", self.device)
         return Inside(self._module, inputs, self._lock, self.name)
 

@@ -108,7 +108,7 @@ def load_onnx(
     if home is not None:
         from transformers import AutoConfig
 
-        with loading("the configuration", str(home), "export the model again, or take config.json away"):
+        with loading("the configuration", str(home), "export the model again, or remove config.json"):
             config = AutoConfig.from_pretrained(str(home), trust_remote_code=bool(trust_remote_code))
         if tokenizer is None:
             tokenizer = load_tokenizer(home, trust_remote_code=trust_remote_code)
@@ -126,10 +126,10 @@ def _session(file: Path, device: str | torch.device | None) -> Any:
     try:
         import onnxruntime
     except ImportError as error:
-        raise ModelError(f"{file} is an ONNX file and ONNX Runtime is not installed: pip install onnxruntime") from error
+        raise ModelError(f"{file} is an ONNX file, but ONNX Runtime is not installed: pip install onnxruntime") from error
     providers = ["CUDAExecutionProvider"] if str(device).startswith("cuda") else ["CPUExecutionProvider"]
     if device is not None and str(device).split(":")[0] not in ("cpu", "cuda"):
-        raise InputError(f"device {str(device)!r}: ONNX Runtime runs on cpu or cuda here; pass one of them, or leave device out")
+        raise InputError(f"device {str(device)!r}: ONNX Runtime runs only on cpu or cuda here; pass one of them, or leave device out")
     if providers[0] not in onnxruntime.get_available_providers():
         raise InputError(
             f"device {device!r}: the installed ONNX Runtime has no {providers[0]}; pass device='cpu', or install onnxruntime-gpu"
@@ -150,4 +150,6 @@ def _check_inputs(session: Any) -> None:
         )
     fixed = [f"{node.name} {node.shape}" for node in nodes if any(isinstance(size, int) for size in node.shape)]
     if fixed:
-        raise InputError(f"the ONNX model takes only {', '.join(fixed)}: export it with free numbers of rows and tokens (dynamic axes)")
+        raise InputError(
+            f"the ONNX model takes only {', '.join(fixed)}: export it with a variable number of rows and tokens (dynamic axes)"
+        )

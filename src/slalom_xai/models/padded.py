@@ -131,8 +131,8 @@ class PaddedModel(ABC):
                 return str(side)
         if self._must_take_padding:
             raise ModelError(
-                f"{self.name} ignores attention_mask: {shortened(self.show(short.row(0)))} answers {few_numbers(alone[0].tolist())} alone and {few_numbers(padded[0].tolist())} "
-                f"padded to {long.sizes[0]} tokens; mask the padding in its forward, or pass batch_tokens=1 to ask one row at a time"
+                f"{self.name} ignores attention_mask: {shortened(self.show(short.row(0)))} gives {few_numbers(alone[0].tolist())} alone, but {few_numbers(padded[0].tolist())} "
+                f"padded to {long.sizes[0]} tokens; mask the padding in its forward method, or pass batch_tokens=1 to ask one row at a time"
             )
         return "none"
 

@@ -225,7 +225,7 @@ def _instead(replacement: Callable[..., Tensor]) -> _Rule:
 
 def _refused(func: _Function, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     raise InputError(
-        f"attn-lrp needs a rule for every function of a model, and has none for {func.__name__}: it knows transformers made of attention, "
+        f"attn-lrp needs a rule for every function of a model, but has none for {func.__name__}: it knows transformers made of attention, "
         "linear and norm layers, gates and common activations; use integrated-gradients, or a method that only asks"
     )
 

@@ -137,14 +137,14 @@ class Tokens:
         what = "the text has" if len(texts) == 1 else "the two texts have"
         if not truncation:
             raise InputError(
-                f"{what} {len(content) + added} tokens ({added} of them special), the model reads at most {self.limit}: "
+                f"{what} {len(content) + added} tokens ({added} of them special), but the model reads at most {self.limit}: "
                 f"shorten {'it' if len(texts) == 1 else 'them'}, or pass truncation=True (--truncation) to explain the beginning"
             )
         kept = content[: max(0, self.limit - added)]
         if parts[content[-1]] not in parts[kept]:
             raise InputError(
-                f"{what} {len(content) + added} tokens and the model reads {self.limit}, {added} of them special: "
-                f"nothing would be left of the {'text' if len(texts) == 1 else 'second text: shorten the first'}"
+                f"{what} {len(content) + added} tokens, but the model reads only {self.limit}, {added} of them special: "
+                f"nothing would be left of the {'text; use a model that reads more tokens' if len(texts) == 1 else 'second text; shorten the first'}"
             )
         return kept, texts[-1][offsets[kept[-1]][1] :]
 
@@ -155,9 +155,11 @@ class Tokens:
         elif not len(around[1]):
             reason = "has a tokenizer that puts nothing between two texts"
         elif len(streams) > 1 and int(streams[1].max()) >= self._segments:
-            reason = f"tells {self._segments} segment{'s' if self._segments > 1 else ''} apart and the pair has {int(streams[1].max()) + 1}"
+            reason = (
+                f"tells {self._segments} segment{'s' if self._segments > 1 else ''} apart, but the pair has {int(streams[1].max()) + 1}"
+            )
         if reason:
-            raise InputError(f"a pair of texts was given and the model {reason}: give one text, joined as the model expects it")
+            raise InputError(f"a pair of texts was given, but the model {reason}: give one text, joined as the model expects it")
 
     def _unknown(self, ids: NDArray[np.int64]) -> NDArray[np.bool_] | None:
         """Which ids stand for anything the tokenizer does not know; None where it has no such id."""
@@ -169,7 +171,7 @@ class Tokens:
             return None
         found = getattr(self.tokenizer, f"{removal}_token_id", None)
         if found is None:
-            raise InputError(f'removal="{removal}" needs a tokenizer with a {removal} token, and this one has none: use removal="delete"')
+            raise InputError(f'removal="{removal}" needs a tokenizer with a {removal} token, but this one has none: use removal="delete"')
         return int(found)
 
 

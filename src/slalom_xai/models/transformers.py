@@ -128,7 +128,7 @@ class TransformersModel(PaddedModel):
         expected = (len(batch), self.outputs.width)
         if tuple(logits.shape) != expected:
             raise ModelError(
-                f"{self.name} answers {len(batch)} texts with shape {tuple(logits.shape)} instead of {expected} for {shortened(self.show(batch.row(0)))}: "
+                f"{self.name} returned shape {tuple(logits.shape)} instead of {expected} for {len(batch)} texts, the first {shortened(self.show(batch.row(0)))}: "
                 "give a model with a sequence classification head"
             )
         return logits.float() if logits.dtype in HALF else logits
@@ -163,7 +163,7 @@ def _pad_token(model: Any, batch: TokenBatch) -> Iterator[int]:
     used = batch.ids
     free = next((token for token in range(config.vocab_size) if token not in used), None)
     if free is None:
-        raise ModelError("the model has no pad token and the text uses its whole vocabulary: set model.config.pad_token_id")
+        raise ModelError("the model has no pad token, and the text uses its whole vocabulary: set model.config.pad_token_id")
     config.pad_token_id = free
     try:
         yield free
@@ -186,12 +186,12 @@ def check_vocabulary(tokenizer: Any, config: Any, known: int | None) -> None:
     if known is None or not hasattr(tokenizer, "get_vocab"):
         return
     made = max(tokenizer.get_vocab().values(), default=-1) + 1
-    what = f"the tokenizer {getattr(tokenizer, 'name_or_path', '') or type(tokenizer).__name__} knows {made} tokens and the model {known}"
+    what = f"the tokenizer {getattr(tokenizer, 'name_or_path', '') or type(tokenizer).__name__} knows {made} tokens, but the model knows {known}"
     if made > known:
-        raise InputError(f"{what}: it is not the model's own; pass the tokenizer that was saved with the model")
+        raise InputError(f"{what}: it belongs to another model; pass the tokenizer that was saved with the model")
     names = ("pad_token_id", "cls_token_id", "bos_token_id", "sep_token_id", "eos_token_id")
     stated = [(name, getattr(config, name, None), getattr(tokenizer, name, None)) for name in names]
-    other = [f"{name} {ours} against {theirs}" for name, theirs, ours in stated if None not in (ours, theirs) and ours != theirs]
+    other = [f"{name} ({ours} and {theirs})" for name, theirs, ours in stated if None not in (ours, theirs) and ours != theirs]
     if made < 0.9 * known and other:
         raise InputError(f"{what}, and they disagree on {', '.join(other)}: pass the tokenizer that was saved with the model")
 
@@ -202,7 +202,7 @@ def config_outputs(config: Any, multilabel: bool = False) -> Outputs:
     odd = [index for index in range(config.num_labels) if index not in names]
     if odd or not names:
         raise ModelError(
-            f"the configuration's id2label is {shortened(str(names))}, without {odd[0] if odd else 'any label'}: number the labels from 0 on"
+            f"the configuration's id2label is {shortened(str(names))}, which has no {odd[0] if odd else 'labels'}: number the labels from 0"
         )
     labels = tuple(str(names[index]) for index in range(config.num_labels))
     problem = getattr(config, "problem_type", None)

@@ -96,14 +96,18 @@ def _without_scripts(explanations: Sequence[Explanation], heading: str) -> str:
     """What is seen before the script has run, or where scripts may not: mail programs, previews, strict servers."""
     shown = "".join(map(_static, explanations[:_STATIC]))
     more = len(explanations) - _STATIC
-    rest = f"<p>And {more} more, in the interactive view.</p>" if more > 0 else ""
-    hint = "<p>Open this page in a browser with scripts allowed for the interactive view.</p>"
+    rest = f"<p>The interactive view shows {more} more.</p>" if more > 0 else ""
+    hint = "<p>For the interactive view, open this page in a browser that allows scripts.</p>"
     return f'<div class="plain"><h1>{escape(printable(heading))}</h1>{shown}{rest}{hint}</div>'
 
 
 def _static(explanation: Explanation, rows: int = 10) -> str:
     heading = f"<p><strong>{escape(answer(explanation))}</strong></p>"
-    left_out = f"<p>Left out: the last {len(explanation.left_out)} characters.</p>" if explanation.left_out else ""
+    left_out = (
+        f"<p>The last {len(explanation.left_out)} characters are left out: the model does not read that far.</p>"
+        if explanation.left_out
+        else ""
+    )
     text = "".join(_span(characters, intensity) for characters, intensity in pieces(explanation))
     notes = "".join(f"<p>{escape(printable(note))}</p>" for note in explanation.notes)
     trust = f"<p><strong>{escape(printable(explanation.trust))}</strong></p>{notes}"

@@ -21,7 +21,9 @@ def render(explanation: Explanation, rows: int = 10) -> RenderableType:
     parts: list[RenderableType] = [Panel(_coloured(explanation), title=_headline(explanation), title_align="left", padding=(1, 2))]
     parts.append(_legend(explanation))
     if explanation.left_out:
-        parts.append(Text(f"Left out, beyond the model's limit: the last {len(explanation.left_out)} characters.", style="yellow"))
+        parts.append(
+            Text(f"The last {len(explanation.left_out)} characters are left out: the model does not read that far.", style="yellow")
+        )
     parts.append(_table(explanation, rows))
     if len(explanation.full) > 1:
         parts.append(_all_outputs(explanation))
@@ -93,7 +95,7 @@ def _all_outputs(explanation: Explanation) -> Table:
     )
     found = probabilities(explanation)
     probability = () if found is None else ("probability",)
-    for title in ("output", *probability, scale(explanation), "of what deletions do", "a linear one"):
+    for title in ("output", *probability, scale(explanation), "predicts", "linear predicts"):
         table.add_column(title, justify="left" if title == "output" else "right")
     for index, label in enumerate(explanation.outputs.labels):
         other = explanation.for_target(index)
@@ -113,5 +115,5 @@ def _number(explanation: Explanation, name: str, place: int) -> str:
 
 
 def _calls(explanation: Explanation) -> str:
-    model = f" of {printable(model_name(explanation.model))}" if explanation.model else ""
-    return f"{printable(explanation.method)}{model}, {explanation.calls} model calls ({explanation.calls_check} of them only to test); ± is one standard error"
+    model = f" on {printable(model_name(explanation.model))}" if explanation.model else ""
+    return f"{printable(explanation.method)}{model}: {explanation.calls} model calls, {explanation.calls_check} of them only for the test; ± is one standard error"

@@ -145,4 +145,4 @@ def unknown_name(given: str, known: Iterable[str]) -> InputError:
     names = list(known)
     close = difflib.get_close_matches(given, names, n=3, cutoff=0.4) or [name for name in names if given and given in name][:3]
     meant = f"did you mean {' or '.join(close)}? " if close else ""
-    return InputError(f"unknown reproduction {given!r}: {meant}slalom reproduce --list names them all")
+    return InputError(f"unknown reproduction {given!r}: {meant}slalom reproduce --list shows all names")

@@ -65,7 +65,7 @@ def prepare(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(f"--out is {folder}, which cannot be made ({error.strerror or error}): give a folder") from error
+        raise InputError(f"--out is {folder}, which cannot be created ({error.strerror or error}): give a folder") from error
     if not os.access(folder, os.W_OK):
         raise InputError(f"--out is {folder}, which cannot be written to: give another folder")
 

@@ -161,12 +161,12 @@ def _texts(table: Table, column: str) -> tuple[str, ...]:
         if not _absent(cell) and not isinstance(cell, str):
             kind = type(cell).__name__
             raise InputError(
-                f"column {column!r} of {table.path} should hold texts and holds the {kind} {shortened(str(cell))} in {table.where([place])}: "
+                f"column {column!r} of {table.path} should hold texts, but holds the {kind} {shortened(str(cell))} in {table.where([place])}: "
                 "name the column of the texts, or write them as texts"
             )
     texts = tuple(cell if isinstance(cell, str) else "" for cell in cells)
     _refuse(table, texts, lambda text: not text.strip(), f"empty texts in column {column!r}", "fill them in, or leave these rows out")
-    _refuse(table, texts, _broken, f"texts with half characters in column {column!r}", "save the table as UTF-8 again")
+    _refuse(table, texts, _broken, f"texts with half characters (lone surrogates) in column {column!r}", "save the table as UTF-8 again")
     if all(_NUMBER.fullmatch(text.strip()) for text in texts):
         raise InputError(f"column {column!r} of {table.path} holds numbers only, such as {texts[0]!r}: name the column of the texts")
     return texts
@@ -232,11 +232,11 @@ def ordered_classes(examples: Examples, names: Sequence[str] | None, source: str
     if len(set(given)) < len(given) or "" in given:
         raise InputError(f"--labels is {','.join(given)}: give each class its own name")
     if len(given) != len(keys):
-        raise InputError(f"--labels has {len(given)} names and {source} has {len(keys)} classes, {_listed(keys)}: name each of them")
+        raise InputError(f"--labels has {len(given)} names, but {source} has {len(keys)} classes, {_listed(keys)}: name each of them")
     if set(given) == set(keys):
         return Classes(given, given)
     if not all(map(_whole, keys)):
-        raise InputError(f"--labels is {','.join(given)} and the classes of {source} are {_listed(keys)}: give these names, in any order")
+        raise InputError(f"--labels is {','.join(given)}, but the classes of {source} are {_listed(keys)}: give these names, in any order")
     return Classes(keys, given)
 
 
@@ -255,7 +255,7 @@ def split(examples: Examples, share: float, *, seed: int) -> tuple[Examples, Exa
         places = rows[label]
         if len(places) == 1:
             raise InputError(
-                f"class {label!r} has 1 row, which cannot be in the training and the validation part: give it more rows, or none, "
+                f"class {label!r} has only 1 row, which cannot be in both the training and the validation part: add rows, remove this one, "
                 "or name a table with --validation"
             )
         aside.update(rng.sample(places, min(len(places) - 1, max(1, round(share * len(places))))))

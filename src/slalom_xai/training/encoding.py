@@ -103,7 +103,7 @@ class Reader:
     def __init__(self, model: Any, tokenizer: Any, max_length: int | None) -> None:
         most = token_limit(tokenizer, model.config, model)
         if max_length is not None and most is not None and max_length > most:
-            raise InputError(f"--max-length is {max_length} and the model reads at most {most} tokens: give at most {most}")
+            raise InputError(f"--max-length is {max_length}, but the model reads at most {most} tokens: give at most {most}")
         self.limit = max_length or min(_MOST, most or _MOST)
         self._tokenizer = tokenizer
         self._segments = _segments(model)
@@ -157,13 +157,13 @@ class Reader:
         parts = encoding.sequence_ids(0)
         if None not in parts[parts.index(0) : parts.index(1)]:
             raise InputError(
-                "--pair names a column of second texts and the model has a tokenizer that puts nothing between two texts: "
+                "--pair names a column of second texts, but the model's tokenizer puts nothing between two texts: "
                 "join the texts in one column, or start from another model"
             )
         needed = max(encoding.get("token_type_ids") or [0]) + 1
         if 0 < self._segments < needed:
             raise InputError(
-                f"--pair names a column of second texts, the tokenizer makes {needed} segments of a pair and the model tells {self._segments} apart: "
+                f"--pair names a column of second texts and the tokenizer gives a pair {needed} segments, but the model knows only {self._segments}: "
                 "join the texts in one column, or start from another model"
             )
 

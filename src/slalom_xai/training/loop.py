@@ -182,7 +182,7 @@ def _one_epoch(
         schedule.step()
         total += loss.detach()
         if (step % 16 == 0 or step == len(groups)) and not bool(torch.isfinite(total)):
-            raise ModelError(f"the loss is no number any more in {where}: give a --rate below {course.rate:g}")
+            raise ModelError(f"the loss is no longer a finite number in {where}: give a --rate below {course.rate:g}")
         if bar is not None:
             bar.advance(len(group))
     return float(total) / len(groups)

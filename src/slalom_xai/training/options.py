@@ -138,13 +138,15 @@ class TrainingOptions:
         if self.init is not None:
             for name in ("size", "family", "width", "vocabulary"):
                 if getattr(self, name) is not None:
-                    raise InputError(f"{_flag(name)} is for a model from scratch and --init starts from {self.init}: leave one of them out")
+                    raise InputError(
+                        f"{_flag(name)} is only for a model from scratch, but --init starts from {self.init}: leave one of them out"
+                    )
         elif self.revision is not None:
-            raise InputError("--revision belongs to the model of --init: give --init, or leave it out")
+            raise InputError("--revision was given without --init: give --init too, or leave --revision out")
         if self.teacher is None and self.parts is not None:
-            raise InputError("--parts is for learning from a teacher: give --teacher, or leave it out")
+            raise InputError("--parts was given without --teacher: give --teacher too, or leave --parts out")
         if self.validation is not None and self.holdout is not None:
-            raise InputError("--holdout splits the table and --validation names another one: leave one of them out")
+            raise InputError("--holdout splits the table, but --validation names another one: leave one of them out")
         if self.pair is not None and self.pair == self.text:
             raise InputError(f"--pair and --text both name the column {self.text!r}: name two columns")
 

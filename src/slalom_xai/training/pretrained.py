@@ -44,7 +44,7 @@ def load_start(
     model = model.float()
     sizes = {key: value.numel() for key, value in model.state_dict().items()}
     if sum(sizes.get(key, 0) for key in report["missing_keys"]) > sum(sizes.values()) / 2:
-        raise ModelError(f"{place!r} holds few of the weights of a {type(model).__name__}: give a folder saved with save_pretrained")
+        raise ModelError(f"{place!r} holds only few of the weights of a {type(model).__name__}: give a folder saved with save_pretrained")
     _check_fast(tokenizer, place)
     give_padding(model, tokenizer)
     return model, tokenizer
@@ -66,7 +66,7 @@ def load_teacher(name: str | Path, labels: Sequence[str], *, trust_remote_code: 
     known = [str(model.config.id2label[index]).casefold() for index in range(model.config.num_labels)]
     if sorted(known) != sorted(label.casefold() for label in labels):
         raise ModelError(
-            f"the teacher {place!r} knows the classes {', '.join(map(str, model.config.id2label.values()))} and the table has {', '.join(labels)}: "
+            f"the teacher {place!r} knows the classes {', '.join(map(str, model.config.id2label.values()))}, but the table has {', '.join(labels)}: "
             "they must be the same; name numbered classes with --labels"
         )
     give_padding(model, tokenizer)
@@ -98,7 +98,7 @@ def _keep_layers(config: Any, layers: int, place: str) -> None:
     if not isinstance(there, int) or getattr(config, "is_encoder_decoder", False):
         raise ModelError(f"cannot keep the first {layers} layers of {place!r}, a {config.model_type} model: leave --layers out")
     if layers > there:
-        raise ModelError(f"--layers is {layers} and {place!r} has {there} layers: give at most {there}")
+        raise ModelError(f"--layers is {layers}, but {place!r} has {there} layers: give at most {there}")
     for key, value in list(vars(config).items()):
         if isinstance(value, list) and len(value) == there and "layer" in key:  # one entry per layer, such as its kind of attention
             setattr(config, key, value[:layers])

@@ -183,7 +183,7 @@ class _Training:
         scale = best_scale(outcome.best.logits, validation.labels)
         if scale_head(model, scale):
             return scale
-        self._note("the probabilities were not calibrated, as the model has no last layer to scale")
+        self._note("the probabilities were not calibrated because the model has no last layer to scale")
         return None
 
     def _note(self, sentence: str) -> None:
@@ -196,7 +196,7 @@ class _Training:
             waited = finished - best
             self._note(f"stopped after epoch {finished}: no better validation accuracy for {waited} epochs; epoch {best} is kept")
         if outcome.ending == "interrupted":
-            self._note(f"interrupted in epoch {finished + 1}: epoch {best}, the best of the {finished} finished, is kept")
+            self._note(f"interrupted in epoch {finished + 1}: the best of the {finished} finished epochs, epoch {best}, is kept")
 
     def _tested(self, model: Any, reader: Reader, report: TrainingReport) -> TrainingReport:
         """The report with the score on the test table, which is looked at here only."""

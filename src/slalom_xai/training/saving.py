@@ -44,13 +44,15 @@ def _check_place(folder: Path) -> None:
     """The model is written beside its folder and then put in its place, so the folder around it must be writable."""
     place = Path(os.path.realpath(folder))
     if place.is_dir() and os.path.ismount(place):
-        raise InputError(f"--out is {folder}, which cannot be replaced as it is a mount point: give a folder inside it")
+        raise InputError(f"--out is {folder}, which is a mount point and cannot be replaced: give a folder inside it")
     if place in (Path.cwd(), *Path.cwd().parents):
-        raise InputError(f"--out is {folder}, which this command runs in and cannot replace: run it elsewhere, or give a folder inside it")
+        raise InputError(
+            f"--out is {folder}, the folder that this command runs in, which it cannot replace: run it elsewhere, or give a folder inside it"
+        )
     nearest = next(above for above in place.parents if above.exists())
     if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
         inside = ", such as one inside it" if place.is_dir() else ""
-        raise InputError(f"--out is {folder} and nothing can be written to {nearest}: give another folder{inside}")
+        raise InputError(f"--out is {folder}, but nothing can be written to {nearest}: give another folder{inside}")
 
 
 def _is_left(name: str) -> bool:

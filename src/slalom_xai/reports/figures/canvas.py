@@ -94,7 +94,8 @@ def save(figure: Figure, path: str | Path) -> Path:
     if glyphs:
         shown = ", ".join(f"{chr(int(glyph))} (U+{int(glyph):04X})" for glyph in glyphs[:5]) + (", …" if len(glyphs) > 5 else "")
         warnings.warn(
-            f"no installed font draws {shown}: they are boxes in {path}; install one such as Noto Sans CJK or Noto Emoji", stacklevel=2
+            f"no installed font has {shown}: they are drawn as boxes in {path}; install a font such as Noto Sans CJK or Noto Emoji",
+            stacklevel=2,
         )
     return path
 

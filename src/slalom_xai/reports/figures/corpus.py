@@ -58,7 +58,9 @@ def token_types(explanations: Sequence[Explanation], *, least: int = 1) -> list[
         if explanation.importances is None:
             raise InputError(f"explanation {place} is by {explanation.method!r}, which has no importances: explain with method='slalom'")
         if explanation.target != explanations[0].target:
-            raise InputError(f"explanation {place} is of {explanation.target!r}, the first of {explanations[0].target!r}: use for_target")
+            raise InputError(
+                f"explanation {place} is of {explanation.target!r}, but the first is of {explanations[0].target!r}: use for_target to choose the same label"
+            )
         scores = (explanation.values, explanation.importances, explanation.scores("removal"))
         for unit, name, value, importance, removal in zip(explanation.units, unit_labels(explanation), *scores, strict=True):
             key: object = unit.token_ids or name
@@ -86,7 +88,7 @@ def corpus_scatter(
     """
     types = token_types(explanations, least=least)
     if not types:
-        raise InputError(f"no token stands at {least} places or more: give more texts or a smaller least")
+        raise InputError(f"no token occurs {least} times or more: give more texts, or a smaller least")
     numbers = np.array([(each.value, each.importance, each.removal) for each in types])
     points = Points(numbers[:, 0], numbers[:, 1], numbers[:, 2], [each.text for each in types])
     with look([*points.labels, label(explanations[0].target)]):

@@ -67,7 +67,7 @@ def deletion_errors(
         random_state: draws the deletions.
     """
     if most < 1 or rows < 1:
-        raise InputError(f"most is {most} and rows {rows}: give whole numbers from 1 on")
+        raise InputError(f"most is {most} and rows is {rows}: give whole numbers of at least 1")
     if not explanations:
         raise InputError("there is nothing to draw: give at least one explanation")
     found: dict[str, dict[int, list[Array]]] = {}

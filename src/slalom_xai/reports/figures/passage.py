@@ -37,7 +37,7 @@ def highlighted(explanation: Explanation, *, score: str = "removal", width: floa
         lines: how many to draw at most; a last line says how much of the text is missing.
     """
     if lines < 1 or fontsize <= 0 or width <= 0:
-        raise InputError(f"lines is {lines}, fontsize {fontsize} and width {width}: give positive numbers")
+        raise InputError(f"lines is {lines}, fontsize is {fontsize} and width is {width}: give positive numbers")
     with look([explanation.text, explanation.text_pair or "", label(explanation.target)]):
         figure = sheet(f"{TITLES.get(score, score)}, {headline(explanation)}", width, 1, constrained=False)
         measure = _measure(fontsize)

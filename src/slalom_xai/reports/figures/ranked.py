@@ -35,7 +35,9 @@ def bars(
         width: of the figure in inches; the height follows from the number of bars.
     """
     if units < 1 or (interval is not None and not 0 < interval < 1):
-        raise InputError(f"units is {units} and interval {interval}: give at least one unit, and a share between 0 and 1 or None")
+        raise InputError(
+            f"units is {units} and interval is {interval}: give at least 1 for units, and a number between 0 and 1 for interval, or leave it out"
+        )
     scores, names = explanation.scores(score), unit_labels(explanation)
     places = sorted(strongest(scores, units), key=lambda place: (-scores[place], place))
     errors = explanation.standard_errors.get(score)
@@ -109,7 +111,7 @@ def side_by_side(
     names = list(titles) if titles is not None else _names(given)
     if words < 1 or len(names) != len(given):
         raise InputError(
-            f"{len(names)} titles came with {len(given)} explanations and words is {words}: give a title for each, and at least one word"
+            f"{len(names)} titles were given for {len(given)} explanations, and words is {words}: give a title for each, and at least one word"
         )
     scores = np.array([word_scores(explanation, each, score) for explanation, each in zip(given, found, strict=True)])
     intensities = np.array([relative(row) for row in scores])
@@ -138,7 +140,7 @@ def _same_words(explanations: Sequence[Explanation]) -> list[tuple[Word, ...]]:
     for place, other in enumerate(explanations):
         if (other.text, other.text_pair) != (first.text, first.text_pair):
             raise InputError(
-                f"explanation {place} is of {shortened(other.text, 40)}, the first of {shortened(first.text, 40)}: give one text"
+                f"explanation {place} is of {shortened(other.text, 40)}, but the first is of {shortened(first.text, 40)}: give explanations of one text"
             )
     found = [merged(explanation) for explanation in explanations]
     for place, words in enumerate(found):

@@ -94,7 +94,7 @@ class AttentionClassifier(torch.nn.Module):
         """Words and places as vectors, (rows, length, width), filled up with [UNK]."""
         rows, tokens = input_ids.shape
         if tokens > self.length:
-            raise InputError(f"a row has {tokens} tokens and this model reads {self.length}: shorten it, or make the model longer")
+            raise InputError(f"a row has {tokens} tokens, but this model reads {self.length}: shorten it, or make the model longer")
         ids = input_ids if attention_mask is None else torch.where(attention_mask.bool(), input_ids, self.unknown)
         looked_up = self.tokens(ids)
         filling = self.tokens(torch.full((1,), self.unknown, device=ids.device)).expand(rows, self.length - tokens, -1)
