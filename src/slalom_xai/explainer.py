@@ -203,17 +203,13 @@ class Explainer:
         else:
             if self._unsteady is None and getattr(self.method, "probes_noise", False):
                 self._unsteady = self._difference(question, full)
-            if self._noisy and getattr(self.method, "probes_noise", False):
-                queries.ask_again(self._repeats(question, budget))
+            repeats = self._repeats(question, budget)
+            if repeats:
+                queries.ask_again(repeats)
                 full = queries.ask(whole)[0].tolist()
             findings = self.method.explain(queries, np.random.default_rng(self.random_state))
         notes = question.notes + findings.notes
-        if self._unsteady is not None and self._noisy:
-            notes += (
-                f"The model is noisy: asked the same twice, its answers differed by {100 * self._unsteady:.2g}% of their size. "
-                "The whole text was asked several times, and the mean is explained. The scores' intervals include the noise; "
-                "a larger budget narrows them.",
-            )
+        notes += self._about_noise(queries)
         if question.reading.in_place and queries.asked_sequences:
             notes += (
                 f"{self.method.name} asks short sequences in which nothing is replaced: removal={self.removal!r} applies only to the test.",
@@ -247,9 +243,23 @@ class Explainer:
 
     def _repeats(self, question: Prompt, budget: int) -> int:
         """How often the whole text of a noisy model is asked again: every change is measured from it."""
+        if not self._noisy or not getattr(self.method, "probes_noise", False):
+            return 0
         parameters = self.method.parameters(len(question.units), question.kinds)
         spare = budget - least_budget(question.interchangeable, parameters)
-        return max(1, min(MOST_REPEATS, budget // CALLS_PER_REPEAT, spare))
+        return min(MOST_REPEATS, budget // CALLS_PER_REPEAT, spare)
+
+    def _about_noise(self, queries: Queries) -> tuple[str, ...]:
+        """What a reader should know of a noisy model."""
+        if self._unsteady is None or not self._noisy:
+            return ()
+        found = f"The model is noisy: asked the same twice, its answers differed by {100 * self._unsteady:.2g}% of their size."
+        if queries.whole_variance is None:
+            return (f"{found} The intervals do not include the noise of the answer to the whole text; raise the budget.",)
+        return (
+            f"{found} The whole text was asked several times, and the mean is explained. "
+            "The intervals include the noise; a larger budget narrows them.",
+        )
 
     def _difference(self, question: Prompt, full: list[float]) -> float:
         """How far a second answer about the whole text lies from the first, relative to its size."""

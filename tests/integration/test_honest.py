@@ -214,3 +214,12 @@ def test_one_class_of_many_is_a_function_of_its_own():
     counts = torch.tensor([[1.0, 0, 1, 1, 0, 1], [0, 1, 0, 0, 0, 0]]).double()
     for column in range(3):
         assert torch.allclose(game.of_class(column).predict(counts)[:, 0], game.predict(counts)[:, column])
+
+
+def test_a_noisy_model_may_have_the_least_budget():
+    rng = np.random.default_rng(2)
+    game = slalom_game(VALUES, IMPORTANCES, (0.3, 0.0), lambda: rng.normal(0, 0.1))
+    least = 2 * 8 + 1 + 20
+    found = Explainer(game, budget=least)(text_of(8))
+    assert found.calls <= least
+    assert any("noisy" in note and "do not include" in note for note in found.notes)

@@ -12,7 +12,8 @@ import numpy as np
 from slalom_xai.designs import ENUMERABLE
 from slalom_xai.errors import InputError
 from slalom_xai.estimators.base import Findings, linear_findings, register
-from slalom_xai.estimators.evidence import Evidence, Gathering, held_out_errors, held_out_loss, linear_fit, measure
+from slalom_xai.estimators.evidence import Evidence, Gathering, held_out_loss, linear_fit, measure
+from slalom_xai.estimators.exactness import EXACT, is_the_model, nothing_left, share_left
 from slalom_xai.queries import Queries
 from slalom_xai.surrogates.fit import Fit
 from slalom_xai.surrogates.influence import Covariance, covariance, inverse_variance, length_penalty
@@ -21,10 +22,6 @@ from slalom_xai.surrogates.scores import slalom_score, slalom_standard_errors
 
 PRIOR_FREE = 1e-12
 ANCHORED = Extras(anchored=True)
-EXACT = 1e-8  # a fit that leaves less of the variance is exact: single precision leaves about 1e-12
-SHOWN = 1e-5  # and of rows that it was not fitted to no more than this: rounding is amplified there
-OPEN = 0.1  # where a prior moves predictions by more of the variance, the rows leave them open
-NEGLIGIBLE = 1e-6  # a share of the variance that is not worth another head
 STEADY = 1e-2  # the weakest prior that is trusted where no rows are left to choose by
 NEARLY = 0.05  # a SLALOM without a sink is worth finishing where it leaves less of the variance than this
 INDIFFERENCE = 0.05  # the simpler candidate is kept where it costs less than this in log error: its values stay readable
@@ -122,7 +119,7 @@ class Slalom:
         rows, units = evidence.fit.counts.shape
         if self.heads == 1 or evidence.choose is None or not best.surrogate.has_sink or rows < RICH * units:
             return best
-        if _nothing_left(best, evidence):
+        if nothing_left(best, evidence):
             return best
         richer = _richer(evidence, best, None)
         if held_out_loss(evidence, richer.surrogate) >= held_out_loss(evidence, best.surrogate) - INDIFFERENCE:
@@ -171,7 +168,7 @@ class Slalom:
                 hopeless=NEARLY if self.sink else None,
             )
         )
-        if self.sink and _left(held, evidence) > NEARLY:
+        if self.sink and share_left(held, evidence) > NEARLY:
             return None
         free = _without_prior(evidence, held, hopeless=None)
         if free.exact:
@@ -187,7 +184,7 @@ class Slalom:
 
     def _polished(self, evidence: Evidence, fit: Fit) -> Fit | None:
         """A SLALOM with a sink and without a prior, where the model is exactly that; None elsewhere."""
-        if not fit.surrogate.has_sink or _left(fit, evidence) > NEARLY:
+        if not fit.surrogate.has_sink or share_left(fit, evidence) > NEARLY:
             return None
         free = _without_prior(evidence, fit, hopeless=EXACT)
         return free if free.exact else None
@@ -209,7 +206,7 @@ class Slalom:
         )
         priors = sorted(self.priors, reverse=True)
         for prior in (*priors, *(priors[-1] / weaker for weaker in CLOSE)):
-            if prior < priors[-1] and _left(fit, evidence) > NEARLY:
+            if prior < priors[-1] and share_left(fit, evidence) > NEARLY:
                 return  # weaker priors are for models that are nearly a SLALOM
             penalty = length_penalty(fit, counts)
             weights = inverse_variance(fit.residuals, evidence.fit.deleted)
@@ -287,45 +284,6 @@ def _steps(units: int) -> int:
     return max(8, min(60, 20_000 // units))
 
 
-def _left(fit: Fit, evidence: Evidence) -> float:
-    """The share of the variance that a fit leaves of its own rows."""
-    return float((fit.residuals**2).mean()) / (_variance(evidence) + 1e-300)
-
-
-def _variance(evidence: Evidence) -> float:
-    outputs = evidence.fit.outputs
-    return float(((outputs - outputs.mean(dim=0)) ** 2).mean())
-
-
-def _is_the_model(fit: Fit, before: Fit, evidence: Evidence) -> bool:
-    """Whether the model is the SLALOM that was fitted without a prior, after one with a prior.
-
-    It meets every row. Rows that it was not fitted to show that this is no accident. And it predicts
-    the same as before for rows that were not asked: what the rows leave open, the prior decides.
-    """
-    surrogate = fit.surrogate
-    if _left(fit, evidence) > EXACT:
-        return False
-    if evidence.choose is None:
-        return not surrogate.has_sink or len(fit.residuals) > 2 * surrogate.units + 1
-    rows = evidence.unasked
-    moved = ((surrogate.predict(rows) - before.surrogate.predict(rows)) ** 2).mean()
-    errors = [(evidence.errors(surrogate, rows) ** 2).mean() for rows in evidence.choose.both]
-    variance = _variance(evidence)
-    return float(max(errors)) <= SHOWN * variance and float(moved) <= OPEN * variance
-
-
-def _nothing_left(fit: Fit, evidence: Evidence) -> bool:
-    """Whether what a fit leaves of held-out rows is too little for another head."""
-    return _held_out_share(fit, evidence) <= NEGLIGIBLE
-
-
-def _held_out_share(fit: Fit, evidence: Evidence) -> float:
-    """The share of the variance that a fit leaves of the rows to choose by, few or many deletions."""
-    worst = float(max(held_out_errors(evidence, fit.surrogate)))
-    return worst / (_variance(evidence) + 1e-300)
-
-
 def _without_prior(evidence: Evidence, before: Fit, hopeless: float | None) -> Fit:
     """A fit from where another ended, to the end, or until it is clear that it will not be exact."""
     counts, outputs = evidence.fit.counts, evidence.fit.outputs
@@ -342,7 +300,7 @@ def _without_prior(evidence: Evidence, before: Fit, hopeless: float | None) -> F
             hopeless=hopeless,
         )
     )
-    return replace(fit, exact=_is_the_model(fit, before, evidence))
+    return replace(fit, exact=is_the_model(fit, before, evidence))
 
 
 def _penalised_error(fit: Fit) -> float:

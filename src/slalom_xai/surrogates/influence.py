@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import torch
@@ -75,7 +76,10 @@ def covariance(counts: Counts, outputs: Tensor, fit: Fit, whole_variance: Tensor
     centred = _centred(importance_inverse.reshape(len(importance_inverse), heads, -1), surrogate.units).flatten(1)
     if fit.extras.additive:
         centred = torch.cat([centred, centred.new_zeros(len(centred), len(value_inverse) - centred.shape[1])], dim=1)
-    whole = _WholeText.of(problem, state, surrogate, across) if problem.anchored else None
+    whole = _WholeText.of(problem, surrogate) if problem.anchored else None
+    noise = None
+    if problem.anchored and whole_variance is not None:
+        noise = _pull_of_the_whole_text(problem, state, columns(table_of(counts), surrogate.has_sink))
     del state, curvature  # of a long text they are hundreds of megabytes
     width = len(value_inverse)
     joint = value_inverse.new_empty(len(across), 2 * width, 2 * width)
@@ -90,41 +94,35 @@ def covariance(counts: Counts, outputs: Tensor, fit: Fit, whole_variance: Tensor
     joint.mul_(widening**2)
     if whole is not None:
         whole.hold(joint)
-    if whole is not None and whole_variance is not None:
-        whole.add_noise(joint, value_inverse, importance_inverse, centred, across, whole_variance)
+    if whole is not None and noise is not None and whole_variance is not None:
+        alone, shared = value_inverse @ noise.by_values, noise.beyond(across)
+        moves = (torch.cat([part @ importance_inverse, -centred.T]) for part in across)
+        whole.add_noise(joint, alone, shared, moves, whole_variance)
     return Covariance(joint)
 
 
 @dataclass(frozen=True)
 class _WholeText:
-    """What an anchored fit does with the answer to the whole text: every change is measured from it.
-
-    The fit leaves a constant in the values open, and this answer then decides it.
+    """What the answer to the whole text does in an anchored fit: it decides the constant of the values.
 
     Attributes:
         slopes: (C, 2 P), of the prediction for the whole text, by values and importances.
-        by_values: (P,), how one more in that answer pulls at the values of its own class.
-        by_importances: (C, S), how it pulls at the importances, by class.
         size: columns of the first head, whose values take the constant.
     """
 
     slopes: Tensor
-    by_values: Tensor
-    by_importances: Tensor
     size: int
 
     @classmethod
-    def of(cls, problem: Problem, state: State, surrogate: SlalomSurrogate, across: Tensor) -> _WholeText:
-        """From the state at the optimum."""
+    def of(cls, problem: Problem, surrogate: SlalomSurrogate) -> _WholeText:
+        """From what was fitted."""
         shares = weights(problem.rows.first(), surrogate.column_importances())[0]  # (K, p)
         values = surrogate.column_values()
         heads = torch.einsum("kp,kpc->kc", shares, values)
         tilts = shares[..., None] * (values - heads[:, None])  # (K, p, C)
         tilts[problem.free :] = 0.0  # an additive head's importances are given
-        flat = shares.flatten().expand(len(across), -1)
-        slopes = torch.cat([flat, tilts.flatten(0, 1).T], dim=1)
-        by_values, by_importances = _pull_of_the_anchor(problem, state)
-        return cls(slopes, by_values, by_importances, shares.shape[1])
+        flat = shares.flatten().expand(values.shape[2], -1)
+        return cls(torch.cat([flat, tilts.flatten(0, 1).T], dim=1), shares.shape[1])
 
     @property
     def constant(self) -> Tensor:
@@ -134,34 +132,65 @@ class _WholeText:
         return direction
 
     def hold(self, joint: Tensor) -> None:
-        """The covariances (C, 2 P, 2 P) with the constant that keeps the whole text's prediction."""
+        """Moves the constant so that the whole text's prediction stays, in covariances (C, 2 P, 2 P)."""
         constant = self.constant
-        for covariance, slope in zip(joint, self.slopes, strict=True):
-            moved = covariance @ slope
-            covariance.addr_(constant, moved, alpha=-1).addr_(moved, constant, alpha=-1)
-            covariance.addr_(constant, constant, alpha=float(slope @ moved))
+        for spread, slope in zip(joint, self.slopes, strict=True):
+            moved = spread @ slope
+            spread.addr_(constant, moved, alpha=-1).addr_(moved, constant, alpha=-1)
+            spread.addr_(constant, constant, alpha=float(slope @ moved))
 
     def add_noise(
         self,
         joint: Tensor,
-        value_inverse: Tensor,
-        importance_inverse: Tensor,
-        centred: Tensor,
-        across: Tensor,
+        alone: Tensor,
+        shared: Tensor,
+        moves: Iterable[Tensor],
         variance: Tensor,
     ) -> None:
-        """Adds what noise of that answer, of this variance (C,), does to the parameters."""
-        for source in range(len(joint)):
-            beyond = self.by_importances[source] - self.by_values @ across[source]
-            importances = -(centred.T @ beyond)
-            for c, covariance in enumerate(joint):
-                values = across[c] @ (importance_inverse @ beyond)
-                if c == source:
-                    values = values - value_inverse @ self.by_values
-                moved = torch.cat([values, importances])
-                kept = float(c == source) - float(self.slopes[c] @ moved)
-                moved = moved + kept * self.constant
-                covariance.addr_(moved, moved, alpha=float(variance[source]))
+        """Adds what noise of the whole text's answer does to the parameters.
+
+        Args:
+            joint: (C, 2 P, 2 P), covariances.
+            alone: (P,), how far one more in the answer moves the values of its own class at once.
+            shared: (C, S), how it pulls at the importances, which all classes share.
+            moves: C of (2 P, S), how such a pull moves the parameters of each class.
+            variance: (C,), of the answer.
+        """
+        constant, every = self.constant, (shared * variance[:, None]).T @ shared
+        for c, (spread, move) in enumerate(zip(joint, moves, strict=True)):
+            move = move - constant[:, None] * (self.slopes[c] @ move)
+            others = move @ shared[c]
+            own = others.clone()
+            own[: len(alone)] -= alone
+            own += constant * (1 + float(self.slopes[c][: len(alone)] @ alone))
+            spread += move @ every @ move.T
+            spread.addr_(others, others, alpha=-float(variance[c]))
+            spread.addr_(own, own, alpha=float(variance[c]))
+
+
+@dataclass(frozen=True)
+class _Pull:
+    """How one more in every residual pulls: at values, (P,), and by class at importances, (C, S)."""
+
+    by_values: Tensor
+    by_importances: Tensor
+
+    def beyond(self, across: Tensor) -> Tensor:
+        """At the importances, beyond what the values make of it, (C, S)."""
+        return self.by_importances - torch.stack([self.by_values @ part for part in across])
+
+
+def _pull_of_the_whole_text(problem: Problem, state: State, counts: Tensor) -> _Pull:
+    """Of the answer that every change is measured from."""
+    heads, free, weight = state.heads[0], problem.free, problem.row_weights[0]
+    shares = counts[:, None] * state.weights[0] * state.features.scales[0, ..., None]  # (m, K, p)
+    by_values = weight @ problem.beyond_length(problem.from_anchor(shares.flatten(1)[None]))[0]
+    by_importances = []
+    for c in range(heads.shape[2]):
+        slopes = shares[:, :free] * (state.values[0, :free, :, c] - heads[:, :free, c, None])
+        slopes = problem.beyond_length(problem.from_anchor(slopes.flatten(1)[None]))
+        by_importances.append(weight @ slopes[0])
+    return _Pull(by_values, torch.stack(by_importances))
 
 
 @dataclass(frozen=True)
@@ -203,21 +232,6 @@ def _short_meat(problem: Problem, state: State, across: Tensor) -> _Meat | None:
     for part, beyond, of_class in zip(with_importance, mixed, across, strict=True):
         own = own - part.T @ of_class - of_class.T @ beyond
     return _Meat([line[c] for c, line in enumerate(grid)], mixed, own)
-
-
-def _pull_of_the_anchor(problem: Problem, state: State) -> tuple[Tensor, Tensor]:
-    """How one more in every residual pulls at values, (P,), and by class at importances, (C, S)."""
-    weight, free = problem.row_weights[0], problem.free
-    heads = state.heads[0]
-    counts = problem.rows.totals(torch.eye(problem.rows.shape[2]).to(weight)[None])[0]
-    shares = counts[:, None] * state.weights[0] * state.features.scales[0, ..., None]  # (m, K, p)
-    by_values = weight @ problem.beyond_length(problem.from_anchor(shares.flatten(1)[None]))[0]
-    by_importances = []
-    for c in range(heads.shape[2]):
-        slopes = shares[:, :free] * (state.values[0, :free, :, c] - heads[:, :free, c, None])
-        slopes = problem.beyond_length(problem.from_anchor(slopes.flatten(1)[None]))
-        by_importances.append(weight @ slopes[0])
-    return by_values, torch.stack(by_importances)
 
 
 def _row_slopes(problem: Problem, state: State, counts: Tensor) -> tuple[list[Tensor], Tensor]:
