@@ -141,7 +141,7 @@ def judge(family: str, seed: int) -> Verdict:
     found = Explainer(model, output="logits", budget=budget, random_state=seed)(" ".join(words))
     rows = fresh_rows(size, rng)
     true = np.array([play(np.flatnonzero(row)) for row in rows])
-    fresh = 1 - float(((found.predict(rows) - true) ** 2).mean() / true.var())
+    fresh = 1 - float(((found.predict(rows) - true) ** 2).mean() / max(true.var(), 1e-300))
     fidelity = found.fidelity
     stated, low = (fidelity.wide.r2, fidelity.wide.r2_low) if fidelity else (np.nan, np.nan)
     return Verdict(family, seed, size, budget, found.trust.startswith("Predicts"), stated, low, fresh, found.trust)

@@ -70,6 +70,10 @@ def explain(
     ] = None,
     granularity: Annotated[str, typer.Option(help="What gets a score: token, type, word, phrase or sentence.")] = "token",
     target: Annotated[str | None, typer.Option(help="Label or index of the class to explain.", show_default=False)] = None,
+    labels: Annotated[
+        str | None,
+        typer.Option(help="Names for classes that a model only numbers, such as negative,positive.", show_default=False),
+    ] = None,
     removal: Annotated[str, typer.Option(help="How to leave out a unit: delete it, or put the mask or unk token in its place.")] = "delete",
     truncation: Annotated[bool, typer.Option("--truncation", help="Explain the beginning of a text that is too long.")] = False,
     seed: Annotated[int, typer.Option(help="The same seed gives the same explanation.")] = 0,
@@ -104,6 +108,7 @@ def explain(
             budget=budget,
             granularity=granularity,
             target=target,
+            labels=None if labels is None else [label.strip() for label in labels.split(",")],
             removal=removal,
             truncation=truncation,
             random_state=seed,

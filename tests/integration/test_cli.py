@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from alike import difference
 from processes import started
+from tiny import tiny
 
 import slalom_xai
 from slalom_xai import Explanation, methods
@@ -284,3 +285,15 @@ def test_every_option_and_method_is_documented():
         assert [option for option in sorted(options) if f"`{option}" not in page] == []
     everything = "".join(path.read_text() for path in (ROOT / "docs").glob("*.md"))
     assert [name for name in methods() if f"`{name}`" not in everything] == []
+
+
+def test_classes_that_are_only_numbered_can_be_named(tmp_path):
+    model, tokenizer = tiny("bert")
+    model.config.id2label = {0: "LABEL_0", 1: "LABEL_1"}
+    model.save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    shown = slalom("explain", "good film", "--model", str(tmp_path), "--labels", "bad, fine", "--json")
+    assert json.loads(shown.stdout)["outputs"]["labels"] == ["bad", "fine"]
+    refused = slalom("explain", "good film", "--labels", "bad,fine")
+    assert refused.returncode == 1
+    assert "names its classes itself" in refused.stderr
