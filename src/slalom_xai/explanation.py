@@ -209,7 +209,9 @@ class Explanation:
         try:
             rows = np.asarray(keep.detach().cpu() if isinstance(keep, Tensor) else keep, dtype=np.float64)
         except (TypeError, ValueError) as error:
-            raise InputError(f"keep is not an array of numbers ({error}): give an array (rows, {len(self.units)})") from error
+            raise InputError(
+                f"keep has entries that are not numbers, or rows of unequal length ({error}): give an array (rows, {len(self.units)})"
+            ) from error
         if rows.ndim != 2 or rows.shape[1] != len(self.units):
             raise InputError(f"keep has shape {rows.shape}: expected (rows, {len(self.units)}), one column per unit")
         if not np.isfinite(rows).all() or (rows < 0).any():

@@ -127,7 +127,7 @@ def test_a_model_that_fails_when_asked_again_is_one_line():
 def test_as_many_heads_as_asked_for_even_for_a_short_text():
     text = " ".join(WORDS[:6])
     assert Explainer(Game(average), method=Slalom(heads=2))(text).function.values.shape[0] == 2
-    with pytest.raises(InputError, match="without a sink"):
+    with pytest.raises(InputError, match="several heads need a sink"):
         Slalom(heads=2, sink=False)
 
 

@@ -183,7 +183,7 @@ def test_the_first_layers_can_be_kept(reviews, tmp_path):
     assert not [name for name in after if "layer.1." in name]
     name = "bert.encoder.layer.0.attention.self.query.weight"
     assert torch.allclose(before[name], after[name], atol=1e-6)
-    with pytest.raises(ModelError, match=r"--layers is 3 and .* has 2 layers: give at most 2"):
+    with pytest.raises(ModelError, match=r"--layers is 3, but .* has 2 layers: give at most 2"):
         train(reviews, tmp_path / "more", TrainingOptions(init=start, layers=3, **TUNED))
 
 
