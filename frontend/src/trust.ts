@@ -17,8 +17,8 @@ export function trust(model: Model): HTMLElement {
     const heads = explanation.function.kind === "slalom" ? explanation.function.values.length : 1;
     if (heads > 1) element.append(h("p", { class: "caption" }, `This explanation has ${heads} heads. Predictions use all of them; one value and one importance per unit cannot say all they say.`));
     for (const note of explanation.notes) element.append(h("p", { class: "caption" }, note));
-    if (explanation.left_out) element.append(h("p", { class: "caption" }, `Left out, beyond the model's limit: the last ${explanation.left_out} characters.`));
-    const calls = explanation.calls ? `${explanation.calls} model calls, ${explanation.calls_check} of them only to test. ` : "";
+    if (explanation.left_out) element.append(h("p", { class: "caption" }, `The last ${explanation.left_out} characters are left out: the model cannot read more.`));
+    const calls = explanation.calls ? `${explanation.calls} model calls, ${explanation.calls_check} of them only for the test. ` : "";
     element.append(h("p", { class: "caption" }, `${calls}± is one standard error.`));
   };
   model.listen((change) => {
