@@ -288,3 +288,10 @@ def test_labels_rename_what_a_configuration_only_numbers(tmp_path):
     assert Explainer(str(folder), labels=["bad", "good"]).model.outputs.labels == ("bad", "good")
     with pytest.raises(InputError, match="3 names"):
         Explainer(str(folder), labels=["a", "b", "c"])
+
+
+@pytest.mark.parametrize("length", [[512], "many", True])
+def test_a_tokenizer_whose_limit_is_no_number_is_refused(length, tmp_path):
+    path = saved(tmp_path) / "tokenizer_config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "model_max_length": length}))
+    assert "model_max_length" in refusal(str(tmp_path))

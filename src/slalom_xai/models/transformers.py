@@ -240,7 +240,12 @@ def token_limit(tokenizer: Any, config: Any, module: Any = None) -> int | None:
     """Tokens a model reads at most, special ones included; None where nothing limits it."""
     limits = []
     stated = getattr(tokenizer, "model_max_length", None)
-    if isinstance(stated, int | float) and 0 < stated < 10**9:
+    if stated is not None and (isinstance(stated, bool) or not isinstance(stated, int | float)):
+        raise ModelError(
+            f"the tokenizer's model_max_length is {shortened(str(stated), 40)}: "
+            "expected a number of tokens; correct it in tokenizer_config.json"
+        )
+    if stated is not None and 0 < stated < 10**9:
         limits.append(int(stated))
     positions = getattr(config, "max_position_embeddings", None)
     if isinstance(positions, int) and positions > 0:
