@@ -296,4 +296,4 @@ def test_classes_that_are_only_numbered_can_be_named(tmp_path):
     assert json.loads(shown.stdout)["outputs"]["labels"] == ["bad", "fine"]
     refused = slalom("explain", "good film", "--labels", "bad,fine")
     assert refused.returncode == 1
-    assert "names its classes itself" in refused.stderr
+    assert "names its own classes" in refused.stderr

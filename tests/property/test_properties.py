@@ -106,9 +106,10 @@ def explanation(surrogate, text="", fidelity=None):
     classes = surrogate.values.shape[2]
     outputs = Outputs("single" if classes == 1 else "multiclass" if classes > 2 else "multilabel", tuple(f"c{c}" for c in range(classes)))
     errors = {"value": np.array([0.5, float("nan")] * 4)[: surrogate.units]}
+    letters = "abcdefgh"[: surrogate.units]
     return Explanation(
-        text=text,
-        units=tuple(Unit(f"u{j}", j, j + 1, (j,)) for j in range(surrogate.units)),
+        text=letters + text,
+        units=tuple(Unit(letter, j, j + 1, (j,)) for j, letter in enumerate(letters)),
         method="slalom",
         model="m",
         granularity="token",
