@@ -9,14 +9,14 @@ import numpy as np
 import torch
 
 from slalom_xai.designs import check_budget, default_budget, least_budget, most_budget
-from slalom_xai.errors import InputError, SlalomError, check_seed, one_of
+from slalom_xai.errors import InputError, ModelError, SlalomError, check_seed, one_of
 from slalom_xai.estimators import Estimator, estimator
 from slalom_xai.estimators.base import one_kind
 from slalom_xai.explanation import Explanation
 from slalom_xai.models import Prompt, TextModel, prompt
 from slalom_xai.models.load import text_model
 from slalom_xai.progress import progress_bar, quiet_in_notebooks
-from slalom_xai.queries import Asking, Batches, Progress, Queries
+from slalom_xai.queries import Asking, Batches, Progress, Queries, out_of_memory
 from slalom_xai.text import GRANULARITIES
 from slalom_xai.threads import at_most, for_fit
 from slalom_xai.together import explain_together
@@ -189,8 +189,16 @@ class Explainer:
     def _explain_quickly(self, question: Prompt, asking: Asking, progress: Progress | None) -> Explanation:
         """Explains with as many threads as the fit needs; methods that reach into the model keep theirs."""
         asks_only = getattr(self.method, "combines", False)
-        with at_most(for_fit(len(question.units)) if asks_only else None):
-            return self._explain(question, asking, progress)
+        try:
+            with at_most(for_fit(len(question.units)) if asks_only else None):
+                return self._explain(question, asking, progress)
+        except (MemoryError, RuntimeError) as error:
+            if not out_of_memory(error):
+                raise
+            raise ModelError(
+                f"explaining a text of {len(question.units)} units by {self.method.name} takes more memory "
+                "than there is: use a shorter text, a larger granularity, or another method"
+            ) from error
 
     def _explain(self, question: Prompt, asking: Asking, progress: Progress | None) -> Explanation:
         budget, first = self._calls(question)

@@ -130,7 +130,7 @@ class Batches:
             raise
         except Exception as error:
             spelled = rows.row(0) if isinstance(rows, TokenBatch) else rows[0]
-            if not _out_of_memory(error):
+            if not out_of_memory(error):
                 reason = " ".join(f"{type(error).__name__}: {error}".split())[:300]
                 raise ModelError(
                     f"{self.model.name} failed on {shortened(self.model.show(spelled))} ({reason}): try the model on this text alone"
@@ -310,7 +310,8 @@ def _spelled(rows: Rows, place: int) -> Row:
     return rows.row(place) if isinstance(rows, TokenRows) else rows.rows[place]
 
 
-def _out_of_memory(error: BaseException) -> bool:
+def out_of_memory(error: BaseException) -> bool:
+    """Whether an error says that memory ran out, on whatever device."""
     if isinstance(error, (MemoryError, torch.cuda.OutOfMemoryError)):
         return True
     return any(sign in str(error).lower() for sign in ("out of memory", "can't allocate memory", "not enough memory"))

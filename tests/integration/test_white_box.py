@@ -12,7 +12,7 @@ import transformers
 from tiny import ARCHITECTURES, TEXT, tiny, tokenizer
 
 from slalom_xai import Explainer, explain
-from slalom_xai.errors import InputError
+from slalom_xai.errors import InputError, ModelError
 from slalom_xai.estimators import AttentionMean, Gradient, IntegratedGradients, SmoothGrad
 from slalom_xai.estimators.attention import reading_position, rollout, seen
 
@@ -372,3 +372,16 @@ def test_a_missing_captum_is_one_line(monkeypatch):
 def test_options_are_checked(make, message):
     with pytest.raises(InputError, match=message):
         make()
+
+
+def test_a_model_that_runs_out_of_memory_when_it_is_looked_into_is_one_line():
+    model, words = tiny("bert")
+    explainer = Explainer(model, words, method="gradient")
+
+    def full(*_):
+        if torch.is_grad_enabled():
+            torch.empty(2**60)  # more than any machine has
+
+    model.register_forward_pre_hook(full)
+    with pytest.raises(ModelError, match="takes more memory than there is"):
+        explainer("a warm and funny film")
