@@ -6,7 +6,7 @@ from games import surrogate
 from slalom_xai.designs import plan_rows
 from slalom_xai.surrogates.additive import fit_additive
 from slalom_xai.surrogates.fit import fit_slalom
-from slalom_xai.surrogates.influence import EVENNESS, covariance, inverse_variance
+from slalom_xai.surrogates.influence import EVENNESS, _definite_inverse, covariance, inverse_variance
 from slalom_xai.surrogates.scores import slalom_standard_errors
 
 
@@ -116,3 +116,10 @@ def test_linear_recovers_additive_scores_and_passes_through_the_whole_text():
     fit = fit_additive(counts, full - (1 - counts) @ scores, full)
     assert rms(fit.surrogate.unit_scores, scores) < 1e-4
     assert torch.equal(fit.surrogate.predict(torch.ones(1, 15))[0], full)
+
+
+def test_errors_of_a_fit_whose_curvature_is_not_definite_are_no_crash():
+    curvature = torch.tensor([[1.0, 2.0], [2.0, 1.0]], dtype=torch.float64)  # eigenvalues 3 and -1
+    assert torch.allclose(_definite_inverse(curvature), torch.tensor([[2 / 3, -1 / 3], [-1 / 3, 2 / 3]]).double())
+    assert torch.allclose(_definite_inverse(torch.eye(3).double()), torch.eye(3).double())
+    assert bool(_definite_inverse(torch.full((2, 2), float("nan")).double()).isnan().all())

@@ -16,6 +16,7 @@ from slalom_xai.surrogates.rows import Counts, ShortRows, table_of
 from slalom_xai.surrogates.slalom import SlalomSurrogate, columns, weights
 
 MISFIT = 1.1  # residuals are misfit more than noise, and weights are estimated: errors found are larger than the sandwich's by about this
+HELD = (1e-12, 1e-8, 1e-5)  # of the mean curvature, added until an inverse can be had
 EVENNESS = 0.8  # rows are weighted by this power of their inverse variance: few deletions count for much, many are not forgotten
 
 
@@ -248,13 +249,18 @@ def _row_slopes(problem: Problem, state: State, counts: Tensor) -> tuple[list[Te
 
 
 def _definite_inverse(schur: Tensor) -> Tensor:
-    schur = schur.clone()
-    schur.diagonal().add_(1e-12 * schur.diagonal().mean().abs())
-    factor, failed = torch.linalg.cholesky_ex(schur)
-    if bool(failed):
-        schur.diagonal().add_(1e-8 * schur.diagonal().mean().abs() + 1e-300)
-        factor = torch.linalg.cholesky(schur)
-    return torch.cholesky_inverse(factor)
+    """The inverse of a curvature that rounding, or a fit that stopped early, may have left indefinite."""
+    level = schur.diagonal().mean().abs() + 1e-300
+    for share in HELD:
+        held = schur.clone()
+        held.diagonal().add_(share * level)
+        factor, failed = torch.linalg.cholesky_ex(held)
+        if not bool(failed):
+            return torch.cholesky_inverse(factor)
+    if not bool(schur.isfinite().all()):
+        return torch.full_like(schur, math.nan)
+    curvatures, directions = torch.linalg.eigh((schur + schur.T) / 2)
+    return (directions / curvatures.abs().clamp(min=HELD[-1] * level)) @ directions.T
 
 
 def _widening(problem: Problem, value_inverse: Tensor, importance_inverse: Tensor, classes: int) -> float:
