@@ -260,7 +260,8 @@ def _definite_inverse(schur: Tensor) -> Tensor:
     if not bool(schur.isfinite().all()):
         return torch.full_like(schur, math.nan)
     curvatures, directions = torch.linalg.eigh((schur + schur.T) / 2)
-    return (directions / curvatures.abs().clamp(min=HELD[-1] * level)) @ directions.T
+    inverse: Tensor = (directions / curvatures.abs().clamp(min=HELD[-1] * level)) @ directions.T
+    return inverse
 
 
 def _widening(problem: Problem, value_inverse: Tensor, importance_inverse: Tensor, classes: int) -> float:
