@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -91,9 +92,9 @@ def mutated(rng: np.random.Generator, data: Any) -> Any:
 
 
 def anything(rng: np.random.Generator) -> Any:
-    """A value of any type."""
+    """A value of any type; a copy, as later changes may go into it."""
     kind = (STRINGS, NUMBERS, THINGS)[int(rng.integers(3))]
-    return kind[int(rng.integers(len(kind)))]
+    return deepcopy(kind[int(rng.integers(len(kind)))])
 
 
 def _replace(rng: np.random.Generator, holder: Any, key: Any) -> None:
