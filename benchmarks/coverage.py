@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from slalom_xai import Explainer
 from slalom_xai.estimators import Slalom
+from slalom_xai.surrogates.formula import SlalomSurrogate
 from slalom_xai.surrogates.scores import slalom_score
-from slalom_xai.surrogates.slalom import SlalomSurrogate
 
 SHOWN = ("value", "importance", "alone", "slope", "removal", "shapley")
 WIDTH = 1.645  # standard errors on each side of a 90% interval
@@ -47,7 +47,9 @@ def cover(seed: int, units: int, noise: float, budget: int, heads: int | None) -
         return np.stack([-odds / 2, odds / 2], axis=1)
 
     text = " ".join(f"w{place}" for place in range(units))
-    found = Explainer(model, output="logits", method=Slalom(heads=heads), budget=budget, random_state=seed)(text)
+    found = Explainer(
+        model, output="logits", method=Slalom(heads=heads), budget=budget, random_state=seed
+    )(text)
     if found.importances is None:
         return {}
     inside = {}
@@ -59,7 +61,9 @@ def cover(seed: int, units: int, noise: float, budget: int, heads: int | None) -
 
 def main() -> None:
     """Prints the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--games", type=int, default=20)
     parser.add_argument("--units", type=int, default=15)
     parser.add_argument("--noise", type=float, default=0.05, help="share of the outputs' spread")
@@ -67,7 +71,9 @@ def main() -> None:
     parser.add_argument("--heads", type=int, default=None, help="1: without an additive head")
     parser.add_argument("--jobs", type=int, default=2)
     given = parser.parse_args()
-    settings = [[value] * given.games for value in (given.units, given.noise, given.budget, given.heads)]
+    settings = [
+        [value] * given.games for value in (given.units, given.noise, given.budget, given.heads)
+    ]
     with ProcessPoolExecutor(given.jobs) as pool:
         every = [found for found in pool.map(cover, range(given.games), *settings) if found]
     print(f"{len(every)} of {given.games} games got importances")

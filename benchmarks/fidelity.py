@@ -42,13 +42,21 @@ class Ground:
         queries = Queries(Batches(model), question, budget=2**60)
         rng = np.random.default_rng([seed, 77])
         pool = Pool(question.interchangeable, question.keys)
-        counts = {"local": uniform_counts(1, min(10, self.units - 1), rng), "wide": uniform_counts(1, self.units - 1, rng)}
-        self.test = {name: answered(queries, pool.draw(TEST, deleted, rng, quota=True), "check") for name, deleted in counts.items()}
+        counts = {
+            "local": uniform_counts(1, min(10, self.units - 1), rng),
+            "wide": uniform_counts(1, self.units - 1, rng),
+        }
+        self.test = {
+            name: answered(queries, pool.draw(TEST, deleted, rng, quota=True), "check")
+            for name, deleted in counts.items()
+        }
         self.full = queries.ask(np.ones((1, self.units), dtype=bool))[0]
         self.yardstick = {}
         for name, deleted in counts.items():
             rows = answered(queries, pool.draw(YARDSTICK, deleted, rng), "check")
-            self.yardstick[name] = self.error(fit_additive(rows.counts, rows.outputs, self.full).surrogate.predict, name)
+            self.yardstick[name] = self.error(
+                fit_additive(rows.counts, rows.outputs, self.full).surrogate.predict, name
+            )
 
     def error(self, predict: Callable[[torch.Tensor], torch.Tensor], regime: str) -> float:
         """Mean squared error of predicted changes."""
@@ -57,9 +65,13 @@ class Ground:
         return float(((predict(rows.counts) - whole) - (rows.outputs - self.full)).pow(2).mean())
 
 
-def measured(explainer: Explainer, text: str, ground: Ground, method: str, budget: int) -> dict[str, Any]:
+def measured(
+    explainer: Explainer, text: str, ground: Ground, method: str, budget: int
+) -> dict[str, Any]:
     """One method at one budget on one text."""
-    explanation = Explainer(explainer.model, method=method, budget=budget, show_progress=False)(text)
+    explanation = Explainer(explainer.model, method=method, budget=budget, show_progress=False)(
+        text
+    )
     function = explanation.function
     device = ground.full.device
 
@@ -81,7 +93,10 @@ def run(given: argparse.Namespace) -> None:
     part, parts = map(int, given.part.split("/"))
     done = set()
     if given.out.is_file():
-        done = {(r["text"], r["method"], r["budget"]) for r in map(json.loads, given.out.read_text().splitlines())}
+        done = {
+            (r["text"], r["method"], r["budget"])
+            for r in map(json.loads, given.out.read_text().splitlines())
+        }
     jobs = [(m, b) for b in map(int, given.budgets.split(",")) for m in given.methods.split(",")]
     jobs += [(m, YARDSTICK) for m in filter(None, given.also.split(","))]
     for place in range(part - 1, len(texts), parts):
@@ -95,7 +110,14 @@ def run(given: argparse.Namespace) -> None:
                 found = measured(explainer, texts[place], ground, method, budget)
             except SlalomError as error:
                 found = {"failed": str(error)}
-            record = {"model": Path(given.model).name, "text": place, "units": ground.units, "method": method, "budget": budget, **found}
+            record = {
+                "model": Path(given.model).name,
+                "text": place,
+                "units": ground.units,
+                "method": method,
+                "budget": budget,
+                **found,
+            }
             record |= {f"linear_{name}": error for name, error in ground.yardstick.items()}
             with given.out.open("a") as file:
                 file.write(json.dumps(record) + "\n")
@@ -103,12 +125,16 @@ def run(given: argparse.Namespace) -> None:
 
 def tables(paths: list[Path]) -> None:
     """Ratios of mean errors, and geometric means over texts, with 95% bootstrap intervals over texts."""
-    rows = pd.DataFrame([json.loads(line) for path in paths for line in path.read_text().splitlines()])
+    rows = pd.DataFrame(
+        [json.loads(line) for path in paths for line in path.read_text().splitlines()]
+    )
     if "failed" in rows:
         print(f"{rows['failed'].notna().sum()} failures\n")
         rows = rows[rows["failed"].isna()]
     rng = np.random.default_rng(0)
-    print("| model | texts | method | calls | local / linear | geometric | wide / linear | geometric | linear chosen |")
+    print(
+        "| model | texts | method | calls | local / linear | geometric | wide / linear | geometric | linear chosen |"
+    )
     print("| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
     for (model, method, budget), group in rows.groupby(["model", "method", "budget"], sort=False):
         cells = []
@@ -116,25 +142,38 @@ def tables(paths: list[Path]) -> None:
             own, linear = group[regime].to_numpy(), group[f"linear_{regime}"].to_numpy()
             drawn = rng.integers(len(own), size=(2000, len(own)))
             low, high = np.quantile(own[drawn].mean(1) / linear[drawn].mean(1), [0.025, 0.975])
-            cells += [f"{own.mean() / linear.mean():.2f} [{low:.2f}, {high:.2f}]", f"{np.exp(np.log(own / linear).mean()):.2f}"]
+            cells += [
+                f"{own.mean() / linear.mean():.2f} [{low:.2f}, {high:.2f}]",
+                f"{np.exp(np.log(own / linear).mean()):.2f}",
+            ]
         chosen = f"{(group['surrogate'] == 'linear').sum()}" if method == "slalom" else ""
-        print(f"| {model} | {len(group)} | `{method}` | {budget} | {' | '.join(cells)} | {chosen} |")
-    both = rows[rows["budget"] == YARDSTICK].pivot_table(index=["model", "text"], columns="method", values=["local", "wide"])
+        print(
+            f"| {model} | {len(group)} | `{method}` | {budget} | {' | '.join(cells)} | {chosen} |"
+        )
+    both = rows[rows["budget"] == YARDSTICK].pivot_table(
+        index=["model", "text"], columns="method", values=["local", "wide"]
+    )
     if ("local", "linear") in both and ("local", "slalom") in both:
         for regime in ("local", "wide"):
             worst = (both[(regime, "slalom")] / both[(regime, "linear")]).groupby("model").max()
-            print(f"\nlargest {regime} error of one text over that of `linear` on as many calls: {worst.round(2).to_dict()}")
+            print(
+                f"\nlargest {regime} error of one text over that of `linear` on as many calls: {worst.round(2).to_dict()}"
+            )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--model", help="folder of a classifier")
     parser.add_argument("--data", type=Path, help="table with a column text")
     parser.add_argument("--out", type=Path, default=Path("fidelity.jsonl"))
     parser.add_argument("--texts", type=int, default=30)
     parser.add_argument("--budgets", default="500,2000,5000")
     parser.add_argument("--methods", default="slalom,slalom-fidel,linear")
-    parser.add_argument("--also", default="", help="methods at 5,000 calls only, such as lime,kernel-shap")
+    parser.add_argument(
+        "--also", default="", help="methods at 5,000 calls only, such as lime,kernel-shap"
+    )
     parser.add_argument("--device")
     parser.add_argument("--part", default="1/1", help="work on one share of the texts, such as 2/3")
     parser.add_argument("--tables", type=Path, nargs="+", help="print tables of earlier results")

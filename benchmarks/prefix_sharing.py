@@ -19,7 +19,7 @@ import transformers
 from numpy.typing import NDArray
 
 from slalom_xai.models.prefix import PrefixCache
-from slalom_xai.models.sharing import SharedBatch, plan_batches
+from slalom_xai.queries.shared_batches import SharedBatch, plan_batches
 
 DESIGNS = {  # name: fewest and most deletions, tokens at the beginning that are never deleted
     "1-5 deleted": (1, 5, 0),
@@ -43,7 +43,9 @@ def shared_lengths(places: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDA
     return np.where(differs.any(axis=1), differs.argmax(axis=1), lengths).astype(np.int64)
 
 
-def design(rows: int, tokens: int, fewest: int, most: float | None, fixed: float) -> tuple[np.ndarray, np.ndarray]:
+def design(
+    rows: int, tokens: int, fewest: int, most: float | None, fixed: float
+) -> tuple[np.ndarray, np.ndarray]:
     """Places (rows, tokens) that stay, filled up with 0, and how many they are."""
     rng = np.random.default_rng(0)
     start = int(fixed * tokens)
@@ -62,17 +64,32 @@ def design(rows: int, tokens: int, fewest: int, most: float | None, fixed: float
     return places, keep.sum(axis=1)
 
 
-def model(kind: str, layers: int, width: int, tokens: int, dtype: torch.dtype, device: str) -> torch.nn.Module:
+def model(
+    kind: str, layers: int, width: int, tokens: int, dtype: torch.dtype, device: str
+) -> torch.nn.Module:
     torch.manual_seed(0)
-    size = {"num_hidden_layers": layers, "num_attention_heads": width // 64, "hidden_size": width, "vocab_size": 8192, "pad_token_id": 0}
+    size = {
+        "num_hidden_layers": layers,
+        "num_attention_heads": width // 64,
+        "hidden_size": width,
+        "vocab_size": 8192,
+        "pad_token_id": 0,
+    }
     if kind == "gpt2":
         config = transformers.GPT2Config(n_positions=tokens, bos_token_id=1, eos_token_id=1, **size)
         return transformers.GPT2ForSequenceClassification(config).eval().to(device, dtype)
-    config = transformers.LlamaConfig(max_position_embeddings=tokens, intermediate_size=4 * width, num_key_value_heads=width // 64, **size)
+    config = transformers.LlamaConfig(
+        max_position_embeddings=tokens,
+        intermediate_size=4 * width,
+        num_key_value_heads=width // 64,
+        **size,
+    )
     return transformers.LlamaForSequenceClassification(config).eval().to(device, dtype)
 
 
-def measured(turns: int, ways: dict[str, Callable[[], torch.Tensor]], device: str) -> tuple[dict[str, float], dict[str, torch.Tensor]]:
+def measured(
+    turns: int, ways: dict[str, Callable[[], torch.Tensor]], device: str
+) -> tuple[dict[str, float], dict[str, torch.Tensor]]:
     seconds = dict.fromkeys(ways, np.inf)
     clock = time.process_time if device == "cpu" else time.perf_counter
     answers = {}
@@ -100,7 +117,11 @@ def compare(network: torch.nn.Module, name: str, options: argparse.Namespace) ->
 
     def cut(batch: SharedBatch) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         rows = torch.from_numpy(batch.rows).to(options.device)
-        return rows, text[on_device[rows, batch.shared : batch.shared + batch.width]], counts[rows] - batch.shared
+        return (
+            rows,
+            text[on_device[rows, batch.shared : batch.shared + batch.width]],
+            counts[rows] - batch.shared,
+        )
 
     def plain() -> torch.Tensor:
         result = torch.empty(len(lengths), 2, device=options.device)
@@ -108,7 +129,9 @@ def compare(network: torch.nn.Module, name: str, options: argparse.Namespace) ->
             rows, tokens, count = cut(batch)
             mask = torch.arange(tokens.shape[1], device=options.device) < count[:, None]
             with torch.inference_mode():
-                result[rows] = network(input_ids=tokens.where(mask, 0), attention_mask=mask.long(), use_cache=False).logits.float()
+                result[rows] = network(
+                    input_ids=tokens.where(mask, 0), attention_mask=mask.long(), use_cache=False
+                ).logits.float()
         return result
 
     def by(batches: tuple[SharedBatch, ...]) -> torch.Tensor:
@@ -119,9 +142,15 @@ def compare(network: torch.nn.Module, name: str, options: argparse.Namespace) ->
             result[rows] = cache.answer(batch.shared, tokens, count)
         return result
 
-    ways = {"plain": plain, "maskless": lambda: by(alone.batches), "shared": lambda: by(plan.batches)}
+    ways = {
+        "plain": plain,
+        "maskless": lambda: by(alone.batches),
+        "shared": lambda: by(plan.batches),
+    }
     seconds, answers = measured(options.turns, ways, options.device)
-    off = (answers["shared"] - answers["plain"]).abs().max() / (answers["plain"].max() - answers["plain"].min())
+    off = (answers["shared"] - answers["plain"]).abs().max() / (
+        answers["plain"].max() - answers["plain"].min()
+    )
     return (
         f"{name:36} {plan.saved:6.1%} {'yes' if plan.worth else 'no':5} {len(alone.batches):4} {len(plan.batches):4} "
         f"{seconds['plain']:8.2f} {seconds['maskless']:8.2f} {seconds['shared']:8.2f} "
@@ -142,12 +171,21 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--designs", nargs="*", default=list(DESIGNS))
     options = parser.parse_args()
-    network = model(options.kind, options.layers, options.width, options.tokens, getattr(torch, options.dtype), options.device)
+    network = model(
+        options.kind,
+        options.layers,
+        options.width,
+        options.tokens,
+        getattr(torch, options.dtype),
+        options.device,
+    )
     versions = f"transformers {transformers.__version__}, torch {torch.__version__}, {torch.get_num_threads()} thread(s)"
     print(
         f"{options.kind} {options.layers}x{options.width} {options.dtype} {options.device}, {options.rows} rows of {options.tokens}; {versions}"
     )
-    print(f"{'design':36} {'saved':>6} worth  batches   plain s   no mask   shared  /plain /no mask  rel. off")
+    print(
+        f"{'design':36} {'saved':>6} worth  batches   plain s   no mask   shared  /plain /no mask  rel. off"
+    )
     for name in options.designs:
         print(compare(network, name, options), flush=True)
 

@@ -108,7 +108,9 @@ class Text:
         self.model = model
         self.reading = reading
         self.codes = np.asarray(reading.codes)
-        self.places = np.unique(self.codes, return_index=True)[1]  # the first place of each distinct token
+        self.places = np.unique(self.codes, return_index=True)[
+            1
+        ]  # the first place of each distinct token
 
     def log_odds(self, rows: Sequence[Row], batch: int = 64) -> Array:
         """Answers (m,) to rows, in batches of similar length."""
@@ -126,13 +128,17 @@ class Text:
         deleted = np.concatenate([[0], rng.integers(1, min(most, size - 1) + 1, rows)])
         masks = rng.random((rows + 1, size)).argsort(axis=1).argsort(axis=1) >= deleted[:, None]
         onto = np.eye(len(self.places))[self.codes]
-        return Rows(masks @ onto, self.log_odds([self.reading.compose(np.flatnonzero(mask)) for mask in masks]))
+        return Rows(
+            masks @ onto,
+            self.log_odds([self.reading.compose(np.flatnonzero(mask)) for mask in masks]),
+        )
 
     def short(self, rows: int, rng: np.random.Generator) -> Rows:
         """Random sequences of three distinct tokens."""
         drawn = rng.integers(0, len(self.places), (rows, LENGTH))
         return Rows(
-            np.eye(len(self.places))[drawn].sum(axis=1), self.log_odds([self.reading.compose(self.places[tokens]) for tokens in drawn])
+            np.eye(len(self.places))[drawn].sum(axis=1),
+            self.log_odds([self.reading.compose(self.places[tokens]) for tokens in drawn]),
         )
 
 
@@ -150,11 +156,15 @@ class AsPublished(torch.nn.Module):
         self.text = text
         self.asked: list[Rows] = []
 
-    def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> dict[str, torch.Tensor]:
+    def forward(
+        self, input_ids: torch.Tensor, attention_mask: torch.Tensor
+    ) -> dict[str, torch.Tensor]:
         """Logits 0 and the log odds, (m, 2)."""
         rows: list[Row] = []
         counts = np.zeros((len(input_ids), len(self.text.places)))
-        for ids, kept in zip(input_ids.cpu().numpy(), attention_mask.cpu().numpy().astype(bool), strict=True):
+        for ids, kept in zip(
+            input_ids.cpu().numpy(), attention_mask.cpu().numpy().astype(bool), strict=True
+        ):
             tokens = ids[kept][1:-1] - TOKENS_FROM
             np.add.at(counts[len(rows)], tokens, 1)
             rows.append(self.text.reading.compose(self.text.places[tokens]))
@@ -182,7 +192,9 @@ def repaired() -> Iterator[None]:
         yield
 
 
-def published(text: Text, method: str, calls: int, seed: int, epochs: int = EPOCHS) -> tuple[Scores, Rows]:
+def published(
+    text: Text, method: str, calls: int, seed: int, epochs: int = EPOCHS
+) -> tuple[Scores, Rows]:
     """What the published package finds, with its default settings, and the rows it drew."""
     torch.manual_seed(seed)  # it takes no seed of its own
     model = AsPublished(text)
@@ -197,17 +209,28 @@ def published(text: Text, method: str, calls: int, seed: int, epochs: int = EPOC
         pad_token_id=PAD,
     )
     with repaired():
-        values, importances = explainer.get_signed_importance_for_tokens((text.codes + TOKENS_FROM).tolist())
+        values, importances = explainer.get_signed_importance_for_tokens(
+            (text.codes + TOKENS_FROM).tolist()
+        )
     fitted = explainer.curr_slalom_model
 
     def predict(counts: Array) -> Array:
         with torch.no_grad():
-            found: Array = fitted.forward_feature_vects(torch.as_tensor(counts, dtype=torch.float32))[:, 1].double().numpy()
+            found: Array = (
+                fitted.forward_feature_vects(torch.as_tensor(counts, dtype=torch.float32))[:, 1]
+                .double()
+                .numpy()
+            )
         return found
 
     drawn = model.asked[1:]  # the first is the whole text, to see what the model answers
-    rows = Rows(np.concatenate([part.counts for part in drawn]), np.concatenate([part.log_odds for part in drawn]))
-    return Scores(values[text.places].astype(np.float64), importances[text.places].astype(np.float64), predict), rows
+    rows = Rows(
+        np.concatenate([part.counts for part in drawn]),
+        np.concatenate([part.log_odds for part in drawn]),
+    )
+    return Scores(
+        values[text.places].astype(np.float64), importances[text.places].astype(np.float64), predict
+    ), rows
 
 
 def ours(text: Text, explanation: Explanation) -> Scores:
@@ -216,7 +239,9 @@ def ours(text: Text, explanation: Explanation) -> Scores:
 
     def predict(counts: Array) -> Array:
         keep = np.zeros((len(counts), len(text.codes)))
-        keep[:, text.places] = counts  # equal tokens have equal scores, so one place may stand for all
+        keep[:, text.places] = (
+            counts  # equal tokens have equal scores, so one place may stand for all
+        )
         return explanation.predict(keep)
 
     return Scores(explanation.values[text.places], explanation.importances[text.places], predict)
@@ -230,24 +255,39 @@ def error(scores: Scores, rows: Rows) -> float:
 def error_of_change(scores: Scores, rows: Rows) -> float:
     """Mean squared error of the predicted change against the first row, which is the whole text."""
     predicted = scores.predict(rows.counts)
-    return float(np.mean(((predicted - predicted[0]) - (rows.log_odds - rows.log_odds[0]))[1:] ** 2))
+    return float(
+        np.mean(((predicted - predicted[0]) - (rows.log_odds - rows.log_odds[0]))[1:] ** 2)
+    )
 
 
 def rank_correlations(first: Scores, second: Scores) -> tuple[float, float]:
     """Spearman's, of values and of importances."""
-    return float(spearmanr(first.values, second.values).statistic), float(spearmanr(first.importances, second.importances).statistic)
+    return float(spearmanr(first.values, second.values).statistic), float(
+        spearmanr(first.importances, second.importances).statistic
+    )
 
 
 def trained(text: Text, calls: int, seed: int, steps: int) -> tuple[float, float]:
     """Rank correlations of the published code, trained for long, with our solver on the same rows."""
     if not steps:
         return float("nan"), float("nan")
-    scores, rows = published(text, "eff", calls, seed, epochs=3 * math.ceil(steps / 3 / math.ceil(calls / BATCH)))  # it keeps each third
-    fit = fit_slalom(torch.as_tensor(rows.counts), torch.as_tensor(rows.log_odds)[:, None], sink=False, prior=1e-6).surrogate
-    return rank_correlations(scores, Scores(fit.values[0, :, 0].numpy(), fit.importances[0].numpy(), scores.predict))
+    scores, rows = published(
+        text, "eff", calls, seed, epochs=3 * math.ceil(steps / 3 / math.ceil(calls / BATCH))
+    )  # it keeps each third
+    fit = fit_slalom(
+        torch.as_tensor(rows.counts),
+        torch.as_tensor(rows.log_odds)[:, None],
+        sink=False,
+        prior=1e-6,
+    ).surrogate
+    return rank_correlations(
+        scores, Scores(fit.values[0, :, 0].numpy(), fit.importances[0].numpy(), scores.predict)
+    )
 
 
-def compare(model: TextModel, number: int, reading: Reading, calls: int, seed: int, rows: int, steps: int) -> Result:
+def compare(
+    model: TextModel, number: int, reading: Reading, calls: int, seed: int, rows: int, steps: int
+) -> Result:
     """Explains one text by both sides and measures."""
     text = Text(model, reading)
     rng = np.random.default_rng([seed, number])
@@ -255,7 +295,9 @@ def compare(model: TextModel, number: int, reading: Reading, calls: int, seed: i
     options: dict[str, Any] = {"budget": calls, "random_state": seed, "show_progress": False}
     eff = ours(text, Explainer(model, method=SlalomEff(length=LENGTH), **options)(reading.text))
     fidel = ours(text, Explainer(model, method=SlalomFidel(), **options)(reading.text))
-    eff_published, fidel_published = (published(text, method, calls, seed)[0] for method in ("eff", "fidel"))
+    eff_published, fidel_published = (
+        published(text, method, calls, seed)[0] for method in ("eff", "fidel")
+    )
     errors = error_of_change(fidel, deletions), error_of_change(fidel_published, deletions)
     return Result(
         number,
@@ -276,22 +318,33 @@ def compare(model: TextModel, number: int, reading: Reading, calls: int, seed: i
 def read_texts(path: Path, model: TextModel, count: int) -> list[Reading]:
     """The first texts of a suitable length."""
     readings: list[Reading] = []
-    with gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8") as lines:
+    with (
+        gzip.open(path, "rt", encoding="utf-8")
+        if path.suffix == ".gz"
+        else path.open(encoding="utf-8") as lines
+    ):
         for line in lines:
             reading = model.read(json.loads(line)["text"], truncation=True)
             if SHORTEST <= len(reading.pieces) <= LONGEST and not reading.left_out:
                 readings.append(reading)
             if len(readings) == count:
                 return readings
-    raise SystemExit(f"{path} holds {len(readings)} texts of {SHORTEST} to {LONGEST} tokens: ask for fewer than {count} with --texts")
+    raise SystemExit(
+        f"{path} holds {len(readings)} texts of {SHORTEST} to {LONGEST} tokens: ask for fewer than {count} with --texts"
+    )
 
 
 def table(results: Sequence[Result]) -> str:
     """Markdown, a row per text and the mean, least and greatest of each column."""
     names = [field.name for field in fields(Result)]
-    lines = ["| " + " | ".join(name.replace("_", " ") for name in names) + " |", "| " + " | ".join(["---"] * len(names)) + " |"]
+    lines = [
+        "| " + " | ".join(name.replace("_", " ") for name in names) + " |",
+        "| " + " | ".join(["---"] * len(names)) + " |",
+    ]
     for result in results:
-        lines.append("| " + " | ".join(f"{number:.4g}" for number in asdict(result).values()) + " |")
+        lines.append(
+            "| " + " | ".join(f"{number:.4g}" for number in asdict(result).values()) + " |"
+        )
     for label, function in (("mean", np.mean), ("min", np.min), ("max", np.max)):
         summary = [f"{float(function(column(results, name))):.4g}" for name in names[1:]]
         lines.append("| " + " | ".join([f"**{label}**", *summary]) + " |")
@@ -311,15 +364,31 @@ def verdicts(results: Sequence[Result]) -> list[str]:
             if not np.isnan(ranks).any():
                 found = f"mean {ranks.mean():.3f}, least {ranks.min():.3f}"
                 lines.append(
-                    verdict(f"eff, {score}: rank correlation with the published {name} at least {least}", found, ranks.mean() >= least)
+                    verdict(
+                        f"eff, {score}: rank correlation with the published {name} at least {least}",
+                        found,
+                        ranks.mean() >= least,
+                    )
                 )
     for name in ("eff_short", "eff_deletions", "fidel"):
-        ours, theirs = (float(column(results, name + suffix).mean()) for suffix in ("", "_published"))
+        ours, theirs = (
+            float(column(results, name + suffix).mean()) for suffix in ("", "_published")
+        )
         lines.append(
-            verdict(f"{name.replace('_', ', ')}: mean error at most the published", f"{ours:.4g} against {theirs:.4g}", ours <= theirs)
+            verdict(
+                f"{name.replace('_', ', ')}: mean error at most the published",
+                f"{ours:.4g} against {theirs:.4g}",
+                ours <= theirs,
+            )
         )
     worst = float(column(results, "fidel_ratio").max())
-    lines.append(verdict("fidel: no text above 1.1 times the published error", f"at most {worst:.3g} times", worst <= 1.1))
+    lines.append(
+        verdict(
+            "fidel: no text above 1.1 times the published error",
+            f"at most {worst:.3g} times",
+            worst <= 1.1,
+        )
+    )
     return lines
 
 
@@ -336,12 +405,23 @@ def save(results: Sequence[Result], path: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--data", type=Path, required=True, help="JSON lines with a field text, gzipped or not")
+    parser.add_argument(
+        "--data", type=Path, required=True, help="JSON lines with a field text, gzipped or not"
+    )
     parser.add_argument("--model", help="a folder or hub id; the embedded model by default")
     parser.add_argument("--texts", type=int, default=10, help="how many texts (10)")
-    parser.add_argument("--calls", type=int, default=2000, help="model calls per text and method (2000)")
-    parser.add_argument("--rows", type=int, default=500, help="fresh rows of either kind to measure on (500)")
-    parser.add_argument("--steps", type=int, default=16000, help="of the long training of the published eff (16000); 0 leaves it out")
+    parser.add_argument(
+        "--calls", type=int, default=2000, help="model calls per text and method (2000)"
+    )
+    parser.add_argument(
+        "--rows", type=int, default=500, help="fresh rows of either kind to measure on (500)"
+    )
+    parser.add_argument(
+        "--steps",
+        type=int,
+        default=16000,
+        help="of the long training of the published eff (16000); 0 leaves it out",
+    )
     parser.add_argument("--seed", type=int, default=0, help="of all draws (0)")
     parser.add_argument("--threads", type=int, help="of torch; its own choice by default")
     parser.add_argument("--device", help="where the model runs; a GPU by default if there is one")
@@ -351,13 +431,23 @@ def main() -> None:
         torch.set_num_threads(options.threads)
     model = Explainer(options.model, device=options.device).model
     if len(model.outputs.labels) != 2:
-        raise SystemExit(f"the model has {len(model.outputs.labels)} classes: the comparison is written for two")
+        raise SystemExit(
+            f"the model has {len(model.outputs.labels)} classes: the comparison is written for two"
+        )
     results: list[Result] = []
     for number, reading in enumerate(read_texts(options.data, model, options.texts), start=1):
-        results.append(compare(model, number, reading, options.calls, options.seed, options.rows, options.steps))
+        results.append(
+            compare(
+                model, number, reading, options.calls, options.seed, options.rows, options.steps
+            )
+        )
         if options.out:
             save(results, options.out)
-        print(f"text {number} of {options.texts}: {len(reading.pieces)} tokens done", file=sys.stderr, flush=True)
+        print(
+            f"text {number} of {options.texts}: {len(reading.pieces)} tokens done",
+            file=sys.stderr,
+            flush=True,
+        )
     print(table(results), *verdicts(results), sep="\n")
 
 

@@ -17,13 +17,17 @@ from slalom_xai import Explainer
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--model")
     parser.add_argument("--texts", type=int, default=5)
     parser.add_argument("--calls", type=int, default=5000)
     given = parser.parse_args()
-    explainer = Explainer(given.model, budget=given.calls, dtype="float32", device="cpu", show_progress=False)
+    explainer = Explainer(
+        given.model, budget=given.calls, dtype="float32", device="cpu", show_progress=False
+    )
     totals = np.zeros((2, 2))
     for number, reading in enumerate(read_texts(given.data, explainer.model, given.texts)):
         text, rng = Text(explainer.model, reading), np.random.default_rng(number)
@@ -33,11 +37,20 @@ def main() -> None:
         errors = []
         for most in (10, size - 1):
             deleted = np.concatenate([[0], rng.integers(1, min(most, size - 1) + 1, 1000)])
-            masks = rng.random((len(deleted), size)).argsort(axis=1).argsort(axis=1) >= deleted[:, None]
+            masks = (
+                rng.random((len(deleted), size)).argsort(axis=1).argsort(axis=1) >= deleted[:, None]
+            )
             answers = text.log_odds([reading.compose(np.flatnonzero(mask)) for mask in masks])
             predicted = explanation.predict(masks)
             own = float(np.mean(((predicted - predicted[0]) - (answers - answers[0]))[1:] ** 2))
-            errors.append((own, error_of_change(theirs, Rows(masks @ np.eye(len(text.places))[text.codes], answers))))
+            errors.append(
+                (
+                    own,
+                    error_of_change(
+                        theirs, Rows(masks @ np.eye(len(text.places))[text.codes], answers)
+                    ),
+                )
+            )
         totals += np.array(errors)
         print(
             f"text {number}, {size} tokens: local {errors[0][0]:.4f} against {errors[0][1]:.4f}, wide {errors[1][0]:.3f} against {errors[1][1]:.3f}",

@@ -18,20 +18,41 @@ from slalom_xai.metrics import catalogue
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("folder", type=Path, help="where log.jsonl and settings.json are")
     parser.add_argument("--methods", required=True)
     parser.add_argument("--metrics", required=True)
-    parser.add_argument("--number", action="append", default=[], metavar="METRIC:NUMBER", help="a column other than each metric's first")
+    parser.add_argument(
+        "--number",
+        action="append",
+        default=[],
+        metavar="METRIC:NUMBER",
+        help="a column other than each metric's first",
+    )
     given = parser.parse_args()
     rationale, corpus = "given", "given"
-    options = BenchOptions(tuple(given.methods.split(",")), tuple(given.metrics.split(",")), rationale=rationale, corpus=corpus).settled()
+    options = BenchOptions(
+        tuple(given.methods.split(",")),
+        tuple(given.metrics.split(",")),
+        rationale=rationale,
+        corpus=corpus,
+    ).settled()
     log = Log.open(given.folder, json.loads((given.folder / "settings.json").read_text()))
     texts = sorted({text for text, _ in log.measured}, key=int)
-    complete = [text for text in texts if all(set(options.metrics) <= set(log.measured.get((text, m), {})) for m in options.methods)]
+    complete = [
+        text
+        for text in texts
+        if all(
+            set(options.metrics) <= set(log.measured.get((text, m), {})) for m in options.methods
+        )
+    ]
     frame = tidy(log, complete, options)
     columns = [
-        (name, next(iter(catalogue()[name].gives))) for name in options.metrics if not any(n.startswith(f"{name}:") for n in given.number)
+        (name, next(iter(catalogue()[name].gives)))
+        for name in options.metrics
+        if not any(n.startswith(f"{name}:") for n in given.number)
     ]
     columns += [(name.partition(":")[0], name.partition(":")[2]) for name in given.number]
     print(f"{len(complete)} texts\n")

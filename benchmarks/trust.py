@@ -135,7 +135,9 @@ def judge(family: str, seed: int) -> Verdict:
     words = [f"w{place}" for place in range(size)]
 
     def model(texts: Sequence[str]) -> NDArray[np.float64]:
-        odds = np.array([play(np.array([int(word[1:]) for word in text.split()])) for text in texts])
+        odds = np.array(
+            [play(np.array([int(word[1:]) for word in text.split()])) for text in texts]
+        )
         return np.stack([-odds / 2, odds / 2], axis=1)
 
     found = Explainer(model, output="logits", budget=budget, random_state=seed)(" ".join(words))
@@ -144,7 +146,17 @@ def judge(family: str, seed: int) -> Verdict:
     fresh = 1 - float(((found.predict(rows) - true) ** 2).mean() / max(true.var(), 1e-300))
     fidelity = found.fidelity
     stated, low = (fidelity.wide.r2, fidelity.wide.r2_low) if fidelity else (np.nan, np.nan)
-    return Verdict(family, seed, size, budget, found.trust.startswith("Predicts"), stated, low, fresh, found.trust)
+    return Verdict(
+        family,
+        seed,
+        size,
+        budget,
+        found.trust.startswith("Predicts"),
+        stated,
+        low,
+        fresh,
+        found.trust,
+    )
 
 
 def judge_all(seeds: range, families: Sequence[str], jobs: int) -> list[Verdict]:
@@ -156,10 +168,15 @@ def judge_all(seeds: range, families: Sequence[str], jobs: int) -> list[Verdict]
 
 def table(verdicts: Sequence[Verdict]) -> str:
     """A line for each family."""
-    lines = ["| family | explained | trusted | trusted, fresh R2 below 0.3 |", "| --- | --- | --- | --- |"]
+    lines = [
+        "| family | explained | trusted | trusted, fresh R2 below 0.3 |",
+        "| --- | --- | --- | --- |",
+    ]
     for family in dict.fromkeys(verdict.family for verdict in verdicts):
         own = [verdict for verdict in verdicts if verdict.family == family]
-        lines.append(f"| {family} | {len(own)} | {sum(v.trusted for v in own)} | {sum(v.broken for v in own)} |")
+        lines.append(
+            f"| {family} | {len(own)} | {sum(v.trusted for v in own)} | {sum(v.broken for v in own)} |"
+        )
     trusted, broken = sum(v.trusted for v in verdicts), sum(v.broken for v in verdicts)
     lines.append(f"| all | {len(verdicts)} | {trusted} | {broken} |")
     return "\n".join(lines)
@@ -167,13 +184,17 @@ def table(verdicts: Sequence[Verdict]) -> str:
 
 def main() -> None:
     """Prints the table and every broken promise; a non-zero exit where more than one in a hundred is broken."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--seeds", type=int, default=20, help="games of each family")
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--families", default=",".join(FAMILIES), help="separated by commas")
     parser.add_argument("--jobs", type=int, default=2, help="processes")
     given = parser.parse_args()
-    verdicts = judge_all(range(given.first, given.first + given.seeds), given.families.split(","), given.jobs)
+    verdicts = judge_all(
+        range(given.first, given.first + given.seeds), given.families.split(","), given.jobs
+    )
     print(table(verdicts))
     for verdict in verdicts:
         if verdict.broken:

@@ -27,24 +27,32 @@ from playwright.sync_api import Page, sync_playwright
 from slalom_xai.explanation import Explanation
 from slalom_xai.outputs import Outputs
 from slalom_xai.reports.html import write_report
+from slalom_xai.surrogates.formula import SlalomSurrogate
 from slalom_xai.surrogates.scores import SCORES
-from slalom_xai.surrogates.slalom import SlalomSurrogate
 from slalom_xai.text import words
 
 # Resolves after the frame that shows a change has been painted.
-PAINTED = "new Promise(done => requestAnimationFrame(() => setTimeout(() => done(performance.now()))))"
+PAINTED = (
+    "new Promise(done => requestAnimationFrame(() => setTimeout(() => done(performance.now()))))"
+)
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 
 
 def made(length: int, seed: int) -> Explanation:
     rng = np.random.default_rng(seed)
-    vocabulary = [f"{first}{second}" for first in ("re", "un", "film", "good", "sl") for second in ("ow", "ly", "er", "ing", "s", "a")]
+    vocabulary = [
+        f"{first}{second}"
+        for first in ("re", "un", "film", "good", "sl")
+        for second in ("ow", "ly", "er", "ing", "s", "a")
+    ]
     text = " ".join(rng.choice(vocabulary, size=length))
 
     def draw(*shape: int) -> torch.Tensor:
         return torch.tensor(rng.normal(size=shape))
 
-    function = SlalomSurrogate(draw(1, length, 1), draw(1, length), draw(1, 1), draw(1)).normalised()
+    function = SlalomSurrogate(
+        draw(1, length, 1), draw(1, length), draw(1, 1), draw(1)
+    ).normalised()
     return Explanation(
         text=text,
         units=words(text),
@@ -101,7 +109,9 @@ def measured(page: Page, folder: Path) -> dict[str, object]:
     began = time.perf_counter()
     many = write_report([made(60, seed) for seed in range(500)], folder / "many.html")
     wrote = time.perf_counter() - began
-    found: dict[str, object] = {"500 explanations": opened(page, many) | {"MB": many.stat().st_size / 1e6, "write s": wrote}}
+    found: dict[str, object] = {
+        "500 explanations": opened(page, many) | {"MB": many.stat().st_size / 1e6, "write s": wrote}
+    }
     choose = f"""() => {{
         const before = performance.now();
         document.querySelectorAll('nav button')[400].click();
@@ -118,16 +128,33 @@ def measured(page: Page, folder: Path) -> dict[str, object]:
 
 
 def main() -> None:
-    browser = os.environ.get("SLALOM_CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
+    browser = os.environ.get("SLALOM_CHROMIUM") or next(
+        filter(None, map(shutil.which, NAMES)), None
+    )
     if browser is None:
-        sys.exit("error: no Chromium found: install one (apt-get install chromium), or name it in SLALOM_CHROMIUM")
+        sys.exit(
+            "error: no Chromium found: install one (apt-get install chromium), or name it in SLALOM_CHROMIUM"
+        )
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         started = playwright.chromium.launch(executable_path=browser, args=["--no-sandbox"])
         found = measured(started.new_page(viewport={"width": 1280, "height": 900}), Path(folder))
         version = started.version
         started.close()
-    rounded = {what: {name: round(number, 1) for name, number in numbers.items()} for what, numbers in found.items()}  # type: ignore[attr-defined]
-    print(json.dumps({"chromium": version, "machine": platform.machine(), "cores": os.cpu_count(), "milliseconds": rounded}, indent=2))
+    rounded = {
+        what: {name: round(number, 1) for name, number in numbers.items()}
+        for what, numbers in found.items()
+    }  # type: ignore[attr-defined]
+    print(
+        json.dumps(
+            {
+                "chromium": version,
+                "machine": platform.machine(),
+                "cores": os.cpu_count(),
+                "milliseconds": rounded,
+            },
+            indent=2,
+        )
+    )
 
 
 if __name__ == "__main__":

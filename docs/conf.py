@@ -18,7 +18,12 @@ extensions = [
     "sphinx.ext.napoleon",
     "sphinx_copybutton",
 ]
-exclude_patterns = ["_build", "_extensions", "_generated", "figures"]  # the figures' tables are included in pages
+exclude_patterns = [
+    "_build",
+    "_extensions",
+    "_generated",
+    "figures",
+]  # the figures' tables are included in pages
 language = "en-GB"
 
 myst_enable_extensions = ["dollarmath", "amsmath", "deflist"]

@@ -12,13 +12,27 @@ from pathlib import Path
 from typing import Any
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
-KEPT = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}, "language_info": {"name": "python"}}
+KEPT = {
+    "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+    "language_info": {"name": "python"},
+}
 
 
 def stripped(notebook: dict[str, Any]) -> str:
     cells = [cell | {"metadata": {}} for cell in notebook["cells"]]
-    cells = [cell | {"execution_count": None, "outputs": []} if cell["cell_type"] == "code" else cell for cell in cells]
-    return json.dumps(notebook | {"cells": cells, "metadata": KEPT}, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
+    cells = [
+        cell | {"execution_count": None, "outputs": []} if cell["cell_type"] == "code" else cell
+        for cell in cells
+    ]
+    return (
+        json.dumps(
+            notebook | {"cells": cells, "metadata": KEPT},
+            indent=1,
+            ensure_ascii=False,
+            sort_keys=True,
+        )
+        + "\n"
+    )
 
 
 def main() -> int:

@@ -5,6 +5,7 @@ python scripts/picture.py
 
 from __future__ import annotations
 
+from io import StringIO
 from pathlib import Path
 
 from rich.console import Console
@@ -18,7 +19,14 @@ ROOT = Path(__file__).parents[1]
 
 def main() -> None:
     explanation = Explainer()((ROOT / "examples" / "review.txt").read_text(encoding="utf-8"))
-    console = Console(record=True, width=92, file=open("/dev/null", "w"), force_terminal=True, color_system="truecolor", highlight=False)  # noqa: SIM115
+    console = Console(
+        record=True,
+        width=92,
+        file=StringIO(),
+        force_terminal=True,
+        color_system="truecolor",
+        highlight=False,
+    )
     console.print(render(explanation))
     target = ROOT / "docs" / "images" / "explain.svg"
     target.parent.mkdir(exist_ok=True)

@@ -32,9 +32,18 @@ CASES: tuple[tuple[str, dict[str, Any]], ...] = (
     ("a slow start but one wonderful warm film", {"budget": 250}),
     ("The actors are warm and funny, and the story is a mess. Nobody minds!", {"budget": 400}),
     ("good good film , good actors , dull dull end", {"budget": 300, "granularity": "type"}),
-    ("nobody would call this good but I liked it more than I should", {"budget": 400, "granularity": "word"}),
-    ("Loud. Long and dull until the end, then moving. Why not? I cried.", {"budget": 60, "granularity": "sentence"}),
-    ("a quiet film that grows on you , though its last half hour is far too long", {"budget": 600, "removal": "mask"}),
+    (
+        "nobody would call this good but I liked it more than I should",
+        {"budget": 400, "granularity": "word"},
+    ),
+    (
+        "Loud. Long and dull until the end, then moving. Why not? I cried.",
+        {"budget": 60, "granularity": "sentence"},
+    ),
+    (
+        "a quiet film that grows on you , though its last half hour is far too long",
+        {"budget": 600, "removal": "mask"},
+    ),
 )
 
 
@@ -90,9 +99,18 @@ def recorded(job: tuple[str, str]) -> dict[str, Any]:
         for seed in SEEDS:
             key = f"{model_name} {method} {number} {seed}"
             try:
-                explainer = Explainer(model, tokenizer, method=method, random_state=seed, show_progress=False, **options)
+                explainer = Explainer(
+                    model,
+                    tokenizer,
+                    method=method,
+                    random_state=seed,
+                    show_progress=False,
+                    **options,
+                )
                 texts = [text, text.replace("film", "story").replace("end", "start")]
-                found[key] = [told(one) for one in explainer(texts)] if seed else [told(explainer(text))]
+                found[key] = (
+                    [told(one) for one in explainer(texts)] if seed else [told(explainer(text))]
+                )
             except SlalomError as error:
                 found[key] = [{"error": str(error)}]
     return found
@@ -116,15 +134,25 @@ def differences(before: Any, after: Any, where: str = "") -> Iterator[str]:
 
 def main() -> int:
     """Records, and compares where that is asked for."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("out", type=Path, help="where to write the record")
     parser.add_argument("--compare", type=Path, help="an earlier record")
-    parser.add_argument("--only", default="", help="models and methods to record, as in: embedded:slalom,function:lime")
+    parser.add_argument(
+        "--only",
+        default="",
+        help="models and methods to record, as in: embedded:slalom,function:lime",
+    )
     parser.add_argument("--processes", type=int, default=2)
     options = parser.parse_args()
     wanted = set(options.only.split(",")) - {""}
     jobs = [(model, method) for model, (_, names) in models().items() for method in names]
-    jobs = [job for job in jobs if not wanted or ":".join(job) in wanted or job[0] in wanted or job[1] in wanted]
+    jobs = [
+        job
+        for job in jobs
+        if not wanted or ":".join(job) in wanted or job[0] in wanted or job[1] in wanted
+    ]
     record: dict[str, Any] = {}
     with get_context("spawn").Pool(options.processes) as pool:
         for done, found in enumerate(pool.imap(recorded, jobs), start=1):

@@ -52,14 +52,22 @@ def ferret() -> tuple[Any, Any]:
     return faithfulness_measures, Explanation
 
 
-def measured(evaluators: dict[str, Any], explanation: Any, target: int, removal: str, only_pos: bool) -> dict[str, Any]:
+def measured(
+    evaluators: dict[str, Any], explanation: Any, target: int, removal: str, only_pos: bool
+) -> dict[str, Any]:
     """Comprehensiveness and sufficiency over bins, over the curve, and at every point of it."""
     units = len(explanation.scores) - 2
     sizes = list(range(1, units))
 
     def ask(evaluator: Any, based_on: str, thresholds: list[Any]) -> float:
-        removal_args = {"remove_tokens": removal == "delete", "based_on": based_on, "thresholds": thresholds}
-        found = evaluator.compute_evaluation(explanation, target=target, only_pos=only_pos, removal_args=removal_args)
+        removal_args = {
+            "remove_tokens": removal == "delete",
+            "based_on": based_on,
+            "thresholds": thresholds,
+        }
+        found = evaluator.compute_evaluation(
+            explanation, target=target, only_pos=only_pos, removal_args=removal_args
+        )
         return float(found.score)
 
     return {
@@ -73,8 +81,12 @@ def measured(evaluators: dict[str, Any], explanation: Any, target: int, removal:
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--model", type=Path, required=True, help="folder with a classifier and its tokenizer")
+    options = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    options.add_argument(
+        "--model", type=Path, required=True, help="folder with a classifier and its tokenizer"
+    )
     options.add_argument("--out", type=Path, required=True, help="the JSON file to write")
     options.add_argument("--seed", type=int, default=0)
     given = options.parse_args()
@@ -86,25 +98,47 @@ def main() -> None:
         "sufficiency": measures.AOPC_Sufficiency_Evaluation(model, words),
     }
     rng = np.random.default_rng(given.seed)
-    plain = [word for word in sorted(words.get_vocab(), key=words.get_vocab().get) if word not in words.all_special_tokens]
+    plain = [
+        word
+        for word in sorted(words.get_vocab(), key=words.get_vocab().get)
+        if word not in words.all_special_tokens
+    ]
     cases = []
     for length in LENGTHS:
         for answer in (0, 1):
             text, probabilities = drawn(model, words, rng, plain, length, answer)
-            scores = rng.permutation(np.arange(length) - length // 2 + 0.5) / length  # no ties; half of them argue for the answer
-            explanation = explanation_of(text, words(text).tokens(), np.concatenate([[0], scores, [0]]), "random", answer)
+            scores = (
+                rng.permutation(np.arange(length) - length // 2 + 0.5) / length
+            )  # no ties; half of them argue for the answer
+            explanation = explanation_of(
+                text, words(text).tokens(), np.concatenate([[0], scores, [0]]), "random", answer
+            )
             cases += [
-                {"text": text, "target": answer, "probability": probabilities[answer], "scores": scores.tolist()}
-                | {"removal": removal, "only_pos": only_pos, **measured(evaluators, explanation, answer, removal, only_pos)}
+                {
+                    "text": text,
+                    "target": answer,
+                    "probability": probabilities[answer],
+                    "scores": scores.tolist(),
+                }
+                | {
+                    "removal": removal,
+                    "only_pos": only_pos,
+                    **measured(evaluators, explanation, answer, removal, only_pos),
+                }
                 for removal, only_pos in (("delete", False), ("mask", False), ("delete", True))
             ]
             print(length, answer, {name: cases[-3][name]["perc"] for name in evaluators})
-    versions = {package: importlib.metadata.version(package) for package in ("ferret-xai", "transformers", "torch", "numpy")}
+    versions = {
+        package: importlib.metadata.version(package)
+        for package in ("ferret-xai", "transformers", "torch", "numpy")
+    }
     fixture = {"about": "made by scripts/reference_ferret.py", "versions": versions, "cases": cases}
     given.out.write_text(json.dumps(fixture, indent=1) + "\n", encoding="utf-8")
 
 
-def drawn(model: Any, words: Any, rng: np.random.Generator, plain: list[str], length: int, answer: int) -> tuple[str, list[float]]:
+def drawn(
+    model: Any, words: Any, rng: np.random.Generator, plain: list[str], length: int, answer: int
+) -> tuple[str, list[float]]:
     """A random text that the model answers so, with its probabilities."""
     while True:
         text = " ".join(rng.choice(plain, length))

@@ -40,7 +40,13 @@ from transformers.models.gpt2 import modeling_gpt2
 
 VOCABULARY = 64
 LABELS = {"id2label": {0: "bad", 1: "good"}, "label2id": {"bad": 0, "good": 1}}
-SPECIAL = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]", "mask_token": "[MASK]"}
+SPECIAL = {
+    "pad_token": "[PAD]",
+    "unk_token": "[UNK]",
+    "cls_token": "[CLS]",
+    "sep_token": "[SEP]",
+    "mask_token": "[MASK]",
+}
 LENGTHS = (1, 7, 20, 40)
 BUILT = {
     "bert": (
@@ -57,7 +63,16 @@ BUILT = {
     ),
     "gpt2": (
         GPT2ForSequenceClassification,
-        GPT2Config(vocab_size=VOCABULARY, n_positions=128, n_embd=32, n_layer=2, n_head=2, bos_token_id=1, eos_token_id=1, **LABELS),
+        GPT2Config(
+            vocab_size=VOCABULARY,
+            n_positions=128,
+            n_embd=32,
+            n_layer=2,
+            n_head=2,
+            bos_token_id=1,
+            eos_token_id=1,
+            **LABELS,
+        ),
     ),
 }
 
@@ -65,12 +80,22 @@ BUILT = {
 def tokenizer(name: str) -> PreTrainedTokenizerFast:
     """Words w5, w6, ... that are their own ids; BERT's puts [CLS] and [SEP] around them."""
     words = [*SPECIAL.values(), *(f"w{place}" for place in range(len(SPECIAL), VOCABULARY))]
-    backend = Tokenizer(models.WordLevel({word: place for place, word in enumerate(words)}, unk_token="[UNK]"))
+    backend = Tokenizer(
+        models.WordLevel({word: place for place, word in enumerate(words)}, unk_token="[UNK]")
+    )
     backend.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     if name == "gpt2":
-        return PreTrainedTokenizerFast(tokenizer_object=backend, unk_token="[UNK]", model_input_names=["input_ids", "attention_mask"])
-    backend.post_processor = TemplateProcessing(single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)])
-    return PreTrainedTokenizerFast(tokenizer_object=backend, clean_up_tokenization_spaces=False, **SPECIAL)
+        return PreTrainedTokenizerFast(
+            tokenizer_object=backend,
+            unk_token="[UNK]",
+            model_input_names=["input_ids", "attention_mask"],
+        )
+    backend.post_processor = TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+    )
+    return PreTrainedTokenizerFast(
+        tokenizer_object=backend, clean_up_tokenization_spaces=False, **SPECIAL
+    )
 
 
 def randomise(model: Any, generator: torch.Generator) -> None:
@@ -108,30 +133,51 @@ def patch() -> None:
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     options.add_argument("--out", type=Path, required=True, help="folder for the fixtures")
     options.add_argument("--seed", type=int, default=0)
     given = options.parse_args()
     generator = torch.Generator().manual_seed(given.seed)
-    texts = [" ".join(f"w{int(word)}" for word in torch.randint(5, VOCABULARY, (length,), generator=generator)) for length in LENGTHS]
+    texts = [
+        " ".join(
+            f"w{int(word)}" for word in torch.randint(5, VOCABULARY, (length,), generator=generator)
+        )
+        for length in LENGTHS
+    ]
     for name, (kind, config) in BUILT.items():
         model = kind(config)
         randomise(model, generator)
         model.save_pretrained(given.out / name)
         tokenizer(name).save_pretrained(given.out / name)
     patch()
-    versions = {package: importlib.metadata.version(package) for package in ("lxt", "transformers", "torch")}
+    versions = {
+        package: importlib.metadata.version(package) for package in ("lxt", "transformers", "torch")
+    }
     for name, (kind, _) in BUILT.items():
-        patched = getattr({"bert": modeling_bert, "gpt2": modeling_gpt2}[name], kind.__name__)  # lxt has a BERT of its own
+        patched = getattr(
+            {"bert": modeling_bert, "gpt2": modeling_gpt2}[name], kind.__name__
+        )  # lxt has a BERT of its own
         model = patched.from_pretrained(given.out / name).double().eval()
         found = []
         for text in texts:
             ids = tokenizer(name)(text, return_tensors="pt")["input_ids"]
             logits, relevance = relevances(model, ids)
-            found.append({"text": text, "ids": ids[0].tolist(), "logits": logits, "relevance": relevance})
-            print(f"{name}, {ids.shape[1]} tokens: logits {logits}, largest relevance {max(map(abs, relevance)):.4g}")
-        reference = {"about": "made by scripts/reference_lrp.py", "versions": versions, "texts": found}
-        (given.out / name / "reference.json").write_text(json.dumps(reference, indent=1) + "\n", encoding="utf-8")
+            found.append(
+                {"text": text, "ids": ids[0].tolist(), "logits": logits, "relevance": relevance}
+            )
+            print(
+                f"{name}, {ids.shape[1]} tokens: logits {logits}, largest relevance {max(map(abs, relevance)):.4g}"
+            )
+        reference = {
+            "about": "made by scripts/reference_lrp.py",
+            "versions": versions,
+            "texts": found,
+        }
+        (given.out / name / "reference.json").write_text(
+            json.dumps(reference, indent=1) + "\n", encoding="utf-8"
+        )
 
 
 if __name__ == "__main__":

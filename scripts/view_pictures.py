@@ -22,7 +22,9 @@ TEXT = (ROOT / "examples" / "review.txt").read_text(encoding="utf-8").strip()
 
 def shoot(browser: Browser, page: Path, name: str, width: int, height: int, scheme: str) -> None:
     """Removes one word, repeats another, points at a third, and takes the picture."""
-    context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme, device_scale_factor=1.5)  # type: ignore[arg-type]
+    context = browser.new_context(
+        viewport={"width": width, "height": height}, color_scheme=scheme, device_scale_factor=1.5
+    )  # type: ignore[arg-type]
     tab = context.new_page()
     tab.goto(page.as_uri())
     card = tab.locator(".card").first
@@ -31,20 +33,32 @@ def shoot(browser: Browser, page: Path, name: str, width: int, height: int, sche
     card.get_by_role("button", name="wonderful", exact=True).hover()
     tab.locator("h1").click()  # takes the focus off the word
     picture = Image.open(io.BytesIO(tab.screenshot()))
-    picture.convert("RGB").quantize(128, dither=Image.Dither.NONE).save(IMAGES / name, optimize=True)
+    picture.convert("RGB").quantize(128, dither=Image.Dither.NONE).save(
+        IMAGES / name, optimize=True
+    )
     context.close()
 
 
 def main() -> None:
-    browser = os.environ.get("SLALOM_CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
+    browser = (
+        os.environ.get("SLALOM_CHROMIUM")
+        or shutil.which("chromium")
+        or shutil.which("google-chrome")
+    )
     if browser is None:
-        sys.exit("error: no Chromium found: install one (apt-get install chromium), or name it in SLALOM_CHROMIUM")
+        sys.exit(
+            "error: no Chromium found: install one (apt-get install chromium), or name it in SLALOM_CHROMIUM"
+        )
     ours = Explainer(granularity="word")(TEXT)
     linear = Explainer(granularity="word", method="linear")(TEXT)
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         one = ours.to_html(Path(folder) / "one.html")
-        both = write_report([ours, linear], Path(folder) / "both.html", title="Two methods on one text")
-        started = playwright.chromium.launch(executable_path=browser, args=["--no-sandbox", "--hide-scrollbars"])
+        both = write_report(
+            [ours, linear], Path(folder) / "both.html", title="Two methods on one text"
+        )
+        started = playwright.chromium.launch(
+            executable_path=browser, args=["--no-sandbox", "--hide-scrollbars"]
+        )
         shoot(started, one, "view-desktop.png", 1180, 1000, "light")
         shoot(started, one, "view-phone.png", 390, 1010, "light")
         shoot(started, both, "view-dark.png", 1180, 1010, "dark")

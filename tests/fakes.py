@@ -27,18 +27,37 @@ class Averaging:
     device = torch.device("cpu")
     probe_calls = 0
 
-    def __init__(self, limit: int | None = None, error: Exception | None = None, spoil: tuple[str, float] | None = None) -> None:
+    def __init__(
+        self,
+        limit: int | None = None,
+        error: Exception | None = None,
+        spoil: tuple[str, float] | None = None,
+    ) -> None:
         self.outputs = Outputs("binary", ("no", "yes"))
         self.asked: list[str] = []
         self.batches: list[list[int]] = []
         self.refused = 0
         self._limit, self._error, self._spoil = limit, error or MemoryError("out of memory"), spoil
 
-    def read(self, text: str, text_pair: str | None = None, *, truncation: bool = False, removal: str = "delete") -> Reading:
+    def read(
+        self,
+        text: str,
+        text_pair: str | None = None,
+        *,
+        truncation: bool = False,
+        removal: str = "delete",
+    ) -> Reading:
         units = words(text)
         texts = np.array([unit.text for unit in units])
         codes = unit_codes(texts.tolist())
-        return Reading(text, units, codes, "", lambda places: " ".join(texts[places]), lambda keep: " ".join(texts[keep]))
+        return Reading(
+            text,
+            units,
+            codes,
+            "",
+            lambda places: " ".join(texts[places]),
+            lambda keep: " ".join(texts[keep]),
+        )
 
     def size(self, row: Row) -> int:
         return len(str(row).split())

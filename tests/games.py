@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import torch
 
-from slalom_xai.surrogates.slalom import SlalomSurrogate
+from slalom_xai.surrogates.formula import SlalomSurrogate
 
 
-def surrogate(units: int = 5, heads: int = 1, classes: int = 1, sink: bool = True, seed: int = 0) -> SlalomSurrogate:
+def surrogate(
+    units: int = 5, heads: int = 1, classes: int = 1, sink: bool = True, seed: int = 0
+) -> SlalomSurrogate:
     """A random one: values N(0, 2^2), importances N(0, 1)."""
     generator = torch.Generator().manual_seed(seed)
 

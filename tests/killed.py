@@ -11,7 +11,17 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-STEPS = ("open", "os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.link", "shutil.rmtree", "shutil.copyfile", "os.listdir")
+STEPS = (
+    "open",
+    "os.mkdir",
+    "os.rename",
+    "os.remove",
+    "os.rmdir",
+    "os.link",
+    "shutil.rmtree",
+    "shutil.copyfile",
+    "os.listdir",
+)
 
 
 def killed_at(step: int, work: Callable[[], None], under: Path) -> bool:
@@ -39,7 +49,9 @@ def killed_at(step: int, work: Callable[[], None], under: Path) -> bool:
     return os.WIFSIGNALED(status)
 
 
-def every_step(prepare: Callable[[], None], work: Callable[[], None], check: Callable[[], None], under: Path) -> int:
+def every_step(
+    prepare: Callable[[], None], work: Callable[[], None], check: Callable[[], None], under: Path
+) -> int:
     """Prepares, works, kills and checks once for each step that the work has; returns how many there are."""
     step = 0
     while True:

@@ -10,13 +10,18 @@ import torch
 from slalom_xai.explanation import Explanation
 from slalom_xai.outputs import Outputs
 from slalom_xai.surrogates.additive import AdditiveSurrogate
+from slalom_xai.surrogates.formula import SlalomSurrogate
 from slalom_xai.surrogates.quality import Agreement, Fidelity
 from slalom_xai.surrogates.scores import SCORES
-from slalom_xai.surrogates.slalom import SlalomSurrogate
 from slalom_xai.text import Unit, words
 
 TEXT = "A slow start, but the two leads are wonderful and I would gladly watch it again."
-FIDELITY = Fidelity(Agreement(0.81, 0.1, 50), Agreement(0.93, 0.2, 100), Agreement(0.4, 0.5, 50), Agreement(0.7, 0.6, 100))
+FIDELITY = Fidelity(
+    Agreement(0.81, 0.1, 50),
+    Agreement(0.93, 0.2, 100),
+    Agreement(0.4, 0.5, 50),
+    Agreement(0.7, 0.6, 100),
+)
 
 
 def made(
@@ -55,7 +60,12 @@ def made(
         offsets[[0, -1]] = 0
         function = replace(function, length_offsets=offsets)
     if nearest:
-        function = replace(function, nearest=SlalomSurrogate(draw(1, n, columns), draw(1, n), draw(1, columns), draw(1)).normalised())
+        function = replace(
+            function,
+            nearest=SlalomSurrogate(
+                draw(1, n, columns), draw(1, n), draw(1, columns), draw(1)
+            ).normalised(),
+        )
     return Explanation(
         text=text,
         units=units,
@@ -85,13 +95,30 @@ SHAPES = {
     "an additive method": {"additive": True},
     "four classes": {"kind": "multiclass", "labels": ("a", "b", "c", "d"), "target": 2, "heads": 2},
     "several labels": {"kind": "multilabel", "labels": ("toxic", "funny"), "target": 1},
-    "an additive method for four classes": {"kind": "multiclass", "labels": ("a", "b", "c", "d"), "target": 0, "additive": True},
+    "an additive method for four classes": {
+        "kind": "multiclass",
+        "labels": ("a", "b", "c", "d"),
+        "target": 0,
+        "additive": True,
+    },
     "a regression": {"kind": "regression", "labels": ("stars",), "target": 0},
-    "units that stand several times": {"text": "so good so very very good so it is", "occurrences": (3, 2, 2, 1, 1)},
+    "units that stand several times": {
+        "text": "so good so very very good so it is",
+        "occurrences": (3, 2, 2, 1, 1),
+    },
     "one head with lengths": {"lengths": True},
-    "lengths without a sink, the first of two classes": {"lengths": True, "sink": False, "target": 0},
+    "lengths without a sink, the first of two classes": {
+        "lengths": True,
+        "sink": False,
+        "target": 0,
+    },
     "two heads with lengths and their nearest": {"heads": 2, "lengths": True, "nearest": True},
-    "four classes with lengths": {"kind": "multiclass", "labels": ("a", "b", "c", "d"), "target": 2, "lengths": True},
+    "four classes with lengths": {
+        "kind": "multiclass",
+        "labels": ("a", "b", "c", "d"),
+        "target": 2,
+        "lengths": True,
+    },
     "lengths of units that stand several times": {
         "text": "so good so very very good so it is",
         "occurrences": (3, 2, 2, 1, 1),

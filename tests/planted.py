@@ -38,15 +38,21 @@ class PlantedSlalom(PreTrainedModel):
         super().__init__(config)
         width = 1 + 2 * config.outputs
         self.embedding = torch.nn.Embedding(config.vocab_size, width)
-        self.query, self.key, self.value, self.project = (torch.nn.Linear(width, width) for _ in range(4))
+        self.query, self.key, self.value, self.project = (
+            torch.nn.Linear(width, width) for _ in range(4)
+        )
         self.classifier = torch.nn.Linear(width, config.num_labels)
         self.post_init()
 
     def forward(self, input_ids, attention_mask=None, **_):
         hidden = self.embedding(input_ids)
         mask = None if attention_mask is None else attention_mask[:, None, :].bool()
-        mixed = torch.nn.functional.scaled_dot_product_attention(self.query(hidden), self.key(hidden), self.value(hidden), attn_mask=mask)
-        return SequenceClassifierOutput(logits=self.classifier((hidden + self.project(mixed))[:, 0]))
+        mixed = torch.nn.functional.scaled_dot_product_attention(
+            self.query(hidden), self.key(hidden), self.value(hidden), attn_mask=mask
+        )
+        return SequenceClassifierOutput(
+            logits=self.classifier((hidden + self.project(mixed))[:, 0])
+        )
 
 
 AutoConfig.register("planted-slalom", PlantedConfig, exist_ok=True)
@@ -80,7 +86,11 @@ def plant(values: torch.Tensor, importances: torch.Tensor, folder: Path) -> Path
         model.value.weight[read, 1 : 1 + outputs] = torch.eye(outputs)
         model.project.weight.copy_(torch.eye(1 + 2 * outputs))
         model.classifier.weight[-outputs:, read] = torch.eye(outputs)
-    words = Tokenizer(models.WordLevel({"[UNK]": 0} | {f"t{index}": index + 1 for index in range(size)}, unk_token="[UNK]"))
+    words = Tokenizer(
+        models.WordLevel(
+            {"[UNK]": 0} | {f"t{index}": index + 1 for index in range(size)}, unk_token="[UNK]"
+        )
+    )
     words.pre_tokenizer = pre_tokenizers.Whitespace()
     model.save_pretrained(folder)
     PreTrainedTokenizerFast(tokenizer_object=words, unk_token="[UNK]").save_pretrained(folder)

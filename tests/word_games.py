@@ -29,13 +29,23 @@ class Game:
     probe_calls = 0
 
     def __init__(
-        self, play: Callable[[list[str]], float | Sequence[float]], labels: Sequence[str] = ("no", "yes"), start: str = "^"
+        self,
+        play: Callable[[list[str]], float | Sequence[float]],
+        labels: Sequence[str] = ("no", "yes"),
+        start: str = "^",
     ) -> None:
         self.play, self.start = play, start
         self.outputs = Outputs("binary" if len(labels) == 2 else "multiclass", tuple(labels))
         self.asked: list[str] = []
 
-    def read(self, text: str, text_pair: str | None = None, *, truncation: bool = False, removal: str = "delete") -> Reading:
+    def read(
+        self,
+        text: str,
+        text_pair: str | None = None,
+        *,
+        truncation: bool = False,
+        removal: str = "delete",
+    ) -> Reading:
         units = words(text)
         texts = np.array([unit.text for unit in units])
         codes = unit_codes(texts.tolist())
@@ -54,7 +64,9 @@ class Game:
     def answer(self, rows: Sequence[Row]) -> torch.Tensor:
         assert self.start or "" not in rows
         self.asked.extend(str(row) for row in rows)
-        played = [self.play([word for word in str(row).split() if word != self.start]) for row in rows]
+        played = [
+            self.play([word for word in str(row).split() if word != self.start]) for row in rows
+        ]
         if len(self.outputs.labels) > 2:
             return torch.tensor(played, dtype=torch.float64)
         odds = torch.tensor(played, dtype=torch.float64)
@@ -66,11 +78,17 @@ def additive(weights: dict[str, float], bias: float = 0.5) -> Callable[[list[str
     return lambda left: bias + sum(weights[word] for word in left)
 
 
-def shapley_values(play: Callable[[list[str]], float], everything: Sequence[str], empty: float | None = None) -> np.ndarray:
+def shapley_values(
+    play: Callable[[list[str]], float], everything: Sequence[str], empty: float | None = None
+) -> np.ndarray:
     """By definition: over all subsets of different words."""
 
     def value(chosen: set[str]) -> float:
-        return empty if not chosen and empty is not None else play([word for word in everything if word in chosen])
+        return (
+            empty
+            if not chosen and empty is not None
+            else play([word for word in everything if word in chosen])
+        )
 
     count = len(everything)
     found = np.zeros(count)

@@ -80,34 +80,88 @@ def _run(parser: argparse.ArgumentParser, given: argparse.Namespace) -> None:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.speed", description=__doc__, epilog=EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog="python -m benchmarks.speed",
+        description=__doc__,
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
-        "--part", action="append", choices=("calls", "errors", "growth", "memory"), help="what to measure, again for more (calls)"
+        "--part",
+        action="append",
+        choices=("calls", "errors", "growth", "memory"),
+        help="what to measure, again for more (calls)",
     )
-    parser.add_argument("--out", type=Path, default=Path("speed.jsonl"), help="results are added to this file (speed.jsonl)")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        default=Path("speed.jsonl"),
+        help="results are added to this file (speed.jsonl)",
+    )
     parser.add_argument(
         "--models",
         default="",
         help="names or folders, with commas: embedded, minilm, tiny, thin, distil2, distil6, llama7b (embedded; for growth tiny, thin or distil2)",
     )
     parser.add_argument(
-        "--methods", default="", help="names with commas; by default all that are installed, for growth slalom, for memory ours"
+        "--methods",
+        default="",
+        help="names with commas; by default all that are installed, for growth slalom, for memory ours",
     )
-    parser.add_argument("--calls", type=_numbers, default=(2000,), help="model calls per text, with commas for several (2000)")
+    parser.add_argument(
+        "--calls",
+        type=_numbers,
+        default=(2000,),
+        help="model calls per text, with commas for several (2000)",
+    )
     parser.add_argument("--tokens", type=_positive, default=200, help="length of the texts (200)")
     parser.add_argument("--texts", type=_positive, default=3, help="texts for the part errors (3)")
-    parser.add_argument("--data", type=Path, help="JSON lines with a field text, gzipped or not; made texts by default")
-    parser.add_argument("--repeats", type=_positive, default=3, help="measurements of each, of which the median counts (3)")
-    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
-    parser.add_argument("--threads", type=int, default=0, help="of torch; its own choice by default")
-    parser.add_argument("--seconds", type=float, default=36000, help="begin nothing new after so many (36000)")
-    parser.add_argument("--axes", type=_axes, default=AXES, help="what grows in the part growth, with commas (calls,classes,texts,tokens)")
-    parser.add_argument("--no-memory", action="store_true", help="do not measure memory, which on a CPU takes a process for each method")
-    parser.add_argument("--packages", type=Path, help="folder with packages that are not installed, as pip install --target makes it")
-    parser.add_argument("--tables", type=Path, nargs="+", metavar="FILE", help="print tables and targets of earlier results")
     parser.add_argument(
-        "--plots", type=Path, nargs="+", metavar=("FOLDER", "FILE"), help="draw the growth of earlier results into a folder"
+        "--data",
+        type=Path,
+        help="JSON lines with a field text, gzipped or not; made texts by default",
+    )
+    parser.add_argument(
+        "--repeats",
+        type=_positive,
+        default=3,
+        help="measurements of each, of which the median counts (3)",
+    )
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument(
+        "--threads", type=int, default=0, help="of torch; its own choice by default"
+    )
+    parser.add_argument(
+        "--seconds", type=float, default=36000, help="begin nothing new after so many (36000)"
+    )
+    parser.add_argument(
+        "--axes",
+        type=_axes,
+        default=AXES,
+        help="what grows in the part growth, with commas (calls,classes,texts,tokens)",
+    )
+    parser.add_argument(
+        "--no-memory",
+        action="store_true",
+        help="do not measure memory, which on a CPU takes a process for each method",
+    )
+    parser.add_argument(
+        "--packages",
+        type=Path,
+        help="folder with packages that are not installed, as pip install --target makes it",
+    )
+    parser.add_argument(
+        "--tables",
+        type=Path,
+        nargs="+",
+        metavar="FILE",
+        help="print tables and targets of earlier results",
+    )
+    parser.add_argument(
+        "--plots",
+        type=Path,
+        nargs="+",
+        metavar=("FOLDER", "FILE"),
+        help="draw the growth of earlier results into a folder",
     )
     parser.add_argument("--one", help=argparse.SUPPRESS)
     return parser

@@ -40,7 +40,9 @@ class Climb:
         log: where records go.
     """
 
-    def __init__(self, place: Lab, subjects: Sequence[Subject], repeats: int, base: dict[str, Any], log: Log) -> None:
+    def __init__(
+        self, place: Lab, subjects: Sequence[Subject], repeats: int, base: dict[str, Any], log: Log
+    ) -> None:
         self._place = place
         self._subjects = subjects
         self._repeats = repeats
@@ -49,7 +51,9 @@ class Climb:
 
     def run(self, rivals: Sequence[str], methods: Sequence[str]) -> None:
         """The others first; then each method from the first rung until it beats them all, takes longer than any, or has no chance."""
-        theirs = [rung for rival in rivals if (rung := self.rung(rival, RIVAL_CALLS, 1)) is not None]
+        theirs = [
+            rung for rival in rivals if (rung := self.rung(rival, RIVAL_CALLS, 1)) is not None
+        ]
         if not theirs:
             return
         aim, limit = min(rung.wide for rung in theirs), max(rung.seconds for rung in theirs)
@@ -59,7 +63,11 @@ class Climb:
                 rung = self.rung(method, calls, self._repeats)
                 if self._log.left <= 0:
                     return
-                if rung is not None and (rung.wide <= aim or rung.seconds > limit or (calls >= 1000 and rung.wide > hopeless)):
+                if rung is not None and (
+                    rung.wide <= aim
+                    or rung.seconds > limit
+                    or (calls >= 1000 and rung.wide > hopeless)
+                ):
                     break
 
     def rung(self, method: str, calls: int, repeats: int) -> Rung | None:
@@ -75,9 +83,12 @@ class Climb:
                 return None
             records.append(record)
         found = Rung(
-            float(np.mean([one["wide"] for one in records])), float(np.mean([statistics.median(one["seconds"]) for one in records]))
+            float(np.mean([one["wide"] for one in records])),
+            float(np.mean([statistics.median(one["seconds"]) for one in records])),
         )
-        say(f"errors: {method}, {calls} calls: wide error {found.wide:.3g}, {found.seconds:.3g} s a text")
+        say(
+            f"errors: {method}, {calls} calls: wide error {found.wide:.3g}, {found.seconds:.3g} s a text"
+        )
         return found
 
     def _measured(self, subject: Subject, method: str, calls: int, repeats: int) -> dict[str, Any]:
@@ -86,8 +97,21 @@ class Climb:
         try:
             maker = build(self._place, method, calls)
             asked = maker.asked(subject)
-            seconds = [seconds_of(lambda: predictions.append(maker.explain(subject)), subject.runner) for _ in range(repeats)]
+            seconds = [
+                seconds_of(lambda: predictions.append(maker.explain(subject)), subject.runner)
+                for _ in range(repeats)
+            ]
             errors = HeldOut(subject, [asked]).errors(predictions[-1])
         except Exception as error:  # too small a budget, or a library's own trouble
-            return {"method": method, "failed": " ".join(f"{type(error).__name__}: {error}".split())[:300]}
-        return {"method": method, "tokens": len(subject), "calls": asked.calls, "distinct": len(asked.rows), "seconds": seconds, **errors}
+            return {
+                "method": method,
+                "failed": " ".join(f"{type(error).__name__}: {error}".split())[:300],
+            }
+        return {
+            "method": method,
+            "tokens": len(subject),
+            "calls": asked.calls,
+            "distinct": len(asked.rows),
+            "seconds": seconds,
+            **errors,
+        }

@@ -17,7 +17,9 @@ Row = bytes  # token ids, special tokens included, as four-byte integers: small,
 CPU_BUDGETS = (512, 1024, 2048, 4096, 8192)  # tokens per batch
 GPU_BUDGETS = (16384, 65536, 262144)
 TRIAL_SECONDS = 0.25  # roughly what each way of batching may take when it is tried out
-STORED_TOKENS = 2**23  # inputs that are made before the clock starts; longer lists of rows are timed in parts
+STORED_TOKENS = (
+    2**23
+)  # inputs that are made before the clock starts; longer lists of rows are timed in parts
 
 
 def row_of(ids: Sequence[int] | NDArray[np.integer]) -> Row:
@@ -85,7 +87,13 @@ class Runner:
         lengths = np.array([size(rows[place]) for place in places])
         for line, place in enumerate(places):
             ids[line, : lengths[line]] = np.frombuffer(rows[place], dtype=np.int32)
-        mask = None if lengths[-1] == width else torch.from_numpy((np.arange(width) < lengths[:, None]).astype(np.int64)).to(self.device)
+        mask = (
+            None
+            if lengths[-1] == width
+            else torch.from_numpy((np.arange(width) < lengths[:, None]).astype(np.int64)).to(
+                self.device
+            )
+        )
         return Batch(torch.from_numpy(ids).to(self.device), mask)
 
     def forward(self, batch: Batch) -> Tensor:
@@ -98,7 +106,9 @@ class Runner:
         """Logits (m, classes) in the order of the rows, on the CPU."""
         plan = self.plan(rows, self.default)
         with torch.inference_mode():
-            logits = torch.cat([self.forward(self.batch(rows, places)).float() for places in plan]).cpu()
+            logits = torch.cat(
+                [self.forward(self.batch(rows, places)).float() for places in plan]
+            ).cpu()
         return logits[torch.tensor([place for places in plan for place in places]).argsort()]
 
     def seconds(self, batches: Iterable[Batch]) -> float:
@@ -134,7 +144,11 @@ class Floor:
         self.tokens = sum(map(size, self.rows))
         self.way = self._fastest()
         self._plan = runner.plan(self.rows, self.way)
-        self._stored = [runner.batch(self.rows, places) for places in self._plan] if self.tokens <= STORED_TOKENS else None
+        self._stored = (
+            [runner.batch(self.rows, places) for places in self._plan]
+            if self.tokens <= STORED_TOKENS
+            else None
+        )
 
     def seconds(self) -> float:
         """One measurement."""
@@ -142,7 +156,10 @@ class Floor:
             return self.runner.seconds(self._stored)
         every = -(-self.tokens // STORED_TOKENS)
         return sum(
-            self.runner.seconds([self.runner.batch(self.rows, places) for places in self._plan[start::every]]) for start in range(every)
+            self.runner.seconds(
+                [self.runner.batch(self.rows, places) for places in self._plan[start::every]]
+            )
+            for start in range(every)
         )
 
     def _fastest(self) -> Way:
@@ -151,14 +168,24 @@ class Floor:
         ways = [Way(tokens, equal) for tokens in budgets for equal in (True, False)]
         part = self._share(ways[len(ways) // 2])
         for warm in (True, False):
-            found = {way: self._trial(part, way) for way in ways if not warm or way.tokens in (budgets[0], budgets[-1])}
-        close = sorted(found, key=lambda way: found[way])[:3]  # the machine may have been busy: the best get another chance
-        again = {way: min(found[way], self._trial(part, way), self._trial(part, way)) for way in close}
+            found = {
+                way: self._trial(part, way)
+                for way in ways
+                if not warm or way.tokens in (budgets[0], budgets[-1])
+            }
+        close = sorted(found, key=lambda way: found[way])[
+            :3
+        ]  # the machine may have been busy: the best get another chance
+        again = {
+            way: min(found[way], self._trial(part, way), self._trial(part, way)) for way in close
+        }
         return min(again, key=lambda way: again[way])
 
     def _share(self, way: Way) -> list[Row]:
         """Rows that take about as long as one trial may."""
-        middle = sorted(self.rows, key=len)[len(self.rows) // 2 :][: max(1, way.tokens // max(1, self.tokens // len(self.rows)))]
+        middle = sorted(self.rows, key=len)[len(self.rows) // 2 :][
+            : max(1, way.tokens // max(1, self.tokens // len(self.rows)))
+        ]
         self._trial(middle, way)
         expected = self._trial(middle, way) / sum(map(size, middle)) * self.tokens
         every = max(1, min(len(self.rows), round(min(expected, 1e6) / TRIAL_SECONDS)))
@@ -167,7 +194,9 @@ class Floor:
     def _trial(self, rows: Sequence[Row], way: Way) -> float:
         """Seconds for some rows; infinite where a batch does not fit into memory."""
         try:
-            return self.runner.seconds([self.runner.batch(rows, places) for places in self.runner.plan(rows, way)])
+            return self.runner.seconds(
+                [self.runner.batch(rows, places) for places in self.runner.plan(rows, way)]
+            )
         except torch.cuda.OutOfMemoryError:
             torch.cuda.empty_cache()
             return float("inf")

@@ -43,9 +43,18 @@ class Interpreted:
     def explain(self, subject: Subject) -> Predict:
         """Explains both classes of a text from one set of calls."""
         torch.manual_seed(0)
-        targets = torch.tensor([[0, 1]]) if self._lab.model.config.num_labels == 2 else torch.tensor([[subject.target]])
+        targets = (
+            torch.tensor([[0, 1]])
+            if self._lab.model.config.num_labels == 2
+            else torch.tensor([[subject.target]])
+        )
         with quietly():
-            found = self._explainer(subject.text, targets=targets)[0].attributions.double().cpu().numpy()
+            found = (
+                self._explainer(subject.text, targets=targets)[0]
+                .attributions.double()
+                .cpu()
+                .numpy()
+            )
         scores = found[1] - found[0] if len(found) == 2 else found[0]
 
         def predict(masks: Masks) -> Array:

@@ -15,10 +15,31 @@ from benchmarks.speed.subjects import Lab
 from benchmarks.speed.texts import text_of as text_of
 
 POSITIONS = 4200  # as many as any text here needs
-MINILM = {"hidden_size": 384, "num_hidden_layers": 6, "num_attention_heads": 12, "intermediate_size": 1536}
-EMBEDDED = {"hidden_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 512}
-THIN = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 1, "intermediate_size": 64}
-LLAMA = {"hidden_size": 4096, "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 32, "intermediate_size": 11008}
+MINILM = {
+    "hidden_size": 384,
+    "num_hidden_layers": 6,
+    "num_attention_heads": 12,
+    "intermediate_size": 1536,
+}
+EMBEDDED = {
+    "hidden_size": 128,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "intermediate_size": 512,
+}
+THIN = {
+    "hidden_size": 32,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 1,
+    "intermediate_size": 64,
+}
+LLAMA = {
+    "hidden_size": 4096,
+    "num_hidden_layers": 32,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 32,
+    "intermediate_size": 11008,
+}
 Make = Callable[[str, int], Lab]
 
 
@@ -34,7 +55,9 @@ def lab(name: str, device: str = "cpu", classes: int = 2) -> Lab:
     if name in NAMED:
         return NAMED[name](device, classes)
     if not (Path(name) / "config.json").is_file():
-        raise SystemExit(f"error: no model {name!r}: give a folder with a config.json, or one of {', '.join(NAMED)}")
+        raise SystemExit(
+            f"error: no model {name!r}: give a folder with a config.json, or one of {', '.join(NAMED)}"
+        )
     return _folder(name, device)
 
 
@@ -46,10 +69,17 @@ def embedded_folder() -> Path:
 
 
 def _folder(name: str | Path, device: str) -> Lab:
-    model = transformers.AutoModelForSequenceClassification.from_pretrained(name, dtype=torch.float32)
+    model = transformers.AutoModelForSequenceClassification.from_pretrained(
+        name, dtype=torch.float32
+    )
     words = transformers.AutoTokenizer.from_pretrained(name)
     config = model.config
-    return Lab(Path(name).name, f"trained, {config.num_hidden_layers} layers × {config.hidden_size}", model.to(device).eval(), words)
+    return Lab(
+        Path(name).name,
+        f"trained, {config.num_hidden_layers} layers × {config.hidden_size}",
+        model.to(device).eval(),
+        words,
+    )
 
 
 def _embedded(device: str, classes: int) -> Lab:
@@ -63,15 +93,21 @@ def embedded_tokenizer() -> Any:
 
 def word_tokenizer() -> Any:
     """Words w0 to w9999, one token each, and a token that begins every text, as decoders have it."""
-    vocabulary = {"[PAD]": 0, "<s>": 1, "[UNK]": 2} | {f"w{number}": 3 + number for number in range(10000)}
+    vocabulary = {"[PAD]": 0, "<s>": 1, "[UNK]": 2} | {
+        f"w{number}": 3 + number for number in range(10000)
+    }
     backend = Tokenizer(models.WordLevel(vocabulary, unk_token="[UNK]"))
     backend.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     backend.post_processor = TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 1)])
     names = {"pad_token": "[PAD]", "unk_token": "[UNK]", "bos_token": "<s>"}
-    return transformers.PreTrainedTokenizerFast(tokenizer_object=backend, model_input_names=["input_ids", "attention_mask"], **names)
+    return transformers.PreTrainedTokenizerFast(
+        tokenizer_object=backend, model_input_names=["input_ids", "attention_mask"], **names
+    )
 
 
-def _random(name: str, note: str, config: Any, words: Any, device: str, dtype: torch.dtype = torch.float32) -> Lab:
+def _random(
+    name: str, note: str, config: Any, words: Any, device: str, dtype: torch.dtype = torch.float32
+) -> Lab:
     """A classifier with random weights, made where it will run."""
     with torch.device(device):
         model = transformers.AutoModelForSequenceClassification.from_config(config, dtype=dtype)
@@ -82,9 +118,15 @@ def _bert(name: str, shape: dict[str, int]) -> Make:
     def make(device: str, classes: int) -> Lab:
         words = embedded_tokenizer()
         config = transformers.BertConfig(
-            vocab_size=len(words), max_position_embeddings=POSITIONS, pad_token_id=words.pad_token_id, num_labels=classes, **shape
+            vocab_size=len(words),
+            max_position_embeddings=POSITIONS,
+            pad_token_id=words.pad_token_id,
+            num_labels=classes,
+            **shape,
         )
-        return _random(name, f"{config.num_hidden_layers} layers × {config.hidden_size}", config, words, device)
+        return _random(
+            name, f"{config.num_hidden_layers} layers × {config.hidden_size}", config, words, device
+        )
 
     return make
 
@@ -93,9 +135,15 @@ def _distilbert(name: str, layers: int) -> Make:
     def make(device: str, classes: int) -> Lab:
         words = embedded_tokenizer()
         config = transformers.DistilBertConfig(
-            vocab_size=30522, n_layers=layers, max_position_embeddings=POSITIONS, pad_token_id=words.pad_token_id, num_labels=classes
+            vocab_size=30522,
+            n_layers=layers,
+            max_position_embeddings=POSITIONS,
+            pad_token_id=words.pad_token_id,
+            num_labels=classes,
         )
-        return _random(name, f"DistilBERT's shape, {layers} layers × {config.dim}", config, words, device)
+        return _random(
+            name, f"DistilBERT's shape, {layers} layers × {config.dim}", config, words, device
+        )
 
     return make
 
@@ -104,9 +152,15 @@ def _llama(device: str, classes: int) -> Lab:
     """A decoder of 7 billion parameters, bf16; filling its weights with normal draws would take minutes on a CPU, so they are made there."""
     words = word_tokenizer()
     config = transformers.LlamaConfig(
-        vocab_size=32000, max_position_embeddings=POSITIONS, pad_token_id=words.pad_token_id, num_labels=classes, **LLAMA
+        vocab_size=32000,
+        max_position_embeddings=POSITIONS,
+        pad_token_id=words.pad_token_id,
+        num_labels=classes,
+        **LLAMA,
     )
-    return _random("llama7b", "Llama's shape, 32 layers × 4096, bf16", config, words, device, torch.bfloat16)
+    return _random(
+        "llama7b", "Llama's shape, 32 layers × 4096, bf16", config, words, device, torch.bfloat16
+    )
 
 
 NAMED: dict[str, Make] = {

@@ -60,7 +60,9 @@ def read(paths: list[Path]) -> list[dict[str, Any]]:
             try:
                 found.append(json.loads(line))
             except json.JSONDecodeError as error:
-                raise SystemExit(f"error: line {number} of {path} is not JSON: give what --out wrote") from error
+                raise SystemExit(
+                    f"error: line {number} of {path} is not JSON: give what --out wrote"
+                ) from error
     return found
 
 
@@ -69,5 +71,14 @@ def machine(device: str) -> dict[str, Any]:
     import torch
     import transformers
 
-    name = torch.cuda.get_device_name() if device == "cuda" else f"{platform.machine()}, {torch.get_num_threads()} threads"
-    return {"machine": name, "torch": torch.__version__, "transformers": transformers.__version__, "date": time.strftime("%Y-%m-%d")}
+    name = (
+        torch.cuda.get_device_name()
+        if device == "cuda"
+        else f"{platform.machine()}, {torch.get_num_threads()} threads"
+    )
+    return {
+        "machine": name,
+        "torch": torch.__version__,
+        "transformers": transformers.__version__,
+        "date": time.strftime("%Y-%m-%d"),
+    }

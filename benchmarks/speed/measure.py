@@ -38,7 +38,9 @@ class Timed:
         self.floors.append(self.floor.seconds())
 
 
-def side_by_side(methods: Sequence[Method], subject: Subject, repeats: int, log: Log, label: str) -> list[dict[str, Any]]:
+def side_by_side(
+    methods: Sequence[Method], subject: Subject, repeats: int, log: Log, label: str
+) -> list[dict[str, Any]]:
     """Measures methods in turns, so that a slow minute of the machine hits all of them. Methods that fail say so and are left out."""
     timed: list[Timed] = []
     failed: list[dict[str, Any]] = []

@@ -31,7 +31,15 @@ def peak(case: Case, limit: float) -> dict[str, Any]:
     """What ``measure`` finds in a process of its own; empty where that takes longer than ``limit`` seconds or fails."""
     command = [sys.executable, "-m", "benchmarks.speed", "--one", json.dumps(asdict(case))]
     try:
-        done = subprocess.run(command, cwd=ROOT, env=_environment(), capture_output=True, text=True, timeout=max(1.0, limit), check=True)
+        done = subprocess.run(
+            command,
+            cwd=ROOT,
+            env=_environment(),
+            capture_output=True,
+            text=True,
+            timeout=max(1.0, limit),
+            check=True,
+        )
     except subprocess.TimeoutExpired:
         return {"memory_failed": "no time left"}
     except subprocess.CalledProcessError as error:
@@ -66,7 +74,10 @@ def measure(case: Case) -> dict[str, Any]:
         method.explain(subject)
     else:
         method.explain_all(texts)  # type: ignore[attr-defined]
-    return {"memory": None if before is None else _status("VmHWM") - before, "once": time.perf_counter() - start}
+    return {
+        "memory": None if before is None else _status("VmHWM") - before,
+        "once": time.perf_counter() - start,
+    }
 
 
 def _reset() -> float | None:
@@ -79,5 +90,7 @@ def _reset() -> float | None:
 
 
 def _status(name: str) -> float:
-    line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith(name))
+    line = next(
+        line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith(name)
+    )
     return int(line.split()[1]) / 1024

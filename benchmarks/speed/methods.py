@@ -49,7 +49,9 @@ class Ours:
         self.name = name
         self._lab = lab
         self._budget = budget
-        self._explainer = Explainer(lab.model, lab.tokenizer, method=name, budget=budget, show_progress=False)
+        self._explainer = Explainer(
+            lab.model, lab.tokenizer, method=name, budget=budget, show_progress=False
+        )
 
     def explain(self, subject: Subject) -> Predict:
         """Explains a text."""
@@ -68,7 +70,9 @@ class Ours:
         from slalom_xai import Explainer
 
         recorder = Recorder(self._lab.model).eval()
-        half = next(self._lab.model.parameters()).itemsize < 4  # padding then changes the last digits, which a plain module is refused for
+        half = (
+            next(self._lab.model.parameters()).itemsize < 4
+        )  # padding then changes the last digits, which a plain module is refused for
         explainer = Explainer(
             recorder,
             self._lab.tokenizer,
@@ -77,4 +81,6 @@ class Ours:
             batch_tokens=1 if half else None,
             show_progress=False,
         )
-        return Asked(sum(explanation.calls for explanation in explainer(texts)), list(recorder.rows))
+        return Asked(
+            sum(explanation.calls for explanation in explainer(texts)), list(recorder.rows)
+        )

@@ -23,7 +23,11 @@ CHUNK = 1000  # rows handed over at once where a library lets us choose
 def quietly() -> Iterator[None]:
     """Without the library's prints, bars and warnings."""
     nowhere = io.StringIO()
-    with warnings.catch_warnings(), contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere):
+    with (
+        warnings.catch_warnings(),
+        contextlib.redirect_stdout(nowhere),
+        contextlib.redirect_stderr(nowhere),
+    ):
         warnings.simplefilter("ignore")
         yield
 
@@ -89,7 +93,9 @@ def shap_partition(subject: Subject, calls: int) -> Array:
     from shap.maskers._text import partition_tree
 
     words = subject.lab.tokenizer.convert_ids_to_tokens(subject.ids.tolist())
-    masker = shap.maskers.Partition(np.zeros((1, len(subject))), clustering=partition_tree(words, []))
+    masker = shap.maskers.Partition(
+        np.zeros((1, len(subject))), clustering=partition_tree(words, [])
+    )
     explainer = shap.PartitionExplainer(subject.ask, masker)
     found = explainer(np.ones((1, len(subject))), max_evals=calls, batch_size=CHUNK, silent=True)
     return np.asarray(found.values, dtype=np.float64).reshape(-1)
@@ -108,7 +114,9 @@ def lime_text(subject: Subject, calls: int) -> Array:
 
     explainer = LimeTextExplainer(split_expression=r"\s+", random_state=0)
     text = " ".join(f"u{place}" for place in range(len(subject)))
-    found = explainer.explain_instance(text, answers, labels=(1,), num_features=len(subject), num_samples=calls)
+    found = explainer.explain_instance(
+        text, answers, labels=(1,), num_features=len(subject), num_samples=calls
+    )
     scores = np.zeros(len(subject))
     for place, score in found.as_map()[1]:
         scores[place] = score
@@ -134,7 +142,9 @@ def _captum(kind: Any, subject: Subject, calls: int) -> Array:
         return torch.from_numpy(subject.ask(keep.numpy() > 0.5))
 
     whole = torch.ones(1, len(subject))
-    found = kind(answers).attribute(whole, baselines=torch.zeros_like(whole), n_samples=calls, perturbations_per_eval=CHUNK)
+    found = kind(answers).attribute(
+        whole, baselines=torch.zeros_like(whole), n_samples=calls, perturbations_per_eval=CHUNK
+    )
     scores: Array = found.double().numpy().reshape(-1)
     return scores
 

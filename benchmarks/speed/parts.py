@@ -58,7 +58,13 @@ def equal_calls(settings: Settings, log: Log) -> None:
         for calls in settings.calls:
             label = f"{place.name}, {calls} calls"
             names = available(settings.methods or (*OURS, *LIBRARIES), label)
-            records = side_by_side([build(place, method, calls) for method in names], subject, settings.repeats, log, label)
+            records = side_by_side(
+                [build(place, method, calls) for method in names],
+                subject,
+                settings.repeats,
+                log,
+                label,
+            )
             base = facts("calls", place, settings) | {"budget": calls}
             for record in records:
                 log.write(base | record)
@@ -66,7 +72,9 @@ def equal_calls(settings: Settings, log: Log) -> None:
         _forget(place)
 
 
-def _memory_of(name: str, records: list[dict[str, Any]], base: dict[str, Any], settings: Settings, log: Log) -> None:
+def _memory_of(
+    name: str, records: list[dict[str, Any]], base: dict[str, Any], settings: Settings, log: Log
+) -> None:
     """The memory of methods that were timed, on a CPU: each in a process of its own."""
     if not settings.memory or settings.device != "cpu":
         return
@@ -75,8 +83,18 @@ def _memory_of(name: str, records: list[dict[str, Any]], base: dict[str, Any], s
         if "failed" in record or log.late(label):
             continue
         say(label)
-        case = Case(name, record["method"], base["budget"], settings.tokens, threads=settings.threads)
-        log.write(base | {"part": "calls-memory", "method": record["method"], "tokens": record["tokens"], **peak(case, log.left)})
+        case = Case(
+            name, record["method"], base["budget"], settings.tokens, threads=settings.threads
+        )
+        log.write(
+            base
+            | {
+                "part": "calls-memory",
+                "method": record["method"],
+                "tokens": record["tokens"],
+                **peak(case, log.left),
+            }
+        )
 
 
 def time_to_error(settings: Settings, log: Log) -> None:
@@ -85,8 +103,15 @@ def time_to_error(settings: Settings, log: Log) -> None:
         if log.late(f"errors, {name}"):
             return
         place = lab(name, settings.device)
-        subjects = [Subject(place, text) for text in texts_of(settings.data, place.tokenizer, settings.tokens, settings.texts)]
-        methods = [method for method in settings.methods or ("slalom", "linear", "slalom-fidel", "slalom-eff") if method in OURS]
+        subjects = [
+            Subject(place, text)
+            for text in texts_of(settings.data, place.tokenizer, settings.tokens, settings.texts)
+        ]
+        methods = [
+            method
+            for method in settings.methods or ("slalom", "linear", "slalom-fidel", "slalom-eff")
+            if method in OURS
+        ]
         climb = Climb(place, subjects, settings.repeats, facts("errors", place, settings), log)
         climb.run(available(RIVALS, f"errors, {place.name}"), methods)
         _forget(place)
@@ -109,13 +134,34 @@ def long_text(settings: Settings, log: Log) -> None:
         say(f"memory: {method}, {calls} calls on {LONG} tokens")
         if settings.device == "cpu":
             found = peak(Case("thin", method, calls, LONG, threads=settings.threads), log.left)
-            place = {"model": "thin", "note": "random weights, 1 layer × 32", **machine(settings.device)}
-            log.write({"part": "memory", **place, "method": method, "tokens": LONG, "budget": calls, **found})
+            place = {
+                "model": "thin",
+                "note": "random weights, 1 layer × 32",
+                **machine(settings.device),
+            }
+            log.write(
+                {
+                    "part": "memory",
+                    **place,
+                    "method": method,
+                    "tokens": LONG,
+                    "budget": calls,
+                    **found,
+                }
+            )
         else:
             grow(settings, log, "tokens", "distil2", (LONG,), method, calls)
 
 
-def grow(settings: Settings, log: Log, axis: str, model: str, values: Sequence[int], method: str = "", calls: int = 0) -> None:
+def grow(
+    settings: Settings,
+    log: Log,
+    axis: str,
+    model: str,
+    values: Sequence[int],
+    method: str = "",
+    calls: int = 0,
+) -> None:
     """One curve: one of calls, tokens, classes and texts takes several values, the others stay."""
     chosen = [method] if method else list(settings.methods or ("slalom",))
     part = "memory" if method else "growth"
@@ -128,9 +174,23 @@ def grow(settings: Settings, log: Log, axis: str, model: str, values: Sequence[i
                 return
             say(label)
             place = lab(model, settings.device, at["classes"])
-            record = {"method": name, "axis": axis, "at": value, **at, **_point(place, name, at, settings)}
+            record = {
+                "method": name,
+                "axis": axis,
+                "at": value,
+                **at,
+                **_point(place, name, at, settings),
+            }
             if settings.memory and settings.device == "cpu":
-                case = Case(model, name, at["calls"], at["tokens"], at["classes"], at["texts"], settings.threads)
+                case = Case(
+                    model,
+                    name,
+                    at["calls"],
+                    at["tokens"],
+                    at["classes"],
+                    at["texts"],
+                    settings.threads,
+                )
                 record |= peak(case, log.left)
             log.write(facts(part, place, settings) | record)
 
@@ -149,7 +209,11 @@ def _point(place: Lab, method: str, at: dict[str, int], settings: Settings) -> d
         asked = maker.asked_all(texts)
         asked_seconds = time.perf_counter() - start
         floor = Floor(subject.runner, asked.rows)
-        memory = with_peak(work, subject.runner)[1] if settings.device == "cuda" or asked_seconds < LONG_SECONDS else None  # also warms up
+        memory = (
+            with_peak(work, subject.runner)[1]
+            if settings.device == "cuda" or asked_seconds < LONG_SECONDS
+            else None
+        )  # also warms up
         seconds: list[float] = []
         floors: list[float] = []
         while len(seconds) < settings.repeats and sum(seconds) < 2 * LONG_SECONDS:
@@ -157,7 +221,14 @@ def _point(place: Lab, method: str, at: dict[str, int], settings: Settings) -> d
             floors.append(floor.seconds())
     except Exception as error:  # one point that cannot be had: the others go on
         return {"failed": " ".join(f"{type(error).__name__}: {error}".split())[:300]}
-    return {"seconds": seconds, "floor": floors, "way": str(floor.way), "asked": asked.calls, "distinct": len(floor.rows), "memory": memory}
+    return {
+        "seconds": seconds,
+        "floor": floors,
+        "way": str(floor.way),
+        "asked": asked.calls,
+        "distinct": len(floor.rows),
+        "memory": memory,
+    }
 
 
 def facts(part: str, place: Lab, settings: Settings) -> dict[str, Any]:

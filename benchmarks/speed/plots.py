@@ -7,7 +7,12 @@ from pathlib import Path
 from typing import Any
 
 Record = dict[str, Any]
-AXES = {"calls": "model calls", "tokens": "tokens in the text", "classes": "classes", "texts": "texts"}
+AXES = {
+    "calls": "model calls",
+    "tokens": "tokens in the text",
+    "classes": "classes",
+    "texts": "texts",
+}
 OURS, FLOOR, MEMORY = "#0072b2", "#999999", "#d55e00"  # apart for colour-blind readers, too
 
 
@@ -36,7 +41,14 @@ def _draw(records: list[Record], folder: Path, machine: str) -> Path:
 
     axes = [axis for axis in AXES if any(one["axis"] == axis for one in records)]
     rows = 2 if any(one.get("memory") for one in records) else 1
-    figure, panels = plt.subplots(rows, len(axes), figsize=(3.2 * len(axes), 2.8 * rows), sharex="col", squeeze=False, layout="constrained")
+    figure, panels = plt.subplots(
+        rows,
+        len(axes),
+        figsize=(3.2 * len(axes), 2.8 * rows),
+        sharex="col",
+        squeeze=False,
+        layout="constrained",
+    )
     for column, axis in enumerate(axes):
         latest = {(one["method"], one["at"]): one for one in records if one["axis"] == axis}
         for method in dict.fromkeys(name for name, _ in latest):
@@ -69,7 +81,9 @@ def _ticks(panel: Any, at: list[int]) -> None:
     panel.set_xticks(at[:: 1 if len(at) < 6 else 2], minor=False)
     panel.xaxis.set_minor_locator(NullLocator())
     low, high = panel.get_ylim()
-    panel.set_ylim(min(low, high / 10) if high < 10 * low else low, high)  # at least a decade, so that flat looks flat
+    panel.set_ylim(
+        min(low, high / 10) if high < 10 * low else low, high
+    )  # at least a decade, so that flat looks flat
     panel.yaxis.set_major_locator(LogLocator(subs=(1, 3)))
     panel.yaxis.set_minor_formatter(NullFormatter())
     for axis in (panel.xaxis, panel.yaxis):
@@ -78,15 +92,36 @@ def _ticks(panel: Any, at: list[int]) -> None:
 
 def _time(panel: Any, points: list[Record], method: str) -> None:
     at = [one["at"] for one in points]
-    panel.loglog(at, [statistics.median(one["floor"]) for one in points], "s--", color=FLOOR, label="forward passes alone", markersize=4)
-    panel.loglog(at, [statistics.median(one["seconds"]) for one in points], "o-", color=OURS, label=method, markersize=4)
+    panel.loglog(
+        at,
+        [statistics.median(one["floor"]) for one in points],
+        "s--",
+        color=FLOOR,
+        label="forward passes alone",
+        markersize=4,
+    )
+    panel.loglog(
+        at,
+        [statistics.median(one["seconds"]) for one in points],
+        "o-",
+        color=OURS,
+        label=method,
+        markersize=4,
+    )
     panel.grid(visible=True, alpha=0.3)
 
 
 def _memory(panel: Any, points: list[Record], method: str) -> None:
     known = [one for one in points if one.get("memory")]
     if known:
-        panel.loglog([one["at"] for one in known], [one["memory"] for one in known], "o-", color=MEMORY, label=method, markersize=4)
+        panel.loglog(
+            [one["at"] for one in known],
+            [one["memory"] for one in known],
+            "o-",
+            color=MEMORY,
+            label=method,
+            markersize=4,
+        )
     panel.grid(visible=True, alpha=0.3)
 
 

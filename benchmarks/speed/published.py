@@ -61,7 +61,9 @@ class Published:
 
     def __init__(self, lab: Lab, name: str, calls: int) -> None:
         if max(map(len, lab.frame)) > 1:
-            raise SystemExit(f"error: {lab.name} puts several special tokens at an end: the published code knows one")
+            raise SystemExit(
+                f"error: {lab.name} puts several special tokens at an end: the published code knows one"
+            )
         self.name = name
         self._lab = lab
         self._calls = calls
@@ -97,7 +99,9 @@ class Published:
         def predict(masks: Masks) -> Array:
             counts = np.asarray(masks, dtype=np.float64) @ (subject.ids[:, None] == kinds)
             with torch.no_grad():
-                found = fitted.forward_feature_vects(torch.as_tensor(counts, dtype=torch.float32, device=self._lab.device))[:, 1]
+                found = fitted.forward_feature_vects(
+                    torch.as_tensor(counts, dtype=torch.float32, device=self._lab.device)
+                )[:, 1]
             return found.double().cpu().numpy()
 
         return predict

@@ -45,7 +45,11 @@ def reached(records: list[Record], model: str) -> list[Reached]:
     tried: dict[tuple[str, int], dict[int, Record]] = {}
     for one in records:
         tried.setdefault((one["method"], one["budget"]), {})[one["text"]] = one
-    rivals = {name: budget for name, budget in tried if name.startswith(("shap", "lime", "captum", "interpreto"))}
+    rivals = {
+        name: budget
+        for name, budget in tried
+        if name.startswith(("shap", "lime", "captum", "interpreto"))
+    }
     return [
         _against(rival, tried[(rival, budget)], method, tried)
         for rival, budget in rivals.items()
@@ -53,7 +57,12 @@ def reached(records: list[Record], model: str) -> list[Reached]:
     ]
 
 
-def _against(rival: str, theirs: dict[int, Record], method: str, tried: dict[tuple[str, int], dict[int, Record]]) -> Reached:
+def _against(
+    rival: str,
+    theirs: dict[int, Record],
+    method: str,
+    tried: dict[tuple[str, int], dict[int, Record]],
+) -> Reached:
     error, seconds = _means(theirs, set(theirs))
     for budget in sorted(calls for name, calls in tried if name == method):
         ours = tried[(method, budget)]
@@ -67,7 +76,9 @@ def _against(rival: str, theirs: dict[int, Record], method: str, tried: dict[tup
 def _means(records: dict[int, Record], texts: set[int]) -> tuple[float, float]:
     """Mean wide error and mean of the median seconds over texts."""
     chosen = [records[text] for text in texts]
-    return float(np.mean([one["wide"] for one in chosen])), float(np.mean([statistics.median(one["seconds"]) for one in chosen]))
+    return float(np.mean([one["wide"] for one in chosen])), float(
+        np.mean([statistics.median(one["seconds"]) for one in chosen])
+    )
 
 
 def reached_table(records: list[Record]) -> list[str]:
@@ -80,7 +91,9 @@ def reached_table(records: list[Record]) -> list[str]:
                 if one.calls is not None
                 else "not in less time | | | "
             )
-            lines.append(f"| {model} | {one.rival} | {one.rival_error:.3g} | {one.rival_seconds:.3g} | `{one.method}` | {ours} |")
+            lines.append(
+                f"| {model} | {one.rival} | {one.rival_error:.3g} | {one.rival_seconds:.3g} | `{one.method}` | {ours} |"
+            )
     if not lines:
         return []
     head = "| model | other, 5000 calls | wide error | seconds | ours | calls | wide error | seconds | times faster |"

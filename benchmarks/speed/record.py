@@ -36,7 +36,9 @@ class Recorder(torch.nn.Module):
 
     def note(self, input_ids: Tensor, attention_mask: Tensor) -> None:
         """Writes down the rows of a batch."""
-        for ids, kept in zip(input_ids.cpu().numpy(), attention_mask.cpu().numpy().astype(np.bool_), strict=True):
+        for ids, kept in zip(
+            input_ids.cpu().numpy(), attention_mask.cpu().numpy().astype(np.bool_), strict=True
+        ):
             self.rows[row_of(ids[kept])] = None
         self.calls += len(input_ids)
 

@@ -64,7 +64,9 @@ class Subject:
         self.lab = lab
         self.text = text
         self.before, self.after = (np.array(ids, dtype=np.int64) for ids in lab.frame)
-        self.ids = np.array(lab.tokenizer(text, add_special_tokens=False)["input_ids"], dtype=np.int64)
+        self.ids = np.array(
+            lab.tokenizer(text, add_special_tokens=False)["input_ids"], dtype=np.int64
+        )
         self.runner = Runner(lab.model, lab.pad)
         self.heard: list[Row] | None = None  # where rows are written down while someone listens
         logits = self.runner.answers([self.row(np.ones(len(self.ids), dtype=bool))])
@@ -98,5 +100,7 @@ class Subject:
     def deletions(self, count: int, most: int, rng: np.random.Generator) -> Masks:
         """Masks (count, n) that delete 1 to ``most`` units, uniform in their number."""
         deleted = rng.integers(1, min(most, len(self) - 1) + 1, count)
-        masks: Masks = rng.random((count, len(self))).argsort(axis=1).argsort(axis=1) >= deleted[:, None]
+        masks: Masks = (
+            rng.random((count, len(self))).argsort(axis=1).argsort(axis=1) >= deleted[:, None]
+        )
         return masks

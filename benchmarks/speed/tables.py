@@ -15,17 +15,41 @@ Record = dict[str, Any]
 
 def tables(records: list[Record]) -> str:
     """Everything that was measured, as Markdown."""
-    parts = {part: [one for one in records if one["part"] == part] for part in ("calls", "calls-memory", "errors", "growth", "memory")}
+    parts = {
+        part: [one for one in records if one["part"] == part]
+        for part in ("calls", "calls-memory", "errors", "growth", "memory")
+    }
     calls = latest(parts["calls"], ("model", "machine", "budget", "tokens", "method"))
     sections = [
         ("The same number of calls", calls_table(calls, parts["calls-memory"])),
         ("The time to an error", reached_table(parts["errors"])),
-        ("Growth", growth_table(latest(parts["growth"] + parts["memory"], ("part", "model", "machine", "method", "axis", "at")))),
+        (
+            "Growth",
+            growth_table(
+                latest(
+                    parts["growth"] + parts["memory"],
+                    ("part", "model", "machine", "method", "axis", "at"),
+                )
+            ),
+        ),
         ("Targets", targets(calls, parts["errors"], parts["growth"] + parts["memory"])),
     ]
-    wheres = sorted({f"{one['machine']}, torch {one['torch']}, transformers {one['transformers']}, {one['date']}" for one in records})
+    wheres = sorted(
+        {
+            f"{one['machine']}, torch {one['torch']}, transformers {one['transformers']}, {one['date']}"
+            for one in records
+        }
+    )
     return "\n".join(
-        [*(f"- {where}" for where in wheres), *(line for title, lines in sections if lines for line in ("", f"## {title}", "", *lines))]
+        [
+            *(f"- {where}" for where in wheres),
+            *(
+                line
+                for title, lines in sections
+                if lines
+                for line in ("", f"## {title}", "", *lines)
+            ),
+        ]
     )
 
 
@@ -38,7 +62,10 @@ def calls_table(records: list[Record], memory: list[Record]) -> list[str]:
     """The same number of calls."""
     if not records:
         return []
-    peaks = {(one["model"], one["budget"], one["tokens"], one["method"]): one.get("memory") for one in memory}
+    peaks = {
+        (one["model"], one["budget"], one["tokens"], one["method"]): one.get("memory")
+        for one in memory
+    }
     lines = [
         "| model | tokens | method | calls | distinct | seconds | floor | over the floor | MiB | local error | wide error |",
         "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |",
@@ -49,7 +76,11 @@ def calls_table(records: list[Record], memory: list[Record]) -> list[str]:
                 f"| {one['model']} | {one['tokens']} | `{one['method']}` | {one['budget']} | {one.get('failed', 'no time left')} |"
             )
             continue
-        peak = one["memory"] if one["memory"] is not None else peaks.get((one["model"], one["budget"], one["tokens"], one["method"]))
+        peak = (
+            one["memory"]
+            if one["memory"] is not None
+            else peaks.get((one["model"], one["budget"], one["tokens"], one["method"]))
+        )
         lines.append(
             f"| {one['model']} | {one['tokens']} | `{one['method']}` | {one['calls']} | {one['distinct']} "
             f"| {median(one['seconds'])} | {median(one['floor'])} | {ratio(one['seconds'], one['floor']):.2f} "

@@ -18,15 +18,27 @@ PUBLISHED = {  # times faster with 5000 calls
     "minilm": {"eff": 2.0, "fidel": 1.2},
     "distil2": {"eff": 60.0, "fidel": 15.0},
 }
-GPU_SECONDS = (("distil2", "slalom-eff", 5000, 0.04), ("distil2", "slalom-fidel", 5000, 0.25), ("llama7b", "slalom-eff", 1000, 0.15))
+GPU_SECONDS = (
+    ("distil2", "slalom-eff", 5000, 0.04),
+    ("distil2", "slalom-fidel", 5000, 0.25),
+    ("llama7b", "slalom-eff", 1000, 0.15),
+)
 ERROR_FASTER = 20.0
 LONG_MIB = 4096.0
 
 
 def targets(calls: list[Record], errors: list[Record], grown: list[Record]) -> list[str]:
     """A line for each target that something was measured for."""
-    found = {(_known(one), one["method"], one["budget"]): one for one in calls if one.get("seconds")}
-    lines = [*_over_floor(found), *_published(found), *_to_error(errors), *_on_gpu(found), *_memory(grown)]
+    found = {
+        (_known(one), one["method"], one["budget"]): one for one in calls if one.get("seconds")
+    }
+    lines = [
+        *_over_floor(found),
+        *_published(found),
+        *_to_error(errors),
+        *_on_gpu(found),
+        *_memory(grown),
+    ]
     return ["| target | found | |", "| --- | --- | --- |", *lines] if lines else []
 
 
@@ -48,7 +60,9 @@ def _over_floor(found: dict[tuple[str, str, int], Record]) -> list[str]:
                 over = ratio(one["seconds"], one["floor"])
                 lines.append(
                     _line(
-                        f"{model}, `{method}`, 2000 calls on {one['tokens']} tokens: at most {aim} of the floor", f"{over:.2f}", over <= aim
+                        f"{model}, `{method}`, 2000 calls on {one['tokens']} tokens: at most {aim} of the floor",
+                        f"{over:.2f}",
+                        over <= aim,
                     )
                 )
     return lines
@@ -58,7 +72,10 @@ def _published(found: dict[tuple[str, str, int], Record]) -> list[str]:
     lines = []
     for model, aims in PUBLISHED.items():
         for method, aim in aims.items():
-            ours, theirs = found.get((model, f"slalom-{method}", 5000)), found.get((model, f"published-{method}", 5000))
+            ours, theirs = (
+                found.get((model, f"slalom-{method}", 5000)),
+                found.get((model, f"published-{method}", 5000)),
+            )
             if ours is not None and theirs is not None:
                 times = ratio(theirs["seconds"], ours["seconds"])
                 seconds = f"{statistics.median(theirs['seconds']):.3g} s against {statistics.median(ours['seconds']):.3g} s"
@@ -74,7 +91,11 @@ def _to_error(errors: list[Record]) -> list[str]:
         for rival in dict.fromkeys(one.rival for one in against):
             best = max((one for one in against if one.rival == rival), key=lambda one: one.faster)
             target = f"{model}: the wide error of {rival} with 5000 calls, at least {ERROR_FASTER:g} times sooner"
-            how = f"{best.faster:.1f} times: `{best.method}` with {best.calls} calls" if best.calls is not None else "not in less time"
+            how = (
+                f"{best.faster:.1f} times: `{best.method}` with {best.calls} calls"
+                if best.calls is not None
+                else "not in less time"
+            )
             lines.append(_line(target, how, best.faster >= ERROR_FASTER))
     return lines
 
@@ -86,14 +107,24 @@ def _on_gpu(found: dict[tuple[str, str, int], Record]) -> list[str]:
         if one is not None:
             seconds = statistics.median(one["seconds"])
             target = f"{model}, `{method}`, {calls} calls, text of {one['tokens']} tokens: at most {1000 * aim:g} ms"
-            lines.append(_line(target, f"{1000 * seconds:.0f} ms (floor {1000 * statistics.median(one['floor']):.0f} ms)", seconds <= aim))
+            lines.append(
+                _line(
+                    target,
+                    f"{1000 * seconds:.0f} ms (floor {1000 * statistics.median(one['floor']):.0f} ms)",
+                    seconds <= aim,
+                )
+            )
     return lines
 
 
 def _memory(grown: list[Record]) -> list[str]:
     lines = []
     for one in grown:
-        if one.get("tokens") == 4096 and one.get("budget", one.get("calls", 0)) >= 5000 and one.get("memory") is not None:
+        if (
+            one.get("tokens") == 4096
+            and one.get("budget", one.get("calls", 0)) >= 5000
+            and one.get("memory") is not None
+        ):
             target = f"{one['model']} on {one['machine']}, `{one['method']}`, {one.get('budget', one.get('calls'))} calls on 4096 tokens: within {LONG_MIB:.0f} MiB beyond the model"
             lines.append(_line(target, f"{one['memory']:.0f} MiB", one["memory"] <= LONG_MIB))
     return list(dict.fromkeys(lines))

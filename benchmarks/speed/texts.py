@@ -23,7 +23,13 @@ def text_of(words: Any, tokens: int, seed: int = 0) -> str:
         tokens: the length, special tokens left out.
         seed: other texts of the same length; only 0 begins with the examples.
     """
-    start = " ".join((EXAMPLES / name).read_text(encoding="utf-8") for name in ("review.txt", "reviews.txt")) if seed == 0 else ""
+    start = (
+        " ".join(
+            (EXAMPLES / name).read_text(encoding="utf-8") for name in ("review.txt", "reviews.txt")
+        )
+        if seed == 0
+        else ""
+    )
     if words.unk_token_id in words(start, add_special_tokens=False)["input_ids"]:
         start = ""  # a made-up vocabulary, which has none of these words
     return cut(" ".join([*start.split(), *_vocabulary_words(words, tokens, seed)]), words, tokens)
@@ -39,15 +45,24 @@ def _vocabulary_words(words: Any, count: int, seed: int) -> list[str]:
     """Whole words, drawn with frequencies that fall with their rank."""
     known = _single_words(words)
     weights = 1 / np.arange(1, len(known) + 1) ** 0.7
-    return [str(word) for word in np.random.default_rng(seed).choice(known, size=count, p=weights / weights.sum())]
+    return [
+        str(word)
+        for word in np.random.default_rng(seed).choice(known, size=count, p=weights / weights.sum())
+    ]
 
 
 @functools.lru_cache(maxsize=8)
 def _single_words(words: Any) -> NDArray[np.str_]:
     """Up to 4,000 words that are one token each, in an order of no meaning."""
-    names = sorted(word for word in words.get_vocab() if word.isalnum() and word.isascii() and len(word) > 1)
+    names = sorted(
+        word for word in words.get_vocab() if word.isalnum() and word.isascii() and len(word) > 1
+    )
     drawn = np.array(names)[np.random.default_rng(0).permutation(len(names))[:4000]]
-    return drawn[np.array([len(ids) == 1 for ids in words(drawn.tolist(), add_special_tokens=False)["input_ids"]])]
+    return drawn[
+        np.array(
+            [len(ids) == 1 for ids in words(drawn.tolist(), add_special_tokens=False)["input_ids"]]
+        )
+    ]
 
 
 def texts_of(data: Path | None, words: Any, tokens: int, count: int) -> list[str]:
@@ -64,15 +79,25 @@ def texts_of(data: Path | None, words: Any, tokens: int, count: int) -> list[str
             found.append(cut(text, words, tokens))
         if len(found) == count:
             return found
-    raise SystemExit(f"error: {data} has {len(found)} texts of at least {tokens} tokens: {count} are needed")
+    raise SystemExit(
+        f"error: {data} has {len(found)} texts of at least {tokens} tokens: {count} are needed"
+    )
 
 
 def _lines(data: Path) -> Iterator[str]:
     if not data.is_file():
-        raise SystemExit(f"error: no file {data}: give JSON lines with a field text, gzipped or not")
-    with gzip.open(data, "rt", encoding="utf-8") if data.suffix == ".gz" else data.open(encoding="utf-8") as lines:
+        raise SystemExit(
+            f"error: no file {data}: give JSON lines with a field text, gzipped or not"
+        )
+    with (
+        gzip.open(data, "rt", encoding="utf-8")
+        if data.suffix == ".gz"
+        else data.open(encoding="utf-8") as lines
+    ):
         for number, line in enumerate(lines, start=1):
             try:
                 yield str(json.loads(line)["text"])
             except (json.JSONDecodeError, KeyError, TypeError) as error:
-                raise SystemExit(f"error: line {number} of {data} is not a JSON object with a field text") from error
+                raise SystemExit(
+                    f"error: line {number} of {data} is not a JSON object with a field text"
+                ) from error

@@ -42,7 +42,9 @@ class Drawn(SphinxDirective):
             with chdir(ROOT), _without_chatter():
                 exec(compile(code, f"{self.env.docname}:{self.lineno}", "exec"), names)
         except Exception as error:
-            raise self.error(f"the code of this block failed: {type(error).__name__}: {error}") from error
+            raise self.error(
+                f"the code of this block failed: {type(error).__name__}: {error}"
+            ) from error
         shown: list[nodes.Node] = [nodes.literal_block(code, code, language="python")]
         if self.arguments:
             shown.append(self._figure(names, self.arguments[0]))
@@ -52,7 +54,9 @@ class Drawn(SphinxDirective):
         from slalom_xai.reports.figures import save
 
         if "figure" not in names or "alt" not in self.options:
-            raise self.error("a block with a file name needs code that sets figure, and the option alt")
+            raise self.error(
+                "a block with a file name needs code that sets figure, and the option alt"
+            )
         save(names["figure"], GENERATED / file)
         return nodes.image(uri=f"/_generated/{file}", alt=self.options["alt"], classes=["drawn"])
 
@@ -72,7 +76,10 @@ class Live(SphinxDirective):
     """The interactive view of ``explanation``, in a frame."""
 
     required_arguments = 1
-    option_spec: ClassVar[dict[str, Any]] = {"title": directives.unchanged_required, "height": directives.nonnegative_int}
+    option_spec: ClassVar[dict[str, Any]] = {
+        "title": directives.unchanged_required,
+        "height": directives.nonnegative_int,
+    }
 
     def run(self) -> list[nodes.Node]:
         """Writes the page; the theme copies it beside the style sheets."""
@@ -80,7 +87,10 @@ class Live(SphinxDirective):
         if explanation is None:
             raise self.error("the code above must set explanation")
         explanation.to_html(GENERATED / self.arguments[0])
-        height, title = self.options.get("height", 640), self.options.get("title", "An interactive explanation")
+        height, title = (
+            self.options.get("height", 640),
+            self.options.get("title", "An interactive explanation"),
+        )
         source = f"_static/{self.arguments[0]}"
         frame = f'<iframe class="live" src="{source}" title="{title}" height="{height}" loading="lazy"></iframe>'
         link = f'<p class="live-link"><a href="{source}">Open it on a page of its own</a></p>'

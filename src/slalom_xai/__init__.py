@@ -12,7 +12,12 @@ if TYPE_CHECKING:
 __all__ = ["Explainer", "Explanation", "explain", "methods"]
 __version__ = "0.1.0"
 
-_HOMES = {"Explainer": "explainer", "explain": "explainer", "Explanation": "explanation", "methods": "estimators"}
+_HOMES = {
+    "Explainer": "explainer",
+    "explain": "explainer",
+    "Explanation": "explanation",
+    "methods": "estimators",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from slalom_xai.interrupts import leaving_at_once
+from slalom_xai.system.interrupts import leaving_at_once
 
 
 def main() -> None:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slalom_xai.errors import BudgetError
-from slalom_xai.keys import CELLS, INERT, Keys, kept_keys, mixed
+from slalom_xai.row_keys import CELLS, INERT, Keys, kept_keys, mixed
 
 Masks = NDArray[np.bool_]
 
@@ -147,7 +147,11 @@ def plan_rows(
     rows = min(held_out_rows(budget), spare // 2)
     report, choose = (held_out(pool, rows, rng) for _ in range(2))
     fit = _rows_to_fit(pool, budget - 1 - report.rows - choose.rows, rng)
-    return Plan(np.concatenate([whole, fit]), choose if choose.complete else None, report if report.complete else None)
+    return Plan(
+        np.concatenate([whole, fit]),
+        choose if choose.complete else None,
+        report if report.complete else None,
+    )
 
 
 def more_rows(pool: Pool, rows: int, rng: np.random.Generator) -> Plan:
@@ -164,7 +168,9 @@ class Pool:
         keys: masks (m, n) to numbers (m,) that are equal where they read the same; by default what the codes say.
     """
 
-    def __init__(self, codes: NDArray[np.int64], keys: Callable[[Masks], Keys] | None = None) -> None:
+    def __init__(
+        self, codes: NDArray[np.int64], keys: Callable[[Masks], Keys] | None = None
+    ) -> None:
         self.codes = codes
         self.units = len(codes)
         self._keys = keys or (lambda masks: kept_keys(masks, mixed(codes)))
@@ -195,7 +201,13 @@ class Pool:
         new[np.unique(keys, return_index=True)[1]] = True
         return new & ~np.isin(keys, self._seen)
 
-    def draw(self, wanted: int, deleted: Callable[[int], NDArray[np.int64]], rng: np.random.Generator, quota: bool = False) -> Masks:
+    def draw(
+        self,
+        wanted: int,
+        deleted: Callable[[int], NDArray[np.int64]],
+        rng: np.random.Generator,
+        quota: bool = False,
+    ) -> Masks:
         """Up to ``wanted`` new rows with numbers deleted from ``deleted``; fewer where they run out.
 
         With ``quota`` at most a quarter of the rows that delete a given number is taken,
@@ -244,17 +256,23 @@ def deletions(units: int, deleted: NDArray[np.int64], rng: np.random.Generator) 
     for start in range(0, len(deleted), rows):
         part = deleted[start : start + rows, None]
         drawn = rng.random((len(part), units))
-        least = np.take_along_axis(np.sort(drawn, axis=1), part.clip(max=units - 1), axis=1)  # of what is kept
+        least = np.take_along_axis(
+            np.sort(drawn, axis=1), part.clip(max=units - 1), axis=1
+        )  # of what is kept
         masks[start : start + rows] = (drawn >= least) & (part < units)
     return masks
 
 
-def uniform_counts(low: int, high: int, rng: np.random.Generator) -> Callable[[int], NDArray[np.int64]]:
+def uniform_counts(
+    low: int, high: int, rng: np.random.Generator
+) -> Callable[[int], NDArray[np.int64]]:
     """Numbers deleted, uniform on low..high."""
     return lambda size: rng.integers(low, high + 1, size)
 
 
-def even_counts(low: int, high: int, rng: np.random.Generator) -> Callable[[int], NDArray[np.int64]]:
+def even_counts(
+    low: int, high: int, rng: np.random.Generator
+) -> Callable[[int], NDArray[np.int64]]:
     """Numbers deleted, uniform on low..high and spread evenly: few draws cover every size too."""
 
     def counts(size: int) -> NDArray[np.int64]:
@@ -273,7 +291,9 @@ def rows_of_every_size(units: int) -> Masks:
 
 def log_uniform_counts(high: int, rng: np.random.Generator) -> Callable[[int], NDArray[np.int64]]:
     """Numbers deleted, log-uniform on 1..high: as many rows around 1 to 10 as around 10 to 100."""
-    return lambda size: np.floor(np.exp(rng.random(size) * math.log(high + 1))).astype(np.int64).clip(1, high)
+    return lambda size: (
+        np.floor(np.exp(rng.random(size) * math.log(high + 1))).astype(np.int64).clip(1, high)
+    )
 
 
 def held_out(pool: Pool, rows: int, rng: np.random.Generator) -> HeldOut:
@@ -282,7 +302,9 @@ def held_out(pool: Pool, rows: int, rng: np.random.Generator) -> HeldOut:
         masks = pool.draw(rows, even_counts(1, pool.units - 1, rng), rng, quota=True)
         return HeldOut(masks, masks)
     local = pool.draw(rows // 2, even_counts(1, LOCAL, rng), rng, quota=True)
-    return HeldOut(local, pool.draw(rows - rows // 2, even_counts(1, pool.units - 1, rng), rng, quota=True))
+    return HeldOut(
+        local, pool.draw(rows - rows // 2, even_counts(1, pool.units - 1, rng), rng, quota=True)
+    )
 
 
 def _rows_to_fit(pool: Pool, rows: int, rng: np.random.Generator) -> Masks:
@@ -294,15 +316,21 @@ def _rows_to_fit(pool: Pool, rows: int, rng: np.random.Generator) -> Masks:
     drawn = [_short_rows(pool, int(SHORT_SHARE * rows), rng)]
     long = rows - len(drawn[0])
     if units - 1 > LOCAL:
-        drawn.append(pool.draw(int(LOCAL_SHARE * long), uniform_counts(1, LOCAL, rng), rng, quota=True))
-        drawn.append(pool.draw(int(WIDE_SHARE * long), uniform_counts(1, units - 1, rng), rng, quota=True))
+        drawn.append(
+            pool.draw(int(LOCAL_SHARE * long), uniform_counts(1, LOCAL, rng), rng, quota=True)
+        )
+        drawn.append(
+            pool.draw(int(WIDE_SHARE * long), uniform_counts(1, units - 1, rng), rng, quota=True)
+        )
     drawn.append(pool.draw(rows - sum(map(len, drawn)), log_uniform_counts(units - 1, rng), rng))
     return rng.permutation(np.concatenate(drawn), axis=0)
 
 
 def _short_rows(pool: Pool, rows: int, rng: np.random.Generator) -> Masks:
     """Single units for up to half of the rows, pairs for the rest."""
-    singles = pool.take(np.eye(pool.units, dtype=bool)[rng.permutation(pool.units)], (rows + 1) // 2)
+    singles = pool.take(
+        np.eye(pool.units, dtype=bool)[rng.permutation(pool.units)], (rows + 1) // 2
+    )
     if pool.units < 3:
         return singles
     pairs = pool.draw(rows - len(singles), uniform_counts(pool.units - 2, pool.units - 2, rng), rng)
@@ -316,7 +344,11 @@ def _every_mask(units: int) -> Masks:
 
 
 def short_sequences(
-    pool: Pool, rows: int, length: int, rng: np.random.Generator, keys: Callable[[NDArray[np.int64]], Keys]
+    pool: Pool,
+    rows: int,
+    length: int,
+    rng: np.random.Generator,
+    keys: Callable[[NDArray[np.int64]], Keys],
 ) -> NDArray[np.int64]:
     """Up to ``rows`` new sequences of distinct kinds of units drawn uniformly, (rows, length) (Algorithm 1)."""
     _, kinds = np.unique(pool.codes, return_index=True)

@@ -89,4 +89,6 @@ def optional_package(name: str, what: str) -> Any:
             return import_module(name)
     except ImportError as error:
         package = name.partition(".")[0]
-        raise InputError(f"{what} needs the package {package}, which cannot be imported ({error}): pip install {package}") from error
+        raise InputError(
+            f"{what} needs the package {package}, which cannot be imported ({error}): pip install {package}"
+        ) from error

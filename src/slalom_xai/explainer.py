@@ -11,20 +11,22 @@ import torch
 from slalom_xai.designs import check_budget, default_budget, least_budget, most_budget
 from slalom_xai.errors import InputError, ModelError, SlalomError, check_seed, one_of
 from slalom_xai.estimators import Estimator, estimator
-from slalom_xai.estimators.base import one_kind
+from slalom_xai.estimators.base import one_distinct_unit
 from slalom_xai.explanation import Explanation
 from slalom_xai.models import Prompt, TextModel, prompt
 from slalom_xai.models.load import text_model
 from slalom_xai.progress import progress_bar, quiet_in_notebooks
-from slalom_xai.queries import Asking, Batches, Progress, Queries, out_of_memory
+from slalom_xai.queries import AnswerSource, Batches, Progress, Queries, WorkPool, out_of_memory
+from slalom_xai.queries.many_texts import explain_together
+from slalom_xai.system.threads import at_most, for_fit
 from slalom_xai.text import GRANULARITIES
-from slalom_xai.threads import at_most, for_fit
-from slalom_xai.together import explain_together
 
 REMOVALS = ("delete", "mask", "unk")
 MOST_REPEATS = 100  # of the whole text, where the model is noisy
 CALLS_PER_REPEAT = 30  # and of a budget no more than one call in so many
-STEADY = 1e-3  # answers to one question that differ by less, relative to their size, differ by rounding
+STEADY = (
+    1e-3  # answers to one question that differ by less, relative to their size, differ by rounding
+)
 
 
 class Explainer:
@@ -81,7 +83,9 @@ class Explainer:
         if removal not in REMOVALS:
             raise one_of("removal", removal, REMOVALS)
         if budget is not None and not _whole_and_positive(budget):
-            raise InputError(f"budget is {budget!r}: give a whole number of model calls, or leave it out")
+            raise InputError(
+                f"budget is {budget!r}: give a whole number of model calls, or leave it out"
+            )
         check_seed("random_state", random_state)
         self.method = estimator(method)
         quiet_in_notebooks()
@@ -103,7 +107,9 @@ class Explainer:
         self.random_state = int(random_state)
         self.show_progress = show_progress
         self._batches = Batches(self.model, batch_tokens)
-        self._unsteady: float | None = None  # how far two answers to one question lay apart; None: not asked yet
+        self._unsteady: float | None = (
+            None  # how far two answers to one question lay apart; None: not asked yet
+        )
 
     @property
     def probe_calls(self) -> int:
@@ -114,9 +120,13 @@ class Explainer:
     def __call__(self, text: str, text_pair: str | None = None) -> Explanation: ...  # type: ignore[overload-overlap]
 
     @overload
-    def __call__(self, text: Sequence[str], text_pair: Sequence[str] | None = None) -> list[Explanation]: ...
+    def __call__(
+        self, text: Sequence[str], text_pair: Sequence[str] | None = None
+    ) -> list[Explanation]: ...
 
-    def __call__(self, text: str | Sequence[str], text_pair: str | Sequence[str] | None = None) -> Explanation | list[Explanation]:
+    def __call__(
+        self, text: str | Sequence[str], text_pair: str | Sequence[str] | None = None
+    ) -> Explanation | list[Explanation]:
         """Explains a text or a pair of texts, or each of a list.
 
         Args:
@@ -130,24 +140,37 @@ class Explainer:
         if isinstance(text, str):
             questions = [self._read(text, text_pair)]
         else:
-            questions = [self._read(one, other, f"text {place}: ") for place, (one, other) in enumerate(_paired(text, text_pair))]
+            questions = [
+                self._read(one, other, f"text {place}: ")
+                for place, (one, other) in enumerate(_paired(text, text_pair))
+            ]
         finished: dict[int, Explanation] = {}
         try:
             self._explain_all(questions, finished)
         except SlalomError as error:
             error.finished = [finished[place] for place in sorted(finished)]
             raise
-        return finished[0] if isinstance(text, str) else [finished[place] for place in range(len(questions))]
+        return (
+            finished[0]
+            if isinstance(text, str)
+            else [finished[place] for place in range(len(questions))]
+        )
 
     def _read(self, text: Any, text_pair: Any = None, where: str = "") -> Prompt:
         _check_text(text, where)
         if text_pair is not None:
             _check_text(text_pair, f"{where}text_pair: ")
         try:
-            reading = self.model.read(text, text_pair, truncation=self.truncation, removal=self.removal)
+            reading = self.model.read(
+                text, text_pair, truncation=self.truncation, removal=self.removal
+            )
             question = prompt(reading, self.granularity)
-            if self.budget is not None and question.kinds > 1:
-                check_budget(question.interchangeable, self.budget, self.method.parameters(len(question.units), question.kinds))
+            if self.budget is not None and question.distinct > 1:
+                check_budget(
+                    question.interchangeable,
+                    self.budget,
+                    self.method.parameters(len(question.units), question.distinct),
+                )
         except InputError as error:
             raise type(error)(f"{where}{error}") from error
         return question
@@ -157,18 +180,26 @@ class Explainer:
 
         A text that fails does not take those with it that are under way.
         """
-        alone = 1 if getattr(self.method, "combines", False) else len(questions)
+        alone = 1 if self.method.combines else len(questions)
         failed: list[BaseException] = []
 
-        def explain_later(asking: Asking, number: int) -> Explanation | None:
-            return None if failed else self._explain_quickly(questions[alone + number], asking, progress)
+        def explain_later(source: AnswerSource, pool: WorkPool, number: int) -> Explanation | None:
+            return (
+                None
+                if failed
+                else self._explain_quickly(questions[alone + number], source, progress, pool)
+            )
 
         with progress_bar(self.show_progress) as progress:
             for place, question in enumerate(questions[:alone]):
                 finished[place] = self._explain_quickly(question, self._batches, progress)
-            weights = [self._calls(question)[0] * len(question.units) for question in questions[alone:]]
+            weights = [
+                self._calls(question)[0] * len(question.units) for question in questions[alone:]
+            ]
             longest = max((len(question.units) for question in questions[alone:]), default=0)
-            for number, found in explain_together(explain_later, weights, self._batches, for_fit(longest)):
+            for number, found in explain_together(
+                explain_later, weights, self._batches, for_fit(longest)
+            ):
                 if isinstance(found, BaseException):
                     failed.append(found)
                 elif found is not None:
@@ -180,18 +211,24 @@ class Explainer:
         """The calls a text may take, and how many to begin with where the method may stop before that."""
         if self.budget is not None:
             return self.budget, None
-        parameters = self.method.parameters(len(question.units), question.kinds)
+        parameters = self.method.parameters(len(question.units), question.distinct)
         usual = default_budget(question.interchangeable, parameters)
-        if not getattr(self.method, "stops_by_itself", False):
+        if not self.method.stops_by_itself:
             return usual, None
         return most_budget(question.interchangeable, parameters), usual
 
-    def _explain_quickly(self, question: Prompt, asking: Asking, progress: Progress | None) -> Explanation:
+    def _explain_quickly(
+        self,
+        question: Prompt,
+        source: AnswerSource,
+        progress: Progress | None,
+        pool: WorkPool | None = None,
+    ) -> Explanation:
         """Explains with as many threads as the fit needs; methods that reach into the model keep theirs."""
-        asks_only = getattr(self.method, "combines", False)
+        asks_only = self.method.combines
         try:
             with at_most(for_fit(len(question.units)) if asks_only else None):
-                return self._explain(question, asking, progress)
+                return self._explain(question, source, progress, pool)
         except (MemoryError, RuntimeError) as error:
             if not out_of_memory(error):
                 raise
@@ -200,16 +237,26 @@ class Explainer:
                 "than there is: use a shorter text, a larger granularity, or another method"
             ) from error
 
-    def _explain(self, question: Prompt, asking: Asking, progress: Progress | None) -> Explanation:
+    def _explain(
+        self,
+        question: Prompt,
+        source: AnswerSource,
+        progress: Progress | None,
+        pool: WorkPool | None = None,
+    ) -> Explanation:
         budget, first = self._calls(question)
-        queries = Queries(asking, question, budget=budget, progress=progress, first=first)
+        queries = Queries(
+            source, question, budget=budget, progress=progress, first=first, pool=pool
+        )
         whole = np.ones((1, len(question.units)), dtype=bool)
-        full = queries.ask(whole, "fit" if question.kinds == 1 else "check")[0].tolist()
-        target = self.model.outputs.target(self.target, full)  # a wrong target is said before thousands of calls
-        if question.kinds == 1:
-            findings = one_kind(full, len(question.units), self.method.additive)
+        full = queries.ask(whole, "fit" if question.distinct == 1 else "check")[0].tolist()
+        target = self.model.outputs.target(
+            self.target, full
+        )  # a wrong target is said before thousands of calls
+        if question.distinct == 1:
+            findings = one_distinct_unit(full, len(question.units), self.method.additive)
         else:
-            if self._unsteady is None and getattr(self.method, "probes_noise", False):
+            if self._unsteady is None and self.method.probes_noise:
                 self._unsteady = self._difference(question, full)
             repeats = self._repeats(question, budget)
             if repeats:
@@ -234,7 +281,10 @@ class Explainer:
             target_index=target.index,
             full=tuple(full),
             function=findings.surrogate.cpu(),
-            column_errors=tuple({name: error.cpu().numpy() for name, error in column.items()} for column in findings.standard_errors),
+            column_errors=tuple(
+                {name: error.cpu().numpy() for name, error in column.items()}
+                for column in findings.standard_errors
+            ),
             column_fidelity=findings.fidelity,
             notes=notes,
             calls_fit=queries.calls_fit,
@@ -251,9 +301,9 @@ class Explainer:
 
     def _repeats(self, question: Prompt, budget: int) -> int:
         """How often the whole text of a noisy model is asked again: every change is measured from it."""
-        if not self._noisy or not getattr(self.method, "probes_noise", False):
+        if not self._noisy or not self.method.probes_noise:
             return 0
-        parameters = self.method.parameters(len(question.units), question.kinds)
+        parameters = self.method.parameters(len(question.units), question.distinct)
         spare = budget - least_budget(question.interchangeable, parameters)
         return min(MOST_REPEATS, budget // CALLS_PER_REPEAT, spare)
 
@@ -263,7 +313,9 @@ class Explainer:
             return ()
         found = f"The model is noisy: asked the same twice, its answers differed by {100 * self._unsteady:.2g}% of their size."
         if queries.whole_variance is None:
-            return (f"{found} The intervals do not include the noise of the answer to the whole text; raise the budget.",)
+            return (
+                f"{found} The intervals do not include the noise of the answer to the whole text; raise the budget.",
+            )
         return (
             f"{found} The whole text was asked several times, and the mean is explained. "
             "The intervals include the noise; a larger budget narrows them.",
@@ -328,16 +380,22 @@ def explain(
 
 
 def _whole_and_positive(number: object) -> bool:
-    return isinstance(number, (int, np.integer)) and not isinstance(number, bool) and int(number) > 0
+    return (
+        isinstance(number, (int, np.integer)) and not isinstance(number, bool) and int(number) > 0
+    )
 
 
 def _check_text(text: Any, where: str) -> None:
     if not isinstance(text, str):
         raise InputError(f"{where}expected a text (str), got {type(text).__name__}")
     if not text.strip():
-        raise InputError(f"{where}the text is {'only white space' if text else 'empty'}: give at least one word")
+        raise InputError(
+            f"{where}the text is {'only white space' if text else 'empty'}: give at least one word"
+        )
     if any(0xD800 <= ord(character) <= 0xDFFF for character in text):
-        raise InputError(f"{where}the text holds half a character (a lone surrogate): decode it as UTF-8 first")
+        raise InputError(
+            f"{where}the text holds half a character (a lone surrogate): decode it as UTF-8 first"
+        )
 
 
 def _paired(texts: Any, pairs: Any) -> list[tuple[Any, Any]]:
@@ -353,5 +411,7 @@ def _paired(texts: Any, pairs: Any) -> list[tuple[Any, Any]]:
         )
     second = list(pairs)
     if len(first) != len(second):
-        raise InputError(f"{len(first)} texts were given with {len(second)} second texts: give one second text for each text")
+        raise InputError(
+            f"{len(first)} texts were given with {len(second)} second texts: give one second text for each text"
+        )
     return list(zip(first, second, strict=True))

@@ -15,7 +15,9 @@ from slalom_xai.errors import InputError, one_of
 Kind = Literal["binary", "multiclass", "multilabel", "single", "regression"]
 
 
-_NUMBERED = re.compile(r"(?:LABEL_)?\d+(?:\.0)?|prediction|True|False")  # names that say no more than a number does
+_NUMBERED = re.compile(
+    r"(?:LABEL_)?\d+(?:\.0)?|prediction|True|False"
+)  # names that say no more than a number does
 
 
 @dataclass(frozen=True)
@@ -88,7 +90,9 @@ class Outputs:
                 f"output{'' if self.width == 1 else 's'}: give one name for each output"
             )
         if labels != self.labels and not all(_NUMBERED.fullmatch(label) for label in self.labels):
-            raise InputError(f"labels were given, but {model} names its own classes ({', '.join(self.labels[:6])}): leave labels out")
+            raise InputError(
+                f"labels were given, but {model} names its own classes ({', '.join(self.labels[:6])}): leave labels out"
+            )
         return replace(self, labels=labels)
 
     def index(self, wanted: str | int) -> int:
@@ -99,11 +103,17 @@ class Outputs:
             )
         if isinstance(wanted, str) and wanted in self.labels:
             return self.labels.index(wanted)
-        if isinstance(wanted, (int, np.integer)) and not isinstance(wanted, bool) and 0 <= wanted < self.width:
+        if (
+            isinstance(wanted, (int, np.integer))
+            and not isinstance(wanted, bool)
+            and 0 <= wanted < self.width
+        ):
             return int(wanted)
         if isinstance(wanted, str) and wanted.isdecimal() and int(wanted) < self.width:
             return int(wanted)
-        raise one_of("target", wanted, [f"{label} ({index})" for index, label in enumerate(self.labels)])
+        raise one_of(
+            "target", wanted, [f"{label} ({index})" for index, label in enumerate(self.labels)]
+        )
 
 
 def checked_labels(labels: Any) -> tuple[str, ...] | None:
@@ -115,10 +125,14 @@ def checked_labels(labels: Any) -> tuple[str, ...] | None:
     if labels is None:
         return None
     if isinstance(labels, (str, bytes, dict)) or not isinstance(labels, Iterable):
-        raise InputError(f'labels is {labels!r}: give a list with one name per class, such as ["negative", "positive"]')
+        raise InputError(
+            f'labels is {labels!r}: give a list with one name per class, such as ["negative", "positive"]'
+        )
     names = list(labels)
     if not names or not all(isinstance(name, str) and name.strip() for name in names):
-        raise InputError(f'labels is {names!r}: give a name for every class, such as ["negative", "positive"]')
+        raise InputError(
+            f'labels is {names!r}: give a name for every class, such as ["negative", "positive"]'
+        )
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise InputError(f"labels holds {twice[0]!r} more than once: give every class its own name")

@@ -50,7 +50,9 @@ class Notebook:
         now = time.monotonic()
         if now - self._drawn >= self.PAUSE:
             self._drawn = now
-            self._handle.update(_html(f'<progress value="{done}" max="{total}"></progress> {label} {done}/{total}'))
+            self._handle.update(
+                _html(f'<progress value="{done}" max="{total}"></progress> {label} {done}/{total}')
+            )
 
     def close(self) -> None:
         """Takes the bar away."""
@@ -73,7 +75,11 @@ class Bar:
     def advance(self, rows: int) -> None:
         """Some rows are done."""
         self._done += rows
-        label = "fitting" if self._done == self._total and self._label == "asking the model" else self._label
+        label = (
+            "fitting"
+            if self._done == self._total and self._label == "asking the model"
+            else self._label
+        )
         self._display.show(self._done, self._total, label)
 
 
@@ -91,9 +97,24 @@ def progress_bar(show: bool | None) -> Iterator[Bar | None]:
             notebook.close()
         return
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        SpinnerColumn,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
 
-    shape = SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn()
+    shape = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
     with Progress(*shape, console=Console(stderr=True), transient=True) as display:
         yield Bar(Terminal(display, display.add_task("asking the model", total=None)))
 

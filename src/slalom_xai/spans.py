@@ -16,8 +16,13 @@ from slalom_xai.text import Unit
 if TYPE_CHECKING:
     from slalom_xai.explanation import Explanation
 
-_MARKERS = re.compile(r"^(?:##|[ĠĊ▁]+)|</w>$")  # how word pieces, byte-level and sentence pieces say where a word begins or ends
-_SPECIAL = re.compile(r"\[(?:CLS|SEP|PAD|UNK|MASK|BOS|EOS)\]|</?s>|<(?:pad|unk|mask|cls|sep|bos|eos)>|<\|.*\|>", re.IGNORECASE)
+_MARKERS = re.compile(
+    r"^(?:##|[ĠĊ▁]+)|</w>$"
+)  # how word pieces, byte-level and sentence pieces say where a word begins or ends
+_SPECIAL = re.compile(
+    r"\[(?:CLS|SEP|PAD|UNK|MASK|BOS|EOS)\]|</?s>|<(?:pad|unk|mask|cls|sep|bos|eos)>|<\|.*\|>",
+    re.IGNORECASE,
+)
 
 
 def placed(text: str, units: Sequence[Any]) -> list[Unit]:
@@ -31,7 +36,11 @@ def placed(text: str, units: Sequence[Any]) -> list[Unit]:
         return _found(text, units)
     if all(isinstance(unit, Unit) for unit in units):
         for place, unit in enumerate(units):
-            if unit.part or not 0 <= unit.start <= unit.end <= len(text) or text[unit.start : unit.end] not in (unit.text, ""):
+            if (
+                unit.part
+                or not 0 <= unit.start <= unit.end <= len(text)
+                or text[unit.start : unit.end] not in (unit.text, "")
+            ):
                 raise InputError(
                     f"unit {place} ({unit.text!r}) is not at {unit.start} to {unit.end} in the text: give the text that it comes from"
                 )
@@ -44,11 +53,19 @@ def placed(text: str, units: Sequence[Any]) -> list[Unit]:
 
 
 def _span(place: int, unit: Any, length: int) -> tuple[int, int]:
-    if not isinstance(unit, (tuple, list, np.ndarray)) or len(unit) != 2 or not all(isinstance(edge, (int, np.integer)) for edge in unit):
-        raise InputError(f"unit {place} is {unit!r}: give all units as strings, as (start, end) pairs of whole numbers, or as Units")
+    if (
+        not isinstance(unit, (tuple, list, np.ndarray))
+        or len(unit) != 2
+        or not all(isinstance(edge, (int, np.integer)) for edge in unit)
+    ):
+        raise InputError(
+            f"unit {place} is {unit!r}: give all units as strings, as (start, end) pairs of whole numbers, or as Units"
+        )
     start, end = int(unit[0]), int(unit[1])
     if not 0 <= start < end <= length:
-        raise InputError(f"unit {place} has the span ({start}, {end}): expected 0 <= start < end <= {length}, the length of the text")
+        raise InputError(
+            f"unit {place} has the span ({start}, {end}): expected 0 <= start < end <= {length}, the length of the text"
+        )
     return start, end
 
 
@@ -59,7 +76,9 @@ def _found(text: str, tokens: Sequence[str]) -> list[Unit]:
     """
     wanted = [[needle for needle in (token.strip(), _bare(token)) if needle] for token in tokens]
     if [] in wanted:
-        raise InputError(f"unit {wanted.index([])} is empty ({tokens[wanted.index([])]!r}): leave it and its score out")
+        raise InputError(
+            f"unit {wanted.index([])} is empty ({tokens[wanted.index([])]!r}): leave it and its score out"
+        )
     furthest = 0
     for whole, shared in ((True, False), (False, False), (False, True)):
         for flags in (0, re.IGNORECASE):
@@ -73,12 +92,20 @@ def _found(text: str, tokens: Sequence[str]) -> list[Unit]:
     )
 
 
-def _search(text: str, wanted: list[list[str]], whole: bool, shared: bool, flags: int) -> list[Unit]:
+def _search(
+    text: str, wanted: list[list[str]], whole: bool, shared: bool, flags: int
+) -> list[Unit]:
     """As many units from the first on as are found one behind the other."""
     units: list[Unit] = []
     for needles in wanted:
         cursor = units[-1].end if units else 0
-        if shared and units and needles[0] == units[-1].text and len(needles[0]) == 1 and units.count(units[-1]) < len(needles[0].encode()):
+        if (
+            shared
+            and units
+            and needles[0] == units[-1].text
+            and len(needles[0]) == 1
+            and units.count(units[-1]) < len(needles[0].encode())
+        ):
             units.append(units[-1])  # another byte of one letter or emoji
             continue
         matches = (_pattern(needle, whole, flags).search(text, cursor) for needle in needles)
@@ -103,7 +130,9 @@ def _bare(token: str) -> str:
 def has_place(token: str, text: str) -> bool:
     """Whether a token stands for characters: it is in the text as it is, or it is neither empty nor a special token."""
     plain = token.strip()
-    return plain != "" and (plain in text or (_bare(token) != "" and _SPECIAL.fullmatch(plain) is None))
+    return plain != "" and (
+        plain in text or (_bare(token) != "" and _SPECIAL.fullmatch(plain) is None)
+    )
 
 
 def read_tokens(tokens: Sequence[str]) -> str:
@@ -144,8 +173,14 @@ def tiles(explanation: Explanation) -> list[str]:
 def units_in_tiles(pieces: list[str], feature_names: Any) -> Iterator[Unit | None]:
     """The units inside the pieces of a text, by their names where those are in the pieces; None for pieces without characters."""
     names = [piece.strip() for piece in pieces]
-    given = [] if feature_names is None or isinstance(feature_names, str) else [str(name) for name in feature_names]
-    if len(given) == len(pieces) and all(name in piece or not piece for name, piece in zip(given, pieces, strict=True)):
+    given = (
+        []
+        if feature_names is None or isinstance(feature_names, str)
+        else [str(name) for name in feature_names]
+    )
+    if len(given) == len(pieces) and all(
+        name in piece or not piece for name, piece in zip(given, pieces, strict=True)
+    ):
         names = given
     cursor, before = 0, None
     for name, piece in zip(names, pieces, strict=True):
@@ -157,4 +192,8 @@ def units_in_tiles(pieces: list[str], feature_names: Any) -> Iterator[Unit | Non
             before = Unit(text=name, start=start, end=start + len(name))
             yield before
         else:  # no characters of its own: it shares those of the token before it
-            yield before if before is not None and before.text == name else Unit(text=name, start=start, end=start)
+            yield (
+                before
+                if before is not None and before.text == name
+                else Unit(text=name, start=start, end=start)
+            )

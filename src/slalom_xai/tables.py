@@ -23,7 +23,16 @@ from slalom_xai.errors import InputError, shortened
 _DELIMITERS = {".csv": ",", ".tsv": "\t"}
 _JSON = (".jsonl", ".ndjson", ".json")
 _PACKED = {".gz": gzip.decompress, ".xz": lzma.decompress, ".bz2": bz2.decompress}
-_DAMAGE = (OSError, EOFError, ValueError, RuntimeError, NotImplementedError, zlib.error, lzma.LZMAError, zipfile.BadZipFile)
+_DAMAGE = (
+    OSError,
+    EOFError,
+    ValueError,
+    RuntimeError,
+    NotImplementedError,
+    zlib.error,
+    lzma.LZMAError,
+    zipfile.BadZipFile,
+)
 _RECORD = '{"text": "a fine film", "label": "good"}'
 
 
@@ -57,12 +66,16 @@ class Table:
         """
         places = [place for place, column in enumerate(self.columns) if column == name]
         if len(places) > 1:
-            raise InputError(f"{self.path} has {len(places)} columns called {name!r}: give each its own name")
+            raise InputError(
+                f"{self.path} has {len(places)} columns called {name!r}: give each its own name"
+            )
         return [row[places[0]] for row in self.rows]
 
     def where(self, places: Sequence[int]) -> str:
         """Some rows by their numbers, such as ``lines 3, 4``."""
-        shown = ", ".join(str(self.numbers[place]) for place in places[:5]) + (", ..." if len(places) > 5 else "")
+        shown = ", ".join(str(self.numbers[place]) for place in places[:5]) + (
+            ", ..." if len(places) > 5 else ""
+        )
         return f"{self.unit}{'s' if len(places) > 1 else ''} {shown}"
 
 
@@ -86,7 +99,9 @@ def read_table(path: str | Path) -> Table:
     try:
         raw = path.read_bytes()
     except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror or error}; give a file with a table") from error
+        raise InputError(
+            f"cannot read {path}: {error.strerror or error}; give a file with a table"
+        ) from error
     kind, content = _unpacked(path, raw)
     if kind == ".parquet":
         cells = _parquet(path, content)
@@ -94,7 +109,15 @@ def read_table(path: str | Path) -> Table:
         text = _decoded(path, content)
         cells = _json(path, text, kind) if kind in _JSON else _separated(path, text, kind)
     separator = {".csv": "commas", ".tsv": "tabs"}.get(kind, "")
-    return Table(path, cells.columns, cells.rows, cells.numbers, cells.unit, hashlib.sha256(raw).hexdigest(), separator)
+    return Table(
+        path,
+        cells.columns,
+        cells.rows,
+        cells.numbers,
+        cells.unit,
+        hashlib.sha256(raw).hexdigest(),
+        separator,
+    )
 
 
 def _kind(name: str, given: Path) -> str:
@@ -129,16 +152,24 @@ def _unpacked(path: Path, raw: bytes) -> tuple[str, bytes]:
         raise
     except _DAMAGE as error:
         reason = " ".join(str(error).split()) or type(error).__name__
-        raise InputError(f"{path} is damaged or not a {packing[1:]} file ({reason}): pack it again, or give it unpacked") from error
+        raise InputError(
+            f"{path} is damaged or not a {packing[1:]} file ({reason}): pack it again, or give it unpacked"
+        ) from error
     return kind, raw
 
 
 def _from_zip(path: Path, raw: bytes) -> tuple[str, bytes]:
     """The name and the bytes of the one file in an archive."""
     with zipfile.ZipFile(io.BytesIO(raw)) as archive:
-        names = [info.filename for info in archive.infolist() if not info.is_dir() and not info.filename.startswith("__MACOSX/")]
+        names = [
+            info.filename
+            for info in archive.infolist()
+            if not info.is_dir() and not info.filename.startswith("__MACOSX/")
+        ]
         if len(names) != 1:
-            raise InputError(f"{path} holds {len(names)} files: give a zip file with one table in it")
+            raise InputError(
+                f"{path} holds {len(names)} files: give a zip file with one table in it"
+            )
         return Path(names[0]).name, archive.read(names[0])
 
 
@@ -146,7 +177,9 @@ def _decoded(path: Path, content: bytes) -> str:
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise InputError(f"{path} is not UTF-8 text ({error.reason} at byte {error.start}): save it as UTF-8") from error
+        raise InputError(
+            f"{path} is not UTF-8 text ({error.reason} at byte {error.start}): save it as UTF-8"
+        ) from error
     if not text:
         raise InputError(f"{path} is empty: give a table with a text and a label in each row")
     return text
@@ -164,7 +197,9 @@ def _separated(path: Path, text: str, kind: str) -> _Cells:
         quoted = _lines(path, text, "\t", csv.QUOTE_MINIMAL)
     except InputError:
         return plain
-    return quoted if len(quoted.rows) == len(plain.rows) else plain  # a quote would have swallowed the lines between two texts
+    return (
+        quoted if len(quoted.rows) == len(plain.rows) else plain
+    )  # a quote would have swallowed the lines between two texts
 
 
 def _lines(path: Path, text: str, delimiter: str, quoting: Any) -> _Cells:
@@ -173,7 +208,9 @@ def _lines(path: Path, text: str, delimiter: str, quoting: Any) -> _Cells:
     numbers: list[int] = []
     begins = 1
     with _long_fields():
-        reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, quoting=quoting, strict=True)
+        reader = csv.reader(
+            io.StringIO(text, newline=""), delimiter=delimiter, quoting=quoting, strict=True
+        )
         try:
             for row in reader:
                 if row:
@@ -182,13 +219,17 @@ def _lines(path: Path, text: str, delimiter: str, quoting: Any) -> _Cells:
                     numbers.append(begins)
                 begins = reader.line_num + 1
         except csv.Error as error:
-            raise InputError(f"cannot read {path} ({error}) in the row that begins on line {begins}; {_advice(delimiter)}") from error
+            raise InputError(
+                f"cannot read {path} ({error}) in the row that begins on line {begins}; {_advice(delimiter)}"
+            ) from error
     if not rows:
         raise InputError(f"{path} is empty: give a table with a text and a label in each row")
     return _Cells(tuple(name.strip() for name in rows[0]), rows[1:], numbers[1:], "line")
 
 
-def _check_width(path: Path, row: list[str], rows: list[list[str]], begins: int, delimiter: str) -> None:
+def _check_width(
+    path: Path, row: list[str], rows: list[list[str]], begins: int, delimiter: str
+) -> None:
     if rows and len(row) != len(rows[0]):
         raise InputError(
             f"line {begins} of {path} has {len(row)} fields, but the first line names {len(rows[0])} columns: {_advice(delimiter)}"
@@ -216,7 +257,9 @@ def _json(path: Path, text: str, kind: str) -> _Cells:
         try:
             found = json.loads(text)
         except (ValueError, RecursionError) as error:
-            raise InputError(f"cannot read {path}: not JSON ({error}); give a list of records, or one record per line") from error
+            raise InputError(
+                f"cannot read {path}: not JSON ({error}); give a list of records, or one record per line"
+            ) from error
         return _records(path, list(enumerate(found, start=1)), "row")
     values = []
     for number, line in enumerate(text.split("\n"), start=1):
@@ -224,7 +267,9 @@ def _json(path: Path, text: str, kind: str) -> _Cells:
             try:
                 values.append((number, json.loads(line)))
             except (ValueError, RecursionError) as error:
-                raise InputError(f"cannot read line {number} of {path}: not JSON ({error}); give one record per line") from error
+                raise InputError(
+                    f"cannot read line {number} of {path}: not JSON ({error}); give one record per line"
+                ) from error
     return _records(path, values, "line")
 
 
@@ -232,7 +277,9 @@ def _records(path: Path, values: Sequence[tuple[int, Any]], unit: str) -> _Cells
     columns: dict[str, None] = {}
     for number, value in values:
         if not isinstance(value, dict):
-            raise InputError(f"{unit} {number} of {path} is {shortened(str(value))}: give a record like {_RECORD}")
+            raise InputError(
+                f"{unit} {number} of {path} is {shortened(str(value))}: give a record like {_RECORD}"
+            )
         columns.update(dict.fromkeys(value))
     rows = [[value.get(column) for column in columns] for _, value in values]
     return _Cells(tuple(columns), rows, [number for number, _ in values], unit)

@@ -25,7 +25,9 @@ _UNSPACED = re.compile(
     "[\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff"
     "\u0e00-\u0eff\u0f00-\u0fff\u1000-\u109f\u1780-\u17ff\u19e0-\u19ff]+"
 )
-_WIDE_STOPS = "\u3002\uff01\uff1f"  # the full stop, exclamation and question mark of Chinese and Japanese
+_WIDE_STOPS = (
+    "\u3002\uff01\uff1f"  # the full stop, exclamation and question mark of Chinese and Japanese
+)
 _WIDE_PAUSES = _WIDE_STOPS + "\u3001\uff0c\uff1b\uff1a"
 _CLOSING = "[\"')\\]\u00bb\u201d\u2019]*"
 _SENTENCE_END = re.compile(rf"[.!?…]+{_CLOSING}\s+|[{_WIDE_STOPS}]+\s*|\n\s*\n")
@@ -40,7 +42,9 @@ _GOES_ON = re.compile(
 _NUMBERED = re.compile(r"no|nos|vol|fig|figs|pp|eq|sec|ch|ed|eds")
 _MAY_END = re.compile(r"inc|ltd|corp|co|llc|plc|bros|jr|sr|etc|a\.?m|p\.?m|ph\.d|ave|blvd|rd")
 _LAST_WORD = re.compile(r"[^\W_](?:[^\W_]|[.&'’-](?=[^\W_]))*$")
-_LETTERS = re.compile(r"(?:[^\W\d_]\.)*[^\W\d_]")  # an initial, or letters with stops between them: "J", "U.S"
+_LETTERS = re.compile(
+    r"(?:[^\W\d_]\.)*[^\W\d_]"
+)  # an initial, or letters with stops between them: "J", "U.S"
 _OPENS = re.compile(  # words that begin a sentence behind such a stop
     r"(?:A|An|The|This|That|These|Those|It|Its|He|His|She|Her|We|Our|They|Their|I|My|You|Your|There|Here|But|And|Or|So|Yet|Then"
     r"|If|When|While|As|At|By|For|From|In|On|To|With|After|Before|However|Although|Because|Since|Still|What|Who|Why|How|Not|No)\b"
@@ -73,8 +77,16 @@ def words(text: str) -> tuple[Unit, ...]:
     so does punctuation inside a word ("isn't", "3.5"). In scripts that are written without spaces
     each character, with the marks it carries, is a word.
     """
-    chunks = [span for match in re.finditer(r"\S+", text) for span in _peel(text, match.start(), match.end())]
-    return tuple(Unit(text[start:end], start, end) for chunk in chunks for start, end in _characters(text, *chunk))
+    chunks = [
+        span
+        for match in re.finditer(r"\S+", text)
+        for span in _peel(text, match.start(), match.end())
+    ]
+    return tuple(
+        Unit(text[start:end], start, end)
+        for chunk in chunks
+        for start, end in _characters(text, *chunk)
+    )
 
 
 def is_unspaced(character: str) -> bool:
@@ -87,14 +99,19 @@ def _characters(text: str, start: int, end: int) -> list[tuple[int, int]]:
     cuts = {start, end}
     for run in _UNSPACED.finditer(text, start, end):
         cuts.update((run.start(), run.end()))
-        cuts.update(place for place in range(run.start(), run.end()) if not _is_carried(text[place]))
+        cuts.update(
+            place for place in range(run.start(), run.end()) if not _is_carried(text[place])
+        )
     places = sorted(cuts)
     return list(pairwise(places))
 
 
 def _is_carried(character: str) -> bool:
     """A combining mark, or a vowel sign that stands behind its consonant."""
-    return unicodedata.category(character)[0] == "M" or character in "\u0e30\u0e33\u0eb0\u0eb3\u30fc\u3005"
+    return (
+        unicodedata.category(character)[0] == "M"
+        or character in "\u0e30\u0e33\u0eb0\u0eb3\u30fc\u3005"
+    )
 
 
 def _peel(text: str, start: int, end: int) -> list[tuple[int, int]]:
@@ -111,7 +128,11 @@ def _peel(text: str, start: int, end: int) -> list[tuple[int, int]]:
 
 def _is_mark(character: str) -> bool:
     """Punctuation and symbols, with the joiners and the variation selector that emoji carry."""
-    return unicodedata.category(character) == "Cf" or unicodedata.category(character)[0] in "PS" or character == "\ufe0f"
+    return (
+        unicodedata.category(character) == "Cf"
+        or unicodedata.category(character)[0] in "PS"
+        or character == "\ufe0f"
+    )
 
 
 def owners(
@@ -134,7 +155,10 @@ def owners(
         return np.arange(len(pieces))
     keys: list[tuple[int, int]] = [(0, code) for code in codes.tolist()]
     if granularity != "type":
-        starts = [_starts(text, part, pieces, granularity, tokenizer_words) for part, text in enumerate(texts)]
+        starts = [
+            _starts(text, part, pieces, granularity, tokenizer_words)
+            for part, text in enumerate(texts)
+        ]
         keys = [(piece.part, bisect_right(starts[piece.part], piece.start)) for piece in pieces]
     numbers: dict[tuple[int, int], int] = {}
     return np.array([numbers.setdefault(key, len(numbers)) for key in keys], dtype=np.int64)
@@ -145,8 +169,16 @@ def joined(texts: Sequence[str], pieces: Sequence[Unit]) -> Unit:
     if len(pieces) == 1:
         return pieces[0]
     part = pieces[0].part
-    start, end = trimmed(texts[part], min(piece.start for piece in pieces), max(piece.end for piece in pieces))
-    return Unit(texts[part][start:end], start, end, tuple(token for piece in pieces for token in piece.token_ids), part)
+    start, end = trimmed(
+        texts[part], min(piece.start for piece in pieces), max(piece.end for piece in pieces)
+    )
+    return Unit(
+        texts[part][start:end],
+        start,
+        end,
+        tuple(token for piece in pieces for token in piece.token_ids),
+        part,
+    )
 
 
 def trimmed(text: str, start: int, end: int) -> tuple[int, int]:
@@ -157,13 +189,22 @@ def trimmed(text: str, start: int, end: int) -> tuple[int, int]:
     return start + len(piece) - len(piece.lstrip()), end - (len(piece) - len(piece.rstrip()))
 
 
-def unspaced_note(texts: Sequence[str], pieces: Sequence[Unit], granularity: str, tokenizer_words: NDArray[np.int64] | None) -> str | None:
+def unspaced_note(
+    texts: Sequence[str],
+    pieces: Sequence[Unit],
+    granularity: str,
+    tokenizer_words: NDArray[np.int64] | None,
+) -> str | None:
     """What stands for words in scripts that have no spaces; None where there are none or units are the tokenizer's tokens."""
-    by_words = granularity == "word" or (tokenizer_words is None and granularity in ("token", "type"))
+    by_words = granularity == "word" or (
+        tokenizer_words is None and granularity in ("token", "type")
+    )
     runs = [(part, run) for part, text in enumerate(texts) for run in _UNSPACED.finditer(text)]
     if not by_words or not runs:
         return None
-    own = tokenizer_words is not None and any(len(_tokenizer_starts(part, run, pieces, tokenizer_words)) > 1 for part, run in runs)
+    own = tokenizer_words is not None and any(
+        len(_tokenizer_starts(part, run, pieces, tokenizer_words)) > 1 for part, run in runs
+    )
     return f"Parts of the text are written without spaces: there, {'the words are those of the tokenizer' if own else 'every character counts as a word'}."
 
 
@@ -179,7 +220,13 @@ def unknown_note(unknown: NDArray[np.bool_] | None) -> str | None:
     )
 
 
-def _starts(text: str, part: int, pieces: Sequence[Unit], granularity: str, tokenizer_words: NDArray[np.int64] | None) -> list[int]:
+def _starts(
+    text: str,
+    part: int,
+    pieces: Sequence[Unit],
+    granularity: str,
+    tokenizer_words: NDArray[np.int64] | None,
+) -> list[int]:
     """Where the words, phrases or sentences of one text begin.
 
     Phrases end at punctuation and line breaks; sentences at a full stop, question or exclamation mark before white space,
@@ -187,7 +234,10 @@ def _starts(text: str, part: int, pieces: Sequence[Unit], granularity: str, toke
     """
     if granularity != "word":
         ends = _PHRASE_END if granularity == "phrase" else _SENTENCE_END
-        return [0, *(match.end() for match in ends.finditer(text) if not _is_abbreviation(text, match))]
+        return [
+            0,
+            *(match.end() for match in ends.finditer(text) if not _is_abbreviation(text, match)),
+        ]
     starts = {unit.start for unit in words(text)}
     if tokenizer_words is None:
         return sorted(starts)
@@ -210,8 +260,14 @@ def _is_abbreviation(text: str, end: re.Match[str]) -> bool:
         return after[:1].isdigit()
     if _GOES_ON.fullmatch(word):
         return True
-    letters = _LETTERS.fullmatch(word) is not None and ("." in word or (word != "i" and before.group().isupper()))
-    return bool(after) and (letters or _MAY_END.fullmatch(word) is not None) and not _OPENS.match(after)
+    letters = _LETTERS.fullmatch(word) is not None and (
+        "." in word or (word != "i" and before.group().isupper())
+    )
+    return (
+        bool(after)
+        and (letters or _MAY_END.fullmatch(word) is not None)
+        and not _OPENS.match(after)
+    )
 
 
 def disjoint(spans: Sequence[tuple[int, int]], bare: Sequence[bool]) -> list[tuple[int, int]]:
@@ -250,7 +306,9 @@ def _end_at(spans: list[list[int]], place: int, end: int) -> None:
         place -= 1
 
 
-def _tokenizer_starts(part: int, run: re.Match[str], pieces: Sequence[Unit], tokenizer_words: NDArray[np.int64]) -> set[int]:
+def _tokenizer_starts(
+    part: int, run: re.Match[str], pieces: Sequence[Unit], tokenizer_words: NDArray[np.int64]
+) -> set[int]:
     """Where the tokenizer's words begin inside a run of characters without spaces."""
     first: dict[int, int] = {}
     for piece, word in zip(pieces, tokenizer_words.tolist(), strict=True):

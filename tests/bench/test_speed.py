@@ -9,7 +9,7 @@ import pytest
 import torch
 from games import surrogate
 
-from slalom_xai.surrogates.shapley import shapley_values
+from slalom_xai.surrogates.exact_shapley import shapley_values
 
 pytestmark = pytest.mark.bench
 
@@ -37,7 +37,9 @@ assert peak < 4 * 2**20
 
 
 def test_5000_calls_on_2000_tokens_stay_within_4_gib():
-    done = subprocess.run([sys.executable, "-c", LONG_TEXT], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", LONG_TEXT], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     sys.stdout.write("\n" + done.stdout)
 
@@ -48,7 +50,9 @@ def test_one_review_with_the_embedded_model():
     start = time.time()
     explainer = Explainer()
     loaded = time.time()
-    text = " ".join(["A slow start, but the two leads are wonderful and the music knows when to stop."] * 11)
+    text = " ".join(
+        ["A slow start, but the two leads are wonderful and the music knows when to stop."] * 11
+    )
     explanation = explainer(text)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     seconds = time.time() - loaded

@@ -17,10 +17,15 @@ NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"
 @pytest.fixture(scope="session")
 def browser() -> Iterator[object]:
     """One browser for all tests of a worker."""
-    sync = pytest.importorskip("playwright.sync_api", reason="the browser tests need the package playwright: pip install playwright")
+    sync = pytest.importorskip(
+        "playwright.sync_api",
+        reason="the browser tests need the package playwright: pip install playwright",
+    )
     found = os.environ.get("SLALOM_CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
     if found is None:
-        pytest.skip("no Chromium found: install one (apt-get install chromium), or name it in SLALOM_CHROMIUM")
+        pytest.skip(
+            "no Chromium found: install one (apt-get install chromium), or name it in SLALOM_CHROMIUM"
+        )
     with sync.sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
         yield browser
@@ -41,9 +46,19 @@ def show(browser: object, tmp_path: Path) -> Iterator[Callable[..., object]]:
         if quiet:
             page.on("console", lambda message: heard.append(f"{message.type}: {message.text}"))
             page.on("pageerror", lambda error: heard.append(str(error)))
-            page.on("request", lambda request: request.url.startswith(("file:", "about:", "data:")) or heard.append(request.url))
+            page.on(
+                "request",
+                lambda request: (
+                    request.url.startswith(("file:", "about:", "data:"))
+                    or heard.append(request.url)
+                ),
+            )
         page.on("dialog", lambda dialog: heard.append(f"dialog: {dialog.message}"))
-        path = what if isinstance(what, Path) else write_report(what, tmp_path / f"report{len(contexts)}.html")
+        path = (
+            what
+            if isinstance(what, Path)
+            else write_report(what, tmp_path / f"report{len(contexts)}.html")
+        )
         page.goto(path.as_uri())
         return page
 

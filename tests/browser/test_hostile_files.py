@@ -69,7 +69,15 @@ def loaded(data):
 def everything_hostile(value):
     """What a file may say freely, all of it hostile at once."""
     text = f"{value} and {value}"
-    return made(text, text_pair=text, labels=(value, value + "2"), model=value, method=value, notes=(value, value), left_out=value[-3:])
+    return made(
+        text,
+        text_pair=text,
+        labels=(value, value + "2"),
+        model=value,
+        method=value,
+        notes=(value, value),
+        left_out=value[-3:],
+    )
 
 
 def sources():
@@ -90,7 +98,17 @@ def test_every_field_of_a_file_is_refused_or_harmless(show, tmp_path):
                         refused[way[0]] += 1
                     else:
                         survived.append(explanation)
-    assert {"granularity", "removal", "outputs", "units", "function", "standard_errors", "fidelity", "target", "full"} <= refused.keys()
+    assert {
+        "granularity",
+        "removal",
+        "outputs",
+        "units",
+        "function",
+        "standard_errors",
+        "fidelity",
+        "target",
+        "full",
+    } <= refused.keys()
     assert len(survived) > 50
     safe(show, write_report(rng.sample(survived, 50), tmp_path / "fields.html"), tmp_path)
 
@@ -100,7 +118,9 @@ def test_what_a_file_may_say_freely_stays_text(show, tmp_path, place):
     hostile = everything_hostile(HOSTILE[place])
     again = Explanation.from_dict(json.loads(json.dumps(hostile.to_dict())))
     assert again == hostile
-    safe(show, write_report([again, made()], tmp_path / "free.html", title=HOSTILE[place]), tmp_path)
+    safe(
+        show, write_report([again, made()], tmp_path / "free.html", title=HOSTILE[place]), tmp_path
+    )
 
 
 @pytest.mark.parametrize("value", HOSTILE[:3])
@@ -117,7 +137,9 @@ def test_a_notebook_frame_is_harmless(show, tmp_path):
     path.write_text(f"<!doctype html><meta charset=utf-8>{frames}", encoding="utf-8")
     page = opened(show, path)
     assert page.locator("iframe").count() == 8
-    assert Counter(page.evaluate(ELEMENTS)) == Counter(["html", "head", "meta", "body", *["iframe"] * 8])
+    assert Counter(page.evaluate(ELEMENTS)) == Counter(
+        ["html", "head", "meta", "body", *["iframe"] * 8]
+    )
 
 
 ELEMENTS = "[...document.querySelectorAll('*')].map(element => element.localName)"
@@ -148,7 +170,9 @@ def safe(show, path, tmp_path):
             harmless = tmp_path / "harmless.html"
             pair = made("one two", text_pair="three", left_out="e", notes=("A note.",))
             harmless.write_text(page_of([*sources(), pair, made("two words")]), encoding="utf-8")
-            KNOWN[scripts] = kinds(visited(opened(show, harmless, java_script_enabled=scripts), scripts))
+            KNOWN[scripts] = kinds(
+                visited(opened(show, harmless, java_script_enabled=scripts), scripts)
+            )
         page = visited(opened(show, path, java_script_enabled=scripts), scripts)
         if scripts:
             assert page.evaluate("window.ran") is None

@@ -23,7 +23,10 @@ SCREENS = {
 
 def test_a_text_full_of_markup_stays_text(show):
     explanation = made(
-        HOSTILE, labels=("<b>no</b>", "<img src=y onerror=alert(6)>"), model="<script>alert(7)</script>", notes=("<u>note</u>",)
+        HOSTILE,
+        labels=("<b>no</b>", "<img src=y onerror=alert(6)>"),
+        model="<script>alert(7)</script>",
+        notes=("<u>note</u>",),
     )
     page = show([explanation, made(HOSTILE, additive=True), made("<script>alert(8)</script> more")])
     assert (
@@ -33,7 +36,10 @@ def test_a_text_full_of_markup_stays_text(show):
         == 0
     )
     shown = page.locator(".words").first.inner_text()
-    assert "<script>alert(1)</script> <img src=x onerror=alert(2)> </script><!-- <svg onload=alert(3)>" in shown
+    assert (
+        "<script>alert(1)</script> <img src=x onerror=alert(2)> </script><!-- <svg onload=alert(3)>"
+        in shown
+    )
     assert "\u202e" not in shown  # it would turn the line around
     assert "👩‍👩‍👧 שלום" in shown
     for word in page.locator(".card").first.locator(".word").all()[:12]:
@@ -47,8 +53,12 @@ def test_the_policy_lets_nothing_else_run(show):
     page.evaluate(
         "window.refused = []; document.addEventListener('securitypolicyviolation', event => refused.push(event.effectiveDirective))"
     )
-    page.evaluate("document.body.append(Object.assign(document.createElement('script'), {textContent: 'window.ran = true'}))")
-    page.evaluate("document.body.append(Object.assign(document.createElement('img'), {src: 'https://example.org/x.png'}))")
+    page.evaluate(
+        "document.body.append(Object.assign(document.createElement('script'), {textContent: 'window.ran = true'}))"
+    )
+    page.evaluate(
+        "document.body.append(Object.assign(document.createElement('img'), {src: 'https://example.org/x.png'}))"
+    )
     page.evaluate("fetch('https://example.org/').catch(() => null)")
     page.wait_for_function("window.refused.length === 3")
     assert sorted(page.evaluate("window.refused")) == ["connect-src", "img-src", "script-src-elem"]
@@ -58,10 +68,19 @@ def test_the_policy_lets_nothing_else_run(show):
     assert policy.startswith("default-src 'none'; script-src 'sha256-")
 
 
-@pytest.mark.parametrize(("what", "screen"), [("one", "light"), ("one", "dark"), ("one", "phone"), ("additive", "light"), ("many", "dark")])
+@pytest.mark.parametrize(
+    ("what", "screen"),
+    [("one", "light"), ("one", "dark"), ("one", "phone"), ("additive", "light"), ("many", "dark")],
+)
 def test_axe_finds_no_serious_fault(show, what, screen):
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="needs the package axe-playwright-python").Axe()
-    reports = {"one": made(), "additive": made(additive=True), "many": [made(), made(additive=True), made("Another text.", seed=2)]}
+    axe = pytest.importorskip(
+        "axe_playwright_python.sync_playwright", reason="needs the package axe-playwright-python"
+    ).Axe()
+    reports = {
+        "one": made(),
+        "additive": made(additive=True),
+        "many": [made(), made(additive=True), made("Another text.", seed=2)],
+    }
     page = show(reports[what], **SCREENS[screen])
     words = page.locator(".card").first.locator(".word")
     words.nth(2).click()
@@ -71,19 +90,34 @@ def test_axe_finds_no_serious_fault(show, what, screen):
         page.locator("fieldset label", has_text="importance").click()
     found = axe.run(page).response
     assert len(found["passes"]) > 15  # it did look
-    assert [(fault["id"], fault["nodes"][0]["html"]) for fault in found["violations"] if fault["impact"] in ("serious", "critical")] == []
+    assert [
+        (fault["id"], fault["nodes"][0]["html"])
+        for fault in found["violations"]
+        if fault["impact"] in ("serious", "critical")
+    ] == []
 
 
 @pytest.mark.parametrize("width", [320, 375, 1200])
 def test_nothing_is_wider_than_the_screen(show, width):
-    for what in (made(), [made("wide " + "w" * 300), made(additive=True)], [made(TEXT), made("Other " * 30, heads=2)]):
+    for what in (
+        made(),
+        [made("wide " + "w" * 300), made(additive=True)],
+        [made(TEXT), made("Other " * 30, heads=2)],
+    ):
         page = show(what, viewport={"width": width, "height": 700})
         assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
 def test_light_and_dark_follow_the_system_and_the_button(show):
     def ground(page):
-        return sum(map(int, re.findall(r"\d+", page.evaluate("getComputedStyle(document.body).backgroundColor"))[:3]))
+        return sum(
+            map(
+                int,
+                re.findall(
+                    r"\d+", page.evaluate("getComputedStyle(document.body).backgroundColor")
+                )[:3],
+            )
+        )
 
     light, dark = show(made(), color_scheme="light"), show(made(), color_scheme="dark")
     assert ground(light) > 600 > 200 > ground(dark)
@@ -105,7 +139,10 @@ def test_without_scripts_the_text_and_the_numbers_are_there(show):
 def test_several_views_in_a_notebook(show, tmp_path):
     both = [made(), made("Another text of words.", additive=True)]
     notebook = tmp_path / "notebook.html"
-    notebook.write_text("<!doctype html><meta charset=utf-8>" + "".join(each._repr_html_() for each in both), encoding="utf-8")
+    notebook.write_text(
+        "<!doctype html><meta charset=utf-8>" + "".join(each._repr_html_() for each in both),
+        encoding="utf-8",
+    )
     page = show(notebook)
     for place, explanation in enumerate(both):
         frame = page.frame_locator("iframe").nth(place)
@@ -121,7 +158,9 @@ def test_several_views_in_a_notebook(show, tmp_path):
 def test_where_scripts_are_forbidden_a_notebook_still_shows_the_text(show, tmp_path):
     notebook = tmp_path / "notebook.html"
     policy = "<meta http-equiv='Content-Security-Policy' content=\"script-src 'none'\">"
-    notebook.write_text("<!doctype html><meta charset=utf-8>" + policy + made()._repr_html_(), encoding="utf-8")
+    notebook.write_text(
+        "<!doctype html><meta charset=utf-8>" + policy + made()._repr_html_(), encoding="utf-8"
+    )
     page = show(notebook, quiet=False)
     assert TEXT in page.frame_locator("iframe").locator(".plain").inner_text()
 
@@ -193,9 +232,17 @@ def test_damaged_data_give_a_message(show, tmp_path, change, message):
         ('"version":1', '"version":2', "version 2 and this page reads version 1"),
         ('"format":"slalom-view"', '"format":"other"', 'format is "other"'),
         ('"texts":', '"text":', "unknown field"),
-        (r'<script type="application/json" id="slalom-index">[^<]*', '<script type="application/json" id="slalom-index">', "not JSON"),
+        (
+            r'<script type="application/json" id="slalom-index">[^<]*',
+            '<script type="application/json" id="slalom-index">',
+            "not JSON",
+        ),
         (r'<script type="application/json" id="slalom-index">.*?</script>', "", "not JSON"),
-        (r'<script type="application/json" class="slalom-data">.*?</script>', "", "explanation 1 is missing"),
+        (
+            r'<script type="application/json" class="slalom-data">.*?</script>',
+            "",
+            "explanation 1 is missing",
+        ),
     ],
 )
 def test_a_damaged_report_gives_a_message(show, tmp_path: Path, pattern, replacement, message):

@@ -27,7 +27,9 @@ def number(text):
 
 def choose(page, legend, option):
     group = page.locator("fieldset", has=page.locator("legend", has_text=legend))
-    group.locator("label", has_text=option).filter(has=page.locator(f"span:text-is('{option}')")).click()
+    group.locator("label", has_text=option).filter(
+        has=page.locator(f"span:text-is('{option}')")
+    ).click()
 
 
 def test_pointing_at_a_word_lights_its_point_and_the_other_way_round(show):
@@ -37,13 +39,21 @@ def test_pointing_at_a_word_lights_its_point_and_the_other_way_round(show):
     for place in (1, 9):
         words(page).nth(place).hover()
         assert page.locator(".detail strong").inner_text() == explanation.units[place].text
-        assert page.locator(".marks [aria-selected=true]").get_attribute("aria-label") == explanation.units[place].text
-        assert page.locator("tr.lit th, .word.lit").first.inner_text() == explanation.units[place].text
+        assert (
+            page.locator(".marks [aria-selected=true]").get_attribute("aria-label")
+            == explanation.units[place].text
+        )
+        assert (
+            page.locator("tr.lit th, .word.lit").first.inner_text() == explanation.units[place].text
+        )
     place = int(np.argmax(explanation.values))  # nothing lies on top of the rightmost point
     page.locator(".marks [role=option]").nth(place).hover()
     assert page.locator(".word.lit").all_inner_texts() == [explanation.units[place].text]
     page.locator("tbody tr").nth(3).hover()
-    assert page.locator(".word.lit").inner_text() == page.locator("tbody tr").nth(3).locator("th").inner_text()
+    assert (
+        page.locator(".word.lit").inner_text()
+        == page.locator("tbody tr").nth(3).locator("th").inner_text()
+    )
 
 
 def test_the_keyboard_reaches_everything(show):
@@ -68,7 +78,13 @@ def test_the_keyboard_reaches_everything(show):
     assert page.locator(".detail strong").inner_text() != explanation.units[-1].text
     page.locator(".marks").focus()
     by_value = np.argsort(explanation.values)
-    here = by_value.tolist().index(next(i for i, u in enumerate(explanation.units) if u.text == page.locator(".word.lit").inner_text()))
+    here = by_value.tolist().index(
+        next(
+            i
+            for i, u in enumerate(explanation.units)
+            if u.text == page.locator(".word.lit").inner_text()
+        )
+    )
     page.keyboard.press("ArrowLeft" if here else "ArrowRight")
     expected = explanation.units[by_value[here - 1 if here else 1]].text
     assert page.locator(".word.lit").inner_text() == expected
@@ -83,12 +99,18 @@ def test_right_to_left_text_runs_right_to_left(show):
     assert second["x"] < first["x"]
 
 
-@pytest.mark.parametrize("name", ["one head with a sink", "the first of two classes", "an additive method", "four classes"])
+@pytest.mark.parametrize(
+    "name",
+    ["one head with a sink", "the first of two classes", "an additive method", "four classes"],
+)
 def test_every_score_and_its_error_is_python_s(show, name):
     explanation = shaped(name)
     page = show(explanation)
     names = ("value", "alone") if explanation.importances is None else SCORES
-    titles = {"value": "score" if explanation.importances is None else "value", "shapley": "Shapley"}
+    titles = {
+        "value": "score" if explanation.importances is None else "value",
+        "shapley": "Shapley",
+    }
     for score in names:
         title = titles.get(score, score)
         choose(page, "Colour shows", title)
@@ -97,7 +119,9 @@ def test_every_score_and_its_error_is_python_s(show, name):
         words(page).nth(largest).hover()
         shown = detail(page)
         for other in names:
-            assert number(shown[titles.get(other, other)]) == pytest.approx(explanation.scores(other)[largest], abs=0.0051)
+            assert number(shown[titles.get(other, other)]) == pytest.approx(
+                explanation.scores(other)[largest], abs=0.0051
+            )
             errors = explanation.standard_errors.get(other)
             if errors is not None:
                 beside = shown[titles.get(other, other)].split("± ")[1]
@@ -105,7 +129,9 @@ def test_every_score_and_its_error_is_python_s(show, name):
         if score != "importance":
             sides = [word.get_attribute("class") for word in words(page).all()]
             assert ["up" in side for side in sides] == [value > 0 for value in numbers]
-        first = page.locator("tbody tr").first.locator("th").inner_text()  # the table follows: largest first
+        first = (
+            page.locator("tbody tr").first.locator("th").inner_text()
+        )  # the table follows: largest first
         assert first == explanation.units[largest].text
 
 
@@ -114,7 +140,9 @@ def test_additive_methods_get_bars_and_the_page_says_why(show):
     page = show(explanation)
     assert "no importance" in page.locator(".chart .caption").inner_text()
     assert page.locator(".marks rect").count() == len(explanation)
-    order = page.locator(".marks rect").evaluate_all("all => all.map(mark => mark.getAttribute('aria-label'))")
+    order = page.locator(".marks rect").evaluate_all(
+        "all => all.map(mark => mark.getAttribute('aria-label'))"
+    )
     assert order == [explanation.units[place].text for place in np.argsort(-explanation.values)]
     assert page.locator("fieldset", has_text="Picture").count() == 0
 
@@ -131,7 +159,9 @@ def test_error_bars_bars_and_the_other_class(show):
     place = 9
     words(page).nth(place).hover()
     assert number(detail(page)["value"]) == pytest.approx(-explanation.values[place], abs=0.0051)
-    assert number(detail(page)["importance"]) == pytest.approx(explanation.importances[place], abs=0.0051)
+    assert number(detail(page)["importance"]) == pytest.approx(
+        explanation.importances[place], abs=0.0051
+    )
 
 
 @pytest.mark.parametrize("name", SHAPES)
@@ -143,7 +173,9 @@ def test_what_if_is_predict(show, name):
     steps = page.locator("tbody .step")
     order = [int(row) - 1 for row in page.locator("tbody tr td:first-child").all_inner_texts()]
     whole = page.locator("data[data-kind=whole]")
-    assert float(whole.get_attribute("value")) == pytest.approx(explanation.predict(counts[None])[0], abs=1e-9)
+    assert float(whole.get_attribute("value")) == pytest.approx(
+        explanation.predict(counts[None])[0], abs=1e-9
+    )
     for _ in range(8):
         row, up = moves.randrange(len(order)), moves.random() < 0.5
         steps.nth(2 * row + up).click()
@@ -151,7 +183,9 @@ def test_what_if_is_predict(show, name):
         if not counts.any() or (counts == 1).all():
             continue
         edited = page.locator("data[data-kind=edited]")
-        assert float(edited.get_attribute("value")) == pytest.approx(explanation.predict(counts[None])[0], abs=1e-9)
+        assert float(edited.get_attribute("value")) == pytest.approx(
+            explanation.predict(counts[None])[0], abs=1e-9
+        )
         said = page.locator("data[data-kind=length]")
         part = length_part(explanation, counts)
         assert said.count() == (part != 0)
@@ -160,7 +194,9 @@ def test_what_if_is_predict(show, name):
         if explanation.outputs.kind == "regression":
             assert edited.get_attribute("data-probability") is None
         else:
-            assert float(edited.get_attribute("data-probability")) == pytest.approx(probability(explanation, counts), abs=1e-9)
+            assert float(edited.get_attribute("data-probability")) == pytest.approx(
+                probability(explanation, counts), abs=1e-9
+            )
     for word in words(page).all():
         word.focus()
         page.keyboard.press("Delete")
@@ -168,7 +204,9 @@ def test_what_if_is_predict(show, name):
         assert "has no sink" in page.locator(".result .nothing").inner_text()
     else:
         empty = page.locator("data[data-kind=edited]")
-        assert float(empty.get_attribute("value")) == pytest.approx(explanation.base_value, abs=1e-9)
+        assert float(empty.get_attribute("value")) == pytest.approx(
+            explanation.base_value, abs=1e-9
+        )
         assert "Nothing is left" in page.locator(".result").inner_text()
     page.get_by_role("button", name="Reset").click()
     assert page.locator("data[data-kind=edited]").count() == 0
@@ -187,7 +225,10 @@ def length_part(explanation, counts):
 
 def probability(explanation, counts):
     """By the definition, from the outputs of every class."""
-    every = [explanation.for_target(label).predict(counts[None])[0] for label in range(explanation.outputs.width)]
+    every = [
+        explanation.for_target(label).predict(counts[None])[0]
+        for label in range(explanation.outputs.width)
+    ]
     if explanation.outputs.kind == "multiclass":
         return np.exp(every[explanation.target_index]) / np.exp(every).sum()
     return 1 / (1 + np.exp(-every[explanation.target_index]))
@@ -201,15 +242,21 @@ def test_what_if_is_predict_far_beyond_the_whole_text(show, name):
     for place in (0, 1, 2):
         words(page).nth(place).focus()
         unit = next(
-            i for i, known in enumerate(explanation.units) if known.text == page.locator(".detail strong").inner_text().split(" (")[0]
+            i
+            for i, known in enumerate(explanation.units)
+            if known.text == page.locator(".detail strong").inner_text().split(" (")[0]
         )
         for _ in range(4):
             page.keyboard.press("+")
             counts[unit] += 1
         edited = page.locator("data[data-kind=edited]")
-        assert float(edited.get_attribute("value")) == pytest.approx(explanation.predict(counts[None])[0], abs=1e-9)
+        assert float(edited.get_attribute("value")) == pytest.approx(
+            explanation.predict(counts[None])[0], abs=1e-9
+        )
     assert counts.sum() == len(explanation) + 12
-    assert page.locator("data[data-kind=length]").count() == 0  # longer than the text: lengths add nothing
+    assert (
+        page.locator("data[data-kind=length]").count() == 0
+    )  # longer than the text: lengths add nothing
 
 
 @pytest.mark.parametrize(
@@ -230,14 +277,22 @@ def test_the_part_of_the_length_is_said(show, fields, why):
     counts = np.ones(len(explanation))
     counts[[4, 9]] = 0
     offset = float(explanation.function.length_offsets[-3, 0])
-    change = explanation.predict(counts[None])[0] - explanation.predict(np.ones_like(counts)[None])[0]
+    change = (
+        explanation.predict(counts[None])[0] - explanation.predict(np.ones_like(counts)[None])[0]
+    )
 
     def shown(number):
         return f"{number:+.2f}".replace("-", "−")
 
-    assert f"a change of {shown(change)}, of which {shown(offset)} {why}" in page.locator(".result").inner_text()
+    assert (
+        f"a change of {shown(change)}, of which {shown(offset)} {why}"
+        in page.locator(".result").inner_text()
+    )
     page.get_by_label("Explained label").select_option("negative")
-    assert f"a change of {shown(-change)}, of which {shown(-offset)} {why}" in page.locator(".result").inner_text()
+    assert (
+        f"a change of {shown(-change)}, of which {shown(-offset)} {why}"
+        in page.locator(".result").inner_text()
+    )
     words(page).nth(1).focus()
     for _ in range(2):
         page.keyboard.press("+")
@@ -265,12 +320,24 @@ def test_clicks_remove_and_repeat_words(show):
     assert page.locator(".detail strong").inner_text() == explanation.units[1].text
     counts = np.ones((1, len(explanation)))
     counts[0, 9] = 2
-    assert float(page.locator("data[data-kind=edited]").get_attribute("value")) == pytest.approx(explanation.predict(counts)[0], abs=1e-9)
+    assert float(page.locator("data[data-kind=edited]").get_attribute("value")) == pytest.approx(
+        explanation.predict(counts)[0], abs=1e-9
+    )
 
 
 def test_every_place_of_a_repeated_token_is_the_same_unit(show):
     page = show(shaped("units that stand several times"))
-    assert words(page).all_inner_texts() == ["so", "good", "so", "very", "very", "good", "so", "it", "is"]
+    assert words(page).all_inner_texts() == [
+        "so",
+        "good",
+        "so",
+        "very",
+        "very",
+        "good",
+        "so",
+        "it",
+        "is",
+    ]
     words(page).first.hover()
     assert page.locator(".word.lit").count() == 3
     words(page).first.click()
@@ -287,11 +354,19 @@ def test_the_table_sorts_and_filters(show):
     assert found == sorted(found, reverse=True)
     assert len(found) == len(explanation)
     page.get_by_label("Contains").fill("wo")
-    assert set(page.locator("tbody th").all_inner_texts()) == {unit.text for unit in explanation.units if "wo" in unit.text}
+    assert set(page.locator("tbody th").all_inner_texts()) == {
+        unit.text for unit in explanation.units if "wo" in unit.text
+    }
     page.get_by_label("Contains").fill("")
     page.get_by_label("Shows").select_option("down")
-    expected = {unit.text for unit, lost in zip(explanation.units, explanation.scores("removal"), strict=True) if lost < 0}
-    page.wait_for_function(f"document.querySelectorAll('tbody tr').length === {min(12, len(expected))}")
+    expected = {
+        unit.text
+        for unit, lost in zip(explanation.units, explanation.scores("removal"), strict=True)
+        if lost < 0
+    }
+    page.wait_for_function(
+        f"document.querySelectorAll('tbody tr').length === {min(12, len(expected))}"
+    )
     assert set(page.locator("tbody th").all_inner_texts()) <= expected
     page.get_by_label("Contains").fill("nowhere")
     assert "Nothing matches" in page.locator(".table").inner_text()
@@ -313,7 +388,11 @@ def test_trust_and_fidelity_are_shown(show):
 def test_explanations_of_one_text_stand_side_by_side_and_share_edits(show):
     page = show([made(), made(additive=True), made(heads=2, seed=3, method="other")])
     cards = page.locator(".card")
-    assert cards.locator("h2").all_inner_texts() == ["slalom · made up", "linear · made up", "other · made up"]
+    assert cards.locator("h2").all_inner_texts() == [
+        "slalom · made up",
+        "linear · made up",
+        "other · made up",
+    ]
     cards.nth(0).locator(".word").nth(9).click()
     assert page.locator(".word.lit").all_inner_texts() == ["wonderful"] * 3
     assert page.locator(".word.removed").all_inner_texts() == ["wonderful"] * 3
@@ -322,7 +401,10 @@ def test_explanations_of_one_text_stand_side_by_side_and_share_edits(show):
 
 def test_a_list_of_texts_has_a_filter(show):
     texts = [TEXT, "A dull film.", "A very funny film."]
-    page = show([made(text, seed=place) for place, text in enumerate(texts)] + [made("A dull film.", additive=True)])
+    page = show(
+        [made(text, seed=place) for place, text in enumerate(texts)]
+        + [made("A dull film.", additive=True)]
+    )
     entries = page.locator("nav li")
     assert entries.count() == 3
     assert page.locator(".card").count() == 1

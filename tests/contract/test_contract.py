@@ -12,15 +12,44 @@ from slalom_xai.errors import InputError
 from slalom_xai.surrogates.scores import SCORES
 
 BUDGET = 600
-OWN = ("slalom", "linear", "slalom-eff", "slalom-fidel", "slalom-exact")  # the package's own, on every architecture
-FEW = ("bert", "gpt2", "xlnet", "t5")  # where all other methods are explained anew, which takes long
-CHANCELESS = ("slalom-exact", "occlusion", "zero", "partition-shap", "anchors", "gradient", "integrated-gradients", "attn-lrp")
+OWN = (
+    "slalom",
+    "linear",
+    "slalom-eff",
+    "slalom-fidel",
+    "slalom-exact",
+)  # the package's own, on every architecture
+FEW = (
+    "bert",
+    "gpt2",
+    "xlnet",
+    "t5",
+)  # where all other methods are explained anew, which takes long
+CHANCELESS = (
+    "slalom-exact",
+    "occlusion",
+    "zero",
+    "partition-shap",
+    "anchors",
+    "gradient",
+    "integrated-gradients",
+    "attn-lrp",
+)
 CHANCELESS += ("attention-mean", "attention-max", "attention-rollout")
-THOROUGH = ("kernel-shap", "permutation-shap", "anchors")  # which may ask every row of a short text, and leave none to test
-REFUSED = [("mamba", method) for method in ("attention-max", "attention-mean", "attention-rollout", "attn-lrp")]  # no attention
+THOROUGH = (
+    "kernel-shap",
+    "permutation-shap",
+    "anchors",
+)  # which may ask every row of a short text, and leave none to test
+REFUSED = [
+    ("mamba", method)
+    for method in ("attention-max", "attention-mean", "attention-rollout", "attn-lrp")
+]  # no attention
 EVERY = [(a, m) for a in ARCHITECTURES for m in BY_NAME if (a, m) not in REFUSED]
 pairs = pytest.mark.parametrize(("architecture", "method"), EVERY)
-dear_pairs = pytest.mark.parametrize(("architecture", "method"), [(a, m) for a, m in EVERY if m in OWN or a in FEW])
+dear_pairs = pytest.mark.parametrize(
+    ("architecture", "method"), [(a, m) for a, m in EVERY if m in OWN or a in FEW]
+)
 architectures = pytest.mark.parametrize("architecture", ARCHITECTURES)
 
 
@@ -92,7 +121,10 @@ def test_the_budget_is_kept_and_every_call_counted(architecture, method):
     assert explanation.calls == explanation.calls_fit + explanation.calls_check
     assert explanation.calls <= BUDGET
     reported = explanation.fidelity.local.rows + explanation.fidelity.wide.rows
-    assert explanation.calls_check - reported in (0, 1)  # the whole text, where it was only looked at
+    assert explanation.calls_check - reported in (
+        0,
+        1,
+    )  # the whole text, where it was only looked at
 
 
 @dear_pairs
@@ -109,13 +141,17 @@ def test_the_batch_size_does_not_matter(architecture, method):
     assert small.calls == large.calls
     everything = wide_rows(large, 50)
     first, second = small.predict(everything), large.predict(everything)
-    assert np.allclose(first, second, atol=0.02 * (1 + second.std()))  # a fit amplifies how batches round
+    assert np.allclose(
+        first, second, atol=0.02 * (1 + second.std())
+    )  # a fit amplifies how batches round
 
 
 WIDE_METHODS = ("slalom", "linear")  # those that ask wide rows; the others promise something else
 
 
-@pytest.mark.parametrize(("architecture", "method"), [(a, m) for a in ARCHITECTURES for m in WIDE_METHODS])
+@pytest.mark.parametrize(
+    ("architecture", "method"), [(a, m) for a in ARCHITECTURES for m in WIDE_METHODS]
+)
 def test_predictions_beat_the_mean_on_fresh_wide_rows(architecture, method):
     explanation = explain(architecture, method)
     rows = wide_rows(explanation, 200)
@@ -137,12 +173,20 @@ def test_additive_methods_predict_by_subtraction_and_others_by_their_formula(arc
     explanation = explain(architecture, method)
     rows = wide_rows(explanation, 20)
     if explanation.surrogate == "linear":
-        assert np.allclose(explanation.predict(rows), explanation.prediction - (~rows) @ explanation.values)
+        assert np.allclose(
+            explanation.predict(rows), explanation.prediction - (~rows) @ explanation.values
+        )
         return
     weights, values = np.exp(explanation.importances), explanation.values
-    value, weight = (0.0, 0.0) if explanation.sink is None else (explanation.sink[0], np.exp(explanation.sink[1]))
+    value, weight = (
+        (0.0, 0.0)
+        if explanation.sink is None
+        else (explanation.sink[0], np.exp(explanation.sink[1]))
+    )
     formula = (rows @ (weights * values) + weight * value) / (rows @ weights + weight)
-    if len(explanation.function.values) == 1:  # of several heads, these are the scores of the nearest
+    if (
+        len(explanation.function.values) == 1
+    ):  # of several heads, these are the scores of the nearest
         assert np.allclose(explanation.predict(rows), formula + length_effect(explanation, rows))
 
 
@@ -169,7 +213,9 @@ def test_a_model_is_left_as_it_was(architecture):
 def test_units_of_every_granularity_are_fitted_and_checked(architecture, method, granularity):
     text = "A slow film, a long film; yet I liked the end! It moved me. A good end, a good film. Would I go again? I would. Yes."
     model, tokenizer = tiny(architecture)
-    explanation = Explainer(model, tokenizer, method=method, granularity=granularity, budget=500)(text)
+    explanation = Explainer(model, tokenizer, method=method, granularity=granularity, budget=500)(
+        text
+    )
     tokens = tokenizer(text, add_special_tokens=False)["input_ids"]
     if granularity == "type":
         assert sorted(explanation.token_ids) == sorted(set(tokens))
@@ -181,11 +227,17 @@ def test_units_of_every_granularity_are_fitted_and_checked(architecture, method,
     assert explanation.fidelity is not None or method in THOROUGH
     whole = np.ones((1, len(explanation)))
     without = whole - np.eye(len(explanation))
-    removed = explanation.predict(whole)[0] - (explanation.predict(without) - length_effect(explanation, without))
+    removed = explanation.predict(whole)[0] - (
+        explanation.predict(without) - length_effect(explanation, without)
+    )
     assert np.allclose(removed, explanation.scores("removal"))
     if explanation.importances is not None:
         counts = np.array(explanation.occurrences or [1] * len(explanation))
         weights = counts * np.exp(explanation.importances)
-        value, weight = (0.0, 0.0) if explanation.sink is None else (explanation.sink[0], np.exp(explanation.sink[1]))
+        value, weight = (
+            (0.0, 0.0)
+            if explanation.sink is None
+            else (explanation.sink[0], np.exp(explanation.sink[1]))
+        )
         formula = (weights @ explanation.values + weight * value) / (weights.sum() + weight)
         assert explanation.predict(whole)[0] == pytest.approx(formula)

@@ -61,7 +61,9 @@ def largest(seed: int) -> Game:
 
 def product(seed: int) -> Game:
     """A product of factors around one."""
-    return lambda words: float(np.exp(min(drawn(words, seed, 0.4).sum(), 50.0)) * (-1) ** len(words))
+    return lambda words: float(
+        np.exp(min(drawn(words, seed, 0.4).sum(), 50.0)) * (-1) ** len(words)
+    )
 
 
 def threshold(seed: int) -> Game:

@@ -19,7 +19,9 @@ METHODS = ("slalom", "slalom", "slalom", "linear", "slalom-fidel", "slalom-eff")
 def question(seed: int) -> Question:
     """Two or three texts of many words and a function that answers each row by itself."""
     rng = np.random.default_rng([6, seed])
-    texts = [" ".join(pick(rng, WORDS, int(rng.integers(20, 80)))) for _ in range(rng.integers(2, 4))]
+    texts = [
+        " ".join(pick(rng, WORDS, int(rng.integers(20, 80)))) for _ in range(rng.integers(2, 4))
+    ]
     family = "slalom" if rng.random() < 0.5 else str(rng.choice(list(FAMILIES)))
     play_seed = int(rng.integers(1000))
     play = FAMILIES[family](play_seed)

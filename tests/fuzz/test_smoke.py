@@ -65,7 +65,9 @@ BROKEN = {
     "predict(all) is not the prediction": {"full": (SOUND.full[0] + 0.1,)},
     "units overlap": {"units": OVERLAPPING},
     "a unit lies outside its text": {"units": (Unit("x", 900, 901), *SOUND.units[1:])},
-    "not what stands at its place": {"units": (replace(SOUND.units[0], text="B"), *SOUND.units[1:])},
+    "not what stands at its place": {
+        "units": (replace(SOUND.units[0], text="B"), *SOUND.units[1:])
+    },
     "not in reading order": {"units": (SOUND.units[1], SOUND.units[0], *SOUND.units[2:])},
     "standard errors are negative": {"column_errors": ({"value": np.full(len(SOUND), -1.0)},)},
 }
@@ -77,7 +79,9 @@ def test_each_broken_promise_is_noticed(problem):
     assert any(problem in found for found in broken(spoiled))
 
 
-@pytest.mark.parametrize("message", ["two\nlines", "it is None", "x" * 5000, "damaged (TypeError: x)"])
+@pytest.mark.parametrize(
+    "message", ["two\nlines", "it is None", "x" * 5000, "damaged (TypeError: x)"]
+)
 def test_unclear_messages_are_noticed(message):
     assert unclear(InputError(message))
 

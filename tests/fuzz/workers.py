@@ -22,7 +22,9 @@ KINDS = {
     "trust": "fuzz.trusting",
     "list": "fuzz.lists",
 }
-MEMORY = 10 * 2**30  # bytes: a model that reads a very long text runs out of memory, not the machine
+MEMORY = (
+    10 * 2**30
+)  # bytes: a model that reads a very long text runs out of memory, not the machine
 APART = 1_000_000  # seeds between two runs of different seed
 
 

@@ -20,7 +20,12 @@ from slalom_xai.bench import BenchOptions, bench, summary, summary_table
 from slalom_xai.errors import InputError
 from slalom_xai.explanation import Explanation
 
-QUICK = BenchOptions(methods=("slalom", "linear", "random"), metrics=("fidelity", "deletion", "cost"), texts=None, budget=120)
+QUICK = BenchOptions(
+    methods=("slalom", "linear", "random"),
+    metrics=("fidelity", "deletion", "cost"),
+    texts=None,
+    budget=120,
+)
 
 
 def table(path, rows):
@@ -39,7 +44,11 @@ def test_every_method_and_metric_is_in_the_tidy_frame(texts, tmp_path):
     assert set(frame["metric"]) == {"fidelity-local", "fidelity-wide", "deletion", "cost"}
     assert len(frame) == len(frame.drop_duplicates(["text", "method", "metric", "number"]))
     assert frame["value"].notna().all()
-    wide = frame[(frame["metric"] == "fidelity-wide") & (frame["number"] == "r2")].groupby("method")["value"].mean()
+    wide = (
+        frame[(frame["metric"] == "fidelity-wide") & (frame["number"] == "r2")]
+        .groupby("method")["value"]
+        .mean()
+    )
     assert wide["slalom"] > 0.99 > wide["random"]
     saved = pd.read_csv(tmp_path / "out" / "results.csv", keep_default_na=True)
     assert np.allclose(saved["value"], frame["value"])
@@ -57,21 +66,34 @@ def test_a_second_run_asks_nothing_again_and_may_add_methods_and_metrics(texts, 
     model = Averaging()
     assert bench(model, texts, tmp_path / "out", QUICK).equals(first)
     assert model.asked == []
-    more = BenchOptions(methods=("slalom", "linear", "random", "zero"), metrics=("cost",), texts=None, budget=120)
+    more = BenchOptions(
+        methods=("slalom", "linear", "random", "zero"), metrics=("cost",), texts=None, budget=120
+    )
     second = bench(model, texts, tmp_path / "out", more)
     assert set(second["method"]) == {"slalom", "linear", "random", "zero"}
     kept = second[second["method"] == "slalom"]["value"].tolist()
-    assert kept == first[(first["method"] == "slalom") & (first["metric"] == "cost")]["value"].tolist()
-    with pytest.raises(InputError, match=r"other settings \(budget 120, now 200\): give another folder"):
+    assert (
+        kept == first[(first["method"] == "slalom") & (first["metric"] == "cost")]["value"].tolist()
+    )
+    with pytest.raises(
+        InputError, match=r"other settings \(budget 120, now 200\): give another folder"
+    ):
         bench(model, texts, tmp_path / "out", BenchOptions(texts=None, budget=200))
 
 
 def test_one_explanation_may_be_ranked_by_several_scores(texts, tmp_path):
-    options = BenchOptions(methods=("slalom", "slalom:shapley", "slalom:value"), metrics=("removal-rank",), texts=None, budget=120)
+    options = BenchOptions(
+        methods=("slalom", "slalom:shapley", "slalom:value"),
+        metrics=("removal-rank",),
+        texts=None,
+        budget=120,
+    )
     frame = bench(Averaging(), texts, tmp_path / "out", options)
     assert len(list((tmp_path / "out" / "explanations").iterdir())) == len(CORPUS)
     means = frame.groupby("method")["value"].mean()
-    assert means["slalom"] > means["slalom:value"]  # what is lost without a unit is more than where it pulls
+    assert (
+        means["slalom"] > means["slalom:value"]
+    )  # what is lost without a unit is more than where it pulls
     with pytest.raises(InputError, match="unknown score 'beauty'"):
         bench(Averaging(), texts, tmp_path / "other", BenchOptions(methods=("slalom:beauty",)))
 
@@ -91,7 +113,10 @@ def test_a_line_cut_inside_a_letter_swallows_nothing(tmp_path):
     bench(Averaging(), path, out, QUICK)
     log = out / "log.jsonl"
     whole = log.read_bytes()
-    torn = whole[: whole.rindex(b'{"text"')] + '{"text": "9", "method": "slalom", "failed": "ü'.encode()[:-1]
+    torn = (
+        whole[: whole.rindex(b'{"text"')]
+        + '{"text": "9", "method": "slalom", "failed": "ü'.encode()[:-1]
+    )
     log.write_bytes(torn)
     bench(Averaging(), path, out, QUICK)
     assert log.read_bytes().startswith(torn + b"\n{")
@@ -103,9 +128,23 @@ def test_a_line_cut_inside_a_letter_swallows_nothing(tmp_path):
 def test_odd_lines_in_the_log_are_left_out(texts, tmp_path):
     first = bench(Averaging(), texts, tmp_path / "out", QUICK)
     odd = [
-        *("", "[]", "7", '{"text": "1"}', '{"text": 1, "method": "slalom", "failed": "x"}', '{"text": "1", "method": [], "failed": "x"}'),
-        *('{"text": "1", "method": "slalom", "made": []}', '{"text": "1", "method": "slalom", "made": {"seconds": "long", "calls": 1}}'),
-        *('{"text": "1", "method": "slalom", "metric": "cost", "values": [], "reason": ""}', "[" * 100_000, "9" * 5000),
+        *(
+            "",
+            "[]",
+            "7",
+            '{"text": "1"}',
+            '{"text": 1, "method": "slalom", "failed": "x"}',
+            '{"text": "1", "method": [], "failed": "x"}',
+        ),
+        *(
+            '{"text": "1", "method": "slalom", "made": []}',
+            '{"text": "1", "method": "slalom", "made": {"seconds": "long", "calls": 1}}',
+        ),
+        *(
+            '{"text": "1", "method": "slalom", "metric": "cost", "values": [], "reason": ""}',
+            "[" * 100_000,
+            "9" * 5000,
+        ),
         '{"text": "1", "method": "slalom", "metric": "cost", "values": {"calls": "many"}, "reason": ""}',
         '{"text": "1", "method": "slalom", "metric": 3, "values": {}, "reason": ""}',
     ]
@@ -117,7 +156,9 @@ def test_odd_lines_in_the_log_are_left_out(texts, tmp_path):
 @pytest.mark.parametrize("damage", ["", "{", "[" * 200_000, None])
 @pytest.mark.parametrize("retry", [False, True])
 def test_a_damaged_explanation_is_made_again(texts, tmp_path, damage, retry):
-    options = BenchOptions(methods=("slalom", "random"), metrics=("deletion",), texts=None, budget=120, retry=retry)
+    options = BenchOptions(
+        methods=("slalom", "random"), metrics=("deletion",), texts=None, budget=120, retry=retry
+    )
     first = bench(Averaging(), texts, tmp_path / "out", options)
     path = tmp_path / "out" / "explanations" / "3-slalom.json"
     whole = path.read_bytes()
@@ -133,7 +174,9 @@ def test_a_damaged_explanation_is_made_again(texts, tmp_path, damage, retry):
     assert told[0].endswith("; the text is explained again")
 
 
-@pytest.mark.parametrize("content", ["", "[]", "{}", "null", "{", "[" * 200_000, "9" * 5000, "\x00"])
+@pytest.mark.parametrize(
+    "content", ["", "[]", "{}", "null", "{", "[" * 200_000, "9" * 5000, "\x00"]
+)
 def test_settings_that_cannot_be_read_are_one_line(texts, tmp_path, content):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "settings.json").write_text(content)
@@ -145,8 +188,12 @@ def test_settings_that_cannot_be_read_are_one_line(texts, tmp_path, content):
 
 def test_settings_of_other_types_are_other_settings(texts, tmp_path):
     (tmp_path / "out").mkdir()
-    (tmp_path / "out" / "settings.json").write_text(json.dumps({"model": ["x"] * 1000, "data": None, "seed": {"a": 1}}))
-    with pytest.raises(InputError, match=r"holds a benchmark with other settings \(model \['x', 'x'") as caught:
+    (tmp_path / "out" / "settings.json").write_text(
+        json.dumps({"model": ["x"] * 1000, "data": None, "seed": {"a": 1}})
+    )
+    with pytest.raises(
+        InputError, match=r"holds a benchmark with other settings \(model \['x', 'x'"
+    ) as caught:
         bench(Averaging(), texts, tmp_path / "out", QUICK)
     assert len(str(caught.value)) < 2000
 
@@ -208,7 +255,9 @@ def test_texts_are_named_by_their_row(tmp_path):
 
 def test_the_summary_is_short_and_names_the_best_first(texts, tmp_path):
     methods = ("random", "zero", "linear", "slalom", "occlusion", "kernel-shap", "gam")
-    options = BenchOptions(methods=methods, metrics=("fidelity-wide", "cost"), texts=None, budget=120)
+    options = BenchOptions(
+        methods=methods, metrics=("fidelity-wide", "cost"), texts=None, budget=120
+    )
     lines = summary(bench(Averaging(), texts, tmp_path / "out", options)).split("\n")
     assert lines[0] == "7 methods, 2 metrics, 4 texts"
     assert lines[1].startswith("fidelity-wide: mse (lower is better): slalom ")
@@ -230,21 +279,42 @@ def test_failures_are_recorded_and_the_rest_goes_on(tmp_path):
 
 def test_rationales_are_mapped_and_a_wrong_length_is_said(tmp_path):
     text = "the film is warm and the end is dull"
-    rows = [{"text": text, "marks": [int(word in ("warm", "dull")) for word in text.split()]}, {"text": text + " now", "marks": [1, 0]}]
-    options = BenchOptions(methods=("occlusion", "random"), metrics=("human",), texts=None, budget=100, rationale="marks")
+    rows = [
+        {"text": text, "marks": [int(word in ("warm", "dull")) for word in text.split()]},
+        {"text": text + " now", "marks": [1, 0]},
+    ]
+    options = BenchOptions(
+        methods=("occlusion", "random"),
+        metrics=("human",),
+        texts=None,
+        budget=100,
+        rationale="marks",
+    )
     frame = bench(Averaging(), table(tmp_path / "t.jsonl", rows), tmp_path / "out", options)
     good, bad = frame[frame["text"] == "1"], frame[frame["text"] == "2"]
     assert good["value"].notna().all()
     assert bad["value"].isna().all()
     assert bad["why"].str.contains("2").all()
-    with pytest.raises(InputError, match="human compares scores with people's marks: name the column of the marks with --rationale"):
-        bench(Averaging(), tmp_path / "t.jsonl", tmp_path / "other", BenchOptions(metrics=("human",)))
+    with pytest.raises(
+        InputError,
+        match="human compares scores with people's marks: name the column of the marks with --rationale",
+    ):
+        bench(
+            Averaging(), tmp_path / "t.jsonl", tmp_path / "other", BenchOptions(metrics=("human",))
+        )
 
 
 def test_naive_bayes_learns_from_a_corpus(texts, tmp_path):
-    rows = [{"text": "warm funny quiet film", "label": "yes"}, {"text": "dull loud mess", "label": "no"}] * 3
+    rows = [
+        {"text": "warm funny quiet film", "label": "yes"},
+        {"text": "dull loud mess", "label": "no"},
+    ] * 3
     options = BenchOptions(
-        methods=("naive-bayes", "slalom"), metrics=("naive-bayes",), texts=2, budget=120, corpus=table(tmp_path / "corpus.jsonl", rows)
+        methods=("naive-bayes", "slalom"),
+        metrics=("naive-bayes",),
+        texts=2,
+        budget=120,
+        corpus=table(tmp_path / "corpus.jsonl", rows),
     )
     frame = bench(Averaging(), texts, tmp_path / "out", options)
     own = frame[(frame["method"] == "naive-bayes")]["value"].dropna()
@@ -254,7 +324,12 @@ def test_naive_bayes_learns_from_a_corpus(texts, tmp_path):
 
 
 def test_agreement_and_stability(texts, tmp_path):
-    options = BenchOptions(methods=("slalom", "linear", "occlusion"), metrics=("agreement", "stability"), texts=2, budget=120)
+    options = BenchOptions(
+        methods=("slalom", "linear", "occlusion"),
+        metrics=("agreement", "stability"),
+        texts=2,
+        budget=120,
+    )
     frame = bench(Averaging(), texts, tmp_path / "out", options)
     means = frame[frame["number"] == "spearman"].groupby(["metric", "method"])["value"].mean()
     assert set(means.index.get_level_values("metric")) == {"agreement", "stability"}
@@ -266,7 +341,10 @@ def test_agreement_and_stability(texts, tmp_path):
     [
         ({"methods": ("slalom", "magic")}, "unknown method 'magic'"),
         ({"metrics": ("beauty",)}, "unknown metric 'beauty'"),
-        ({"text": "review"}, r"has no column 'review', only 'text': say which to use with --text COLUMN"),
+        (
+            {"text": "review"},
+            r"has no column 'review', only 'text': say which to use with --text COLUMN",
+        ),
         ({"texts": 0}, "--texts is 0"),
         ({"methods": ()}, "no method was named"),
         ({"score": "nope"}, "unknown score 'nope'"),
@@ -302,7 +380,9 @@ def test_the_best_is_bold_and_the_worse_are_told_apart():
             ("none", math.nan),
         )
     ]
-    frame = pd.DataFrame(rows, columns=["text", "method", "metric", "number", "value", "direction", "why"])
+    frame = pd.DataFrame(
+        rows, columns=["text", "method", "metric", "number", "value", "direction", "why"]
+    )
     found = summary_table(frame, "m", "n").set_index("method")
     assert found["best"].sum() == 1
     assert found.loc["bad", "p"] < 0.01
@@ -340,26 +420,52 @@ def test_the_command_prints_a_summary_and_says_where_the_table_is(texts, tmp_pat
         "--device",
         "cpu",
     )
-    done = subprocess.run(command(*arguments, "--metrics", "fidelity,cost"), capture_output=True, text=True, env=ENVIRONMENT)
+    done = subprocess.run(
+        command(*arguments, "--metrics", "fidelity,cost"),
+        capture_output=True,
+        text=True,
+        env=ENVIRONMENT,
+    )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("2 methods, 3 metrics, 4 texts\nfidelity-local: mse (lower is better): ")
+    assert done.stdout.startswith(
+        "2 methods, 3 metrics, 4 texts\nfidelity-local: mse (lower is better): "
+    )
     assert done.stdout.count("\n") == 5
     assert f"Saved: {tmp_path / 'out' / 'table.md'}" in done.stdout
-    assert (tmp_path / "out" / "table.md").read_text().startswith("# Benchmark: 2 methods, 3 metrics, 4 texts")
-    results = pd.read_csv(tmp_path / "out" / "results.csv").query("method == 'gradient' and number == 'calls'")
+    assert (
+        (tmp_path / "out" / "table.md")
+        .read_text()
+        .startswith("# Benchmark: 2 methods, 3 metrics, 4 texts")
+    )
+    results = pd.read_csv(tmp_path / "out" / "results.csv").query(
+        "method == 'gradient' and number == 'calls'"
+    )
     for text, value in zip(results["text"], results["value"], strict=True):
         explanation = Explanation.load(tmp_path / "out" / "explanations" / f"{text}-gradient.json")
         assert value == explanation.calls + explanation.passes > explanation.calls
-    as_json = subprocess.run(command(*arguments, "--metrics", "cost", "--json"), capture_output=True, text=True, env=ENVIRONMENT)
+    as_json = subprocess.run(
+        command(*arguments, "--metrics", "cost", "--json"),
+        capture_output=True,
+        text=True,
+        env=ENVIRONMENT,
+    )
     assert {row["method"] for row in json.loads(as_json.stdout)} == {"slalom", "gradient"}
     refused = subprocess.run(
-        command("--data", tmp_path / "none.csv", "--out", tmp_path / "x"), capture_output=True, text=True, env=ENVIRONMENT
+        command("--data", tmp_path / "none.csv", "--out", tmp_path / "x"),
+        capture_output=True,
+        text=True,
+        env=ENVIRONMENT,
     )
     assert refused.returncode == 1
     assert refused.stderr.startswith("error: cannot read ")
     assert refused.stderr.count("\n") == 1
     empty = table(tmp_path / "empty.jsonl", [{"text": ""}, {"text": " "}])
-    nothing = subprocess.run(command("--data", empty, "--out", tmp_path / "y"), capture_output=True, text=True, env=ENVIRONMENT)
+    nothing = subprocess.run(
+        command("--data", empty, "--out", tmp_path / "y"),
+        capture_output=True,
+        text=True,
+        env=ENVIRONMENT,
+    )
     assert nothing.returncode == 1
     assert "error: nothing could be measured" in nothing.stderr
 
@@ -367,26 +473,59 @@ def test_the_command_prints_a_summary_and_says_where_the_table_is(texts, tmp_pat
 def test_processes_share_a_folder_and_the_last_run_makes_the_tables(tmp_path):
     model = saved_model(tmp_path / "model")
     path = table(tmp_path / "texts.jsonl", [{"text": text} for text in CORPUS])
-    arguments = ("--model", model, "--data", path, "--methods", "occlusion", "--metrics", "cost", "--budget", 150, "--device", "cpu")
+    arguments = (
+        "--model",
+        model,
+        "--data",
+        path,
+        "--methods",
+        "occlusion",
+        "--metrics",
+        "cost",
+        "--budget",
+        150,
+        "--device",
+        "cpu",
+    )
     with contextlib.ExitStack() as stack:
-        commands = [command(*arguments, "--part", f"{part}/2", "--out", tmp_path / "out") for part in (1, 2)]
-        parts = [stack.enter_context(started(part, stdout=subprocess.DEVNULL, env=ENVIRONMENT)) for part in commands]
+        commands = [
+            command(*arguments, "--part", f"{part}/2", "--out", tmp_path / "out") for part in (1, 2)
+        ]
+        parts = [
+            stack.enter_context(started(part, stdout=subprocess.DEVNULL, env=ENVIRONMENT))
+            for part in commands
+        ]
         assert [process.wait() for process in parts] == [0, 0]
     log = (tmp_path / "out" / "log.jsonl").read_text()
     assert log.count('"made"') == len(CORPUS)
     assert not (tmp_path / "out" / "results.csv").exists()
-    last = subprocess.run(command(*arguments, "--out", tmp_path / "out", "--json"), capture_output=True, text=True, env=ENVIRONMENT)
+    last = subprocess.run(
+        command(*arguments, "--out", tmp_path / "out", "--json"),
+        capture_output=True,
+        text=True,
+        env=ENVIRONMENT,
+    )
     assert last.returncode == 0, last.stderr
-    assert {row["text"] for row in json.loads(last.stdout)} == {str(number + 1) for number in range(len(CORPUS))}
+    assert {row["text"] for row in json.loads(last.stdout)} == {
+        str(number + 1) for number in range(len(CORPUS))
+    }
     assert (tmp_path / "out" / "log.jsonl").read_text() == log
-    refused = subprocess.run(command(*arguments, "--part", "3/2", "--out", tmp_path / "x"), capture_output=True, text=True, env=ENVIRONMENT)
+    refused = subprocess.run(
+        command(*arguments, "--part", "3/2", "--out", tmp_path / "x"),
+        capture_output=True,
+        text=True,
+        env=ENVIRONMENT,
+    )
     assert (refused.returncode, refused.stderr.count("\n")) == (1, 1)
     assert "--part is 3/2" in refused.stderr
 
 
 def test_an_interrupted_run_goes_on(tmp_path):
     model = saved_model(tmp_path / "model")
-    path = table(tmp_path / "texts.jsonl", [{"text": f"{text} {number}"} for number in range(8) for text in CORPUS])
+    path = table(
+        tmp_path / "texts.jsonl",
+        [{"text": f"{text} {number}"} for number in range(8) for text in CORPUS],
+    )
     arguments = (
         "--model",
         model,
@@ -404,7 +543,9 @@ def test_an_interrupted_run_goes_on(tmp_path):
         "cpu",
     )
     bench = command(*arguments, "--out", tmp_path / "out")
-    with started(bench, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT) as process:
+    with started(
+        bench, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT
+    ) as process:
         log = tmp_path / "out" / "log.jsonl"
         while process.poll() is None and not (log.is_file() and log.read_text().count("\n") > 6):
             pass
@@ -414,7 +555,12 @@ def test_an_interrupted_run_goes_on(tmp_path):
     assert "run the same command again to continue" in errors
     done_before = log.read_text().count('"made"')
     assert 0 < done_before < 32
-    again = subprocess.run(command(*arguments, "--out", tmp_path / "out", "--json"), capture_output=True, text=True, env=ENVIRONMENT)
+    again = subprocess.run(
+        command(*arguments, "--out", tmp_path / "out", "--json"),
+        capture_output=True,
+        text=True,
+        env=ENVIRONMENT,
+    )
     assert again.returncode == 0, again.stderr
     assert len({row["text"] for row in json.loads(again.stdout)}) == 32
     assert log.read_text().count('"made"') == 32

@@ -15,8 +15,8 @@ from tiny import tiny
 
 import slalom_xai
 from slalom_xai import Explanation, methods
-from slalom_xai.cli_output import check_writable
-from slalom_xai.cli_words import for_command_line
+from slalom_xai.cli.output import check_writable
+from slalom_xai.cli.words import for_command_line
 from slalom_xai.errors import InputError
 
 REVIEW = "The opening is slow, but the two leads are wonderful and I would gladly watch it again."
@@ -26,7 +26,16 @@ ROOT = Path(__file__).parents[2]
 def slalom(*arguments, stdin=None, **options):
     environment = os.environ | {"COLUMNS": "100", "HF_HUB_OFFLINE": "1"}
     command = [sys.executable, "-m", "slalom_xai.cli", *map(str, arguments)]
-    return subprocess.run(command, input=stdin, capture_output=True, text=True, env=environment, timeout=3600, check=False, **options)
+    return subprocess.run(
+        command,
+        input=stdin,
+        capture_output=True,
+        text=True,
+        env=environment,
+        timeout=3600,
+        check=False,
+        **options,
+    )
 
 
 def test_explain_shows_the_text_the_scores_the_trust_and_the_file(tmp_path):
@@ -47,8 +56,21 @@ def test_explain_shows_the_text_the_scores_the_trust_and_the_file(tmp_path):
 
 def test_json_from_a_file_and_from_standard_input_agree(tmp_path):
     (tmp_path / "review.txt").write_text(REVIEW)
-    by_file = slalom("explain", "--file", tmp_path / "review.txt", "--json", "--seed", "3", "--budget", "200", "--target", "negative")
-    by_pipe = slalom("explain", "-", "--json", "--seed", "3", "--budget", "200", "--target", "0", stdin=REVIEW)
+    by_file = slalom(
+        "explain",
+        "--file",
+        tmp_path / "review.txt",
+        "--json",
+        "--seed",
+        "3",
+        "--budget",
+        "200",
+        "--target",
+        "negative",
+    )
+    by_pipe = slalom(
+        "explain", "-", "--json", "--seed", "3", "--budget", "200", "--target", "0", stdin=REVIEW
+    )
     assert by_file.returncode == by_pipe.returncode == 0
     explanation = Explanation.from_dict(json.loads(by_file.stdout))
     assert difference(explanation, Explanation.from_dict(json.loads(by_pipe.stdout))) < 0.1
@@ -76,17 +98,29 @@ def test_methods_lists_every_method():
         (["explain", REVIEW, "--granularity", "letter"], "unknown --granularity 'letter'"),
         (["explain", REVIEW, "--budget", "5"], "at least"),
         (["explain", REVIEW, "--budget", "many"], "--budget"),
-        (["explain", REVIEW, "--budget", "0"], "--budget is 0: give a whole number of model calls, or leave it out"),
+        (
+            ["explain", REVIEW, "--budget", "0"],
+            "--budget is 0: give a whole number of model calls, or leave it out",
+        ),
         (["explain", REVIEW, "--seed", "-1"], "--seed is -1"),
         (["explain", REVIEW, "--device", "moon"], "unknown --device 'moon'"),
         (["explain", REVIEW, "--dtype", "int8"], "unknown --dtype 'int8'"),
-        (["explain", REVIEW, "--html", "/no/such/folder/e.html"], "give --html a file in a folder that exists"),
-        (["explain", REVIEW, "--figure", "/no/such/folder/e.svg"], "give --figure a file in a folder that exists"),
+        (
+            ["explain", REVIEW, "--html", "/no/such/folder/e.html"],
+            "give --html a file in a folder that exists",
+        ),
+        (
+            ["explain", REVIEW, "--figure", "/no/such/folder/e.svg"],
+            "give --figure a file in a folder that exists",
+        ),
         (["explain", REVIEW, "--out", "/no/such/folder/e.json"], "cannot write"),
         (["explain", "good " * 600], "pass --truncation"),
         (["explain", REVIEW, "--colour"], "--colour"),
         (["train", "no.csv", "--out", "no", "--size", "huge"], "unknown --size 'huge'"),
-        (["train", "no.csv", "--out", "no", "--seed", str(2**70)], "--seed is 1180591620717411303424"),
+        (
+            ["train", "no.csv", "--out", "no", "--seed", str(2**70)],
+            "--seed is 1180591620717411303424",
+        ),
         (["explode"], "explode"),
     ],
 )
@@ -107,7 +141,13 @@ def test_a_file_that_is_not_text_is_named(tmp_path):
 
 
 def test_truncation_is_reported():
-    done = slalom("explain", "a dull story with a good end and more words " * 60, "--truncation", "--budget", "1300")
+    done = slalom(
+        "explain",
+        "a dull story with a good end and more words " * 60,
+        "--truncation",
+        "--budget",
+        "1300",
+    )
     assert done.returncode == 0, done.stderr
     assert "characters are left out" in done.stdout
 
@@ -135,7 +175,9 @@ def test_help_has_examples_and_does_not_import_torch():
 def test_control_c_ends_cleanly_while_the_model_is_asked():
     long_text = " ".join(f"word{index}" for index in range(120))
     command = [sys.executable, "-m", "slalom_xai", "explain", long_text, "--budget", "100000"]
-    ours, theirs = os.openpty()  # the bar is only shown in a terminal, and says when the asking has begun
+    ours, theirs = (
+        os.openpty()
+    )  # the bar is only shown in a terminal, and says when the asking has begun
     with started(command, stdout=subprocess.PIPE, stderr=theirs, text=True) as process:
         os.close(theirs)
         seen = b""
@@ -186,7 +228,7 @@ def test_control_c_inside_an_import_that_swallows_it_ends_the_command(module):
 
 LOST = """
 import os, signal, weakref
-from slalom_xai.interrupts import sent_again
+from slalom_xai.system.interrupts import sent_again
 
 class Thing:
     pass
@@ -209,7 +251,9 @@ with sent_again():
 
 
 def test_control_c_inside_a_callback_is_heard_afterwards():
-    with started([sys.executable, "-c", LOST], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    with started(
+        [sys.executable, "-c", LOST], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
         output, errors = process.communicate()
     assert (output, errors) == ("heard\n", "")
 
@@ -225,9 +269,20 @@ def test_json_can_be_loaded_whatever_the_encoding_of_standard_output(encoding, t
     text = "Ein schöner Film – 好 “really” ±"
     path = tmp_path / "e.json"
     with path.open("w") as file:
-        command = [sys.executable, "-m", "slalom_xai.cli", "explain", text, "--json", "--budget", "60"]
+        command = [
+            sys.executable,
+            "-m",
+            "slalom_xai.cli",
+            "explain",
+            text,
+            "--json",
+            "--budget",
+            "60",
+        ]
         environment = os.environ | {"PYTHONIOENCODING": encoding, "HF_HUB_OFFLINE": "1"}
-        done = subprocess.run(command, stdout=file, stderr=subprocess.PIPE, env=environment, check=False)
+        done = subprocess.run(
+            command, stdout=file, stderr=subprocess.PIPE, env=environment, check=False
+        )
     assert done.returncode == 0, done.stderr
     assert Explanation.load(path).text == text
 
@@ -241,7 +296,17 @@ def no_space():
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs limits as Unix has them")
 def test_a_result_that_cannot_be_saved_is_printed_and_nothing_is_lost(tmp_path):
-    done = slalom("explain", REVIEW, "--out", tmp_path / "e.json", "--html", tmp_path / "e.html", "--budget", "100", preexec_fn=no_space)
+    done = slalom(
+        "explain",
+        REVIEW,
+        "--out",
+        tmp_path / "e.json",
+        "--html",
+        tmp_path / "e.html",
+        "--budget",
+        "100",
+        preexec_fn=no_space,
+    )
     assert done.returncode == 1
     assert Explanation.from_dict(json.loads(done.stdout)).text == REVIEW
     assert done.stderr.startswith(f"error: --out: cannot write {tmp_path / 'e.json'}")
@@ -252,8 +317,12 @@ def test_a_result_that_cannot_be_saved_is_printed_and_nothing_is_lost(tmp_path):
 
 def test_a_file_that_cannot_be_written_is_refused_before_the_work(tmp_path, monkeypatch):
     (tmp_path / "e.json").write_text("old")
-    monkeypatch.setattr(os, "access", lambda path, mode: False)  # a test that runs as root may write anywhere
-    with pytest.raises(InputError, match=r"cannot write .*e\.json: Permission denied; give --out another place"):
+    monkeypatch.setattr(
+        os, "access", lambda path, mode: False
+    )  # a test that runs as root may write anywhere
+    with pytest.raises(
+        InputError, match=r"cannot write .*e\.json: Permission denied; give --out another place"
+    ):
         check_writable("--out", tmp_path / "e.json")
     assert (tmp_path / "e.json").read_text() == "old"
     monkeypatch.undo()
@@ -265,13 +334,28 @@ def test_a_file_that_cannot_be_written_is_refused_before_the_work(tmp_path, monk
 @pytest.mark.parametrize(
     ("said", "shown"),
     [
-        ("random_state is -1: give a whole number from 0 on", "--seed is -1: give a whole number from 0 on"),
+        (
+            "random_state is -1: give a whole number from 0 on",
+            "--seed is -1: give a whole number from 0 on",
+        ),
         ("unknown target 'random_state=1': choose", "unknown --target 'random_state=1': choose"),
-        ('removal="mask" needs it: use removal="delete"', "--removal mask needs it: use --removal delete"),
-        ("cannot put 'a device=' on cuda; pass device='cpu'", "cannot put 'a device=' on cuda; pass --device cpu"),
-        ("save the tokenizer there, or pass tokenizer=", "save the tokenizer there, or pass --tokenizer"),
+        (
+            'removal="mask" needs it: use removal="delete"',
+            "--removal mask needs it: use --removal delete",
+        ),
+        (
+            "cannot put 'a device=' on cuda; pass device='cpu'",
+            "cannot put 'a device=' on cuda; pass --device cpu",
+        ),
+        (
+            "save the tokenizer there, or pass tokenizer=",
+            "save the tokenizer there, or pass --tokenizer",
+        ),
         ("text_pair: the text is empty", "--pair: the text is empty"),
-        ("x.json is not JSON: give a file written by Explanation.save", "x.json is not JSON: give a file that --out wrote"),
+        (
+            "x.json is not JSON: give a file written by Explanation.save",
+            "x.json is not JSON: give a file that --out wrote",
+        ),
     ],
 )
 def test_errors_name_options_and_not_arguments(said, shown):
@@ -292,7 +376,9 @@ def test_classes_that_are_only_numbered_can_be_named(tmp_path):
     model.config.id2label = {0: "LABEL_0", 1: "LABEL_1"}
     model.save_pretrained(tmp_path)
     tokenizer.save_pretrained(tmp_path)
-    shown = slalom("explain", "good film", "--model", str(tmp_path), "--labels", "bad, fine", "--json")
+    shown = slalom(
+        "explain", "good film", "--model", str(tmp_path), "--labels", "bad, fine", "--json"
+    )
     assert json.loads(shown.stdout)["outputs"]["labels"] == ["bad", "fine"]
     refused = slalom("explain", "good film", "--labels", "bad,fine")
     assert refused.returncode == 1

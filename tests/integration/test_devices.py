@@ -30,7 +30,11 @@ def test_a_model_answers_much_the_same_in_any_precision(folder, device, dtype):
     explainer = Explainer(folder, device=device, dtype=dtype, budget=300)
     assert explainer.model.device.type == device
     explanation, exact = explainer(TEXT), Explainer(folder, device="cpu", budget=300)(TEXT)
-    relative, agreement = {"float32": (1e-4, 0.9999), "float16": (1e-2, 0.99), "bfloat16": (5e-2, 0.8)}[dtype]
+    relative, agreement = {
+        "float32": (1e-4, 0.9999),
+        "float16": (1e-2, 0.99),
+        "bfloat16": (5e-2, 0.8),
+    }[dtype]
     assert explanation.prediction == pytest.approx(exact.prediction, rel=relative)
     rows = np.random.default_rng(0).random((50, len(exact))) < 0.7
     assert np.corrcoef(explanation.predict(rows), exact.predict(rows))[0, 1] > agreement
@@ -38,7 +42,9 @@ def test_a_model_answers_much_the_same_in_any_precision(folder, device, dtype):
 
 
 @needs_cuda
-@pytest.mark.parametrize("method", ["slalom", "linear", "slalom-eff", "slalom-fidel", "slalom-exact"])
+@pytest.mark.parametrize(
+    "method", ["slalom", "linear", "slalom-eff", "slalom-fidel", "slalom-exact"]
+)
 def test_every_method_runs_on_cuda(folder, method):
     explanation = Explainer(folder, device="cuda", method=method, budget=300)(TEXT)
     assert np.isfinite(explanation.values).all()

@@ -44,7 +44,9 @@ def lime():
 
 
 def odds(texts):
-    return np.array([sum(WEIGHTS.get(word, 0.0) for word in re.findall(r"\w+", text)) for text in texts])
+    return np.array(
+        [sum(WEIGHTS.get(word, 0.0) for word in re.findall(r"\w+", text)) for text in texts]
+    )
 
 
 def probabilities(texts):
@@ -52,7 +54,9 @@ def probabilities(texts):
     return np.stack([1 - positive, positive], axis=1)
 
 
-def known(function, text=TEXT, units=None, granularity="token", outputs=None, target=1, full=(0.5,)):
+def known(
+    function, text=TEXT, units=None, granularity="token", outputs=None, target=1, full=(0.5,)
+):
     return Explanation(
         text=text,
         units=tuple(words(text) if units is None else units),
@@ -72,21 +76,33 @@ def known(function, text=TEXT, units=None, granularity="token", outputs=None, ta
 
 
 N = len(words(TEXT))
-SHARED = [Unit("so", 0, 2), *[Unit("🎬", 3, 4, (token,)) for token in (7, 8, 9)], Unit("good", 5, 9)]
-ADDITIVE = AdditiveSurrogate(torch.linspace(-1, 2, N, dtype=torch.float64)[:, None], torch.tensor([0.5], dtype=torch.float64))
+SHARED = [
+    Unit("so", 0, 2),
+    *[Unit("🎬", 3, 4, (token,)) for token in (7, 8, 9)],
+    Unit("good", 5, 9),
+]
+ADDITIVE = AdditiveSurrogate(
+    torch.linspace(-1, 2, N, dtype=torch.float64)[:, None], torch.tensor([0.5], dtype=torch.float64)
+)
 CASES = {
     "sink": known(surrogate(N)),
     "no sink": known(surrogate(N, sink=False)),
     "two heads": known(surrogate(N, heads=2)),
     "other target": known(surrogate(N), target=0),
     "additive": known(ADDITIVE),
-    "type": known(surrogate(3), units=[words(TEXT)[place] for place in (0, 1, 3)], granularity="type"),
+    "type": known(
+        surrogate(3), units=[words(TEXT)[place] for place in (0, 1, 3)], granularity="type"
+    ),
     "shared spans": known(surrogate(5), text="so 🎬 good", units=SHARED),
     "one unit": known(surrogate(1, sink=False), text="good"),
     "one unit and a sink": known(surrogate(1), text="good"),
     "marks": known(surrogate(6), text="\n <b> & good\tfilm "),
-    "nothing to tell": known(AdditiveSurrogate(torch.zeros(N, 1).double(), torch.zeros(1).double())),
-    "imported": Explanation.from_scores(TEXT, ["good", "bad"], [1, -2], base_value=0.25, label="yes"),
+    "nothing to tell": known(
+        AdditiveSurrogate(torch.zeros(N, 1).double(), torch.zeros(1).double())
+    ),
+    "imported": Explanation.from_scores(
+        TEXT, ["good", "bad"], [1, -2], base_value=0.25, label="yes"
+    ),
 }
 
 
@@ -97,7 +113,10 @@ def spans(explanation):
 def drawn(html):
     """Base value, f(inputs) and the text, as shap's plot shows them."""
     base = re.search(r">([-+.\de]+)</text><text [^>]*>base value</text>", html)
-    whole = re.search(r'font-weight="bold" fill="rgb\(0,0,0\)"[^>]*>([-+.\de]+)</text><text [^>]*>f<tspan [^>]*>([^<]*)</tspan>', html)
+    whole = re.search(
+        r'font-weight="bold" fill="rgb\(0,0,0\)"[^>]*>([-+.\de]+)</text><text [^>]*>f<tspan [^>]*>([^<]*)</tspan>',
+        html,
+    )
     shown = re.findall(r">([^<>]*)</div></div>", html)
     return float(base[1]), float(whole[1]), whole[2], unescape("".join(shown))
 
@@ -142,29 +161,51 @@ def test_without_a_text_shap_s_tokens_are_the_text(shap):
 
 def test_byte_tokens_of_a_real_model_reach_shap_and_captum(shap, captum):
     text = "a quiet film 🎬 that grows on you"
-    explanation = Explainer(*tiny("roberta"), method="linear", budget=150, show_progress=False)(text)
+    explanation = Explainer(*tiny("roberta"), method="linear", budget=150, show_progress=False)(
+        text
+    )
     assert len(set(spans(explanation))) < len(explanation)  # the tokens of the emoji share it
     *_, shown = drawn(shap.plots.text(explanation.to_shap(), display=False))
     assert shown == text
     assert spans(Explanation.from_shap(explanation.to_shap())) == spans(explanation)
     back = Explanation.from_captum(explanation.to_captum(), text)
-    assert spans(back) == [(unit.start, unit.end) for unit in explanation.units if unit.text.strip()]
-    assert back.base_value + back.scores().sum() == pytest.approx(explanation.scores("shapley").sum())
+    assert spans(back) == [
+        (unit.start, unit.end) for unit in explanation.units if unit.text.strip()
+    ]
+    assert back.base_value + back.scores().sum() == pytest.approx(
+        explanation.scores("shapley").sum()
+    )
 
 
 def test_shap_explanations_of_two_outputs(shap):
-    explainer = shap.Explainer(probabilities, shap.maskers.Text(r"\W"), output_names=["negative", "positive"], silent=True)
+    explainer = shap.Explainer(
+        probabilities, shap.maskers.Text(r"\W"), output_names=["negative", "positive"], silent=True
+    )
     values = explainer([TEXT], max_evals=300)
     found = Explanation.from_shap(values[0], TEXT, output="positive")
     assert found.text == TEXT
     assert found.target == "positive"
-    assert [unit.text for unit in found.units] == ["A", "good", "good", "film,", "not", "a", "bad", "one"]
+    assert [unit.text for unit in found.units] == [
+        "A",
+        "good",
+        "good",
+        "film,",
+        "not",
+        "a",
+        "bad",
+        "one",
+    ]
     for column, label in enumerate(["negative", "positive"]):
         one = found.for_target(label)
         assert one.prediction == pytest.approx(probabilities([TEXT])[0, column], abs=1e-6)
         assert one.base_value == pytest.approx(values[0].base_values[column], abs=1e-6)
-    assert found.as_list()[6] == ("bad", pytest.approx(values[0].values[list(values[0].data).index("bad "), 1]))
-    assert Explanation.from_shap(values).text == TEXT.rstrip(".")  # a batch of one; the last mark is not in shap's tokens
+    assert found.as_list()[6] == (
+        "bad",
+        pytest.approx(values[0].values[list(values[0].data).index("bad "), 1]),
+    )
+    assert Explanation.from_shap(values).text == TEXT.rstrip(
+        "."
+    )  # a batch of one; the last mark is not in shap's tokens
     assert Explanation.from_shap(values[0], output=0).target == "negative"
     single = Explanation.from_shap(values[0, :, 1], TEXT)
     assert single.target == "positive"
@@ -174,17 +215,28 @@ def test_shap_explanations_of_two_outputs(shap):
 
 
 def test_shap_explanations_of_one_output(shap):
-    values = shap.Explainer(odds, shap.maskers.Text(r"\W"), silent=True)([TEXT, "a good film"], max_evals=300)
+    values = shap.Explainer(odds, shap.maskers.Text(r"\W"), silent=True)(
+        [TEXT, "a good film"], max_evals=300
+    )
     found = Explanation.from_shap(values[1])
-    assert found.as_list() == [("a", pytest.approx(0, abs=1e-9)), ("good", pytest.approx(1)), ("film", pytest.approx(0.3))]
+    assert found.as_list() == [
+        ("a", pytest.approx(0, abs=1e-9)),
+        ("good", pytest.approx(1)),
+        ("film", pytest.approx(0.3)),
+    ]
     assert (found.method, found.target) == ("shap", "output")
-    with pytest.raises(InputError, match=r"holds 2 texts: give one of them, as in Explanation.from_shap\(values\[0\]\)"):
+    with pytest.raises(
+        InputError,
+        match=r"holds 2 texts: give one of them, as in Explanation.from_shap\(values\[0\]\)",
+    ):
         Explanation.from_shap(values)
 
 
 def test_special_tokens_in_shap_go_to_the_base_value(shap):
     values = shap.Explanation(
-        values=np.array([0.5, 1.0, 2.0, 0.25]), base_values=0.1, data=np.array(["", "good ", "film", ""], dtype=object)
+        values=np.array([0.5, 1.0, 2.0, 0.25]),
+        base_values=0.1,
+        data=np.array(["", "good ", "film", ""], dtype=object),
     )
     found = Explanation.from_shap(values)
     assert found.as_list() == [("good", 1.0), ("film", 2.0)]
@@ -197,15 +249,27 @@ def test_shap_explanations_of_other_things_are_refused(shap):
     with pytest.raises(InputError, match="should be tokens and are float64"):
         Explanation.from_shap(shap.Explanation(values=np.ones(3), base_values=0.0, data=np.ones(3)))
     with pytest.raises(InputError, match="the shap values: nan at 1"):
-        Explanation.from_shap(shap.Explanation(values=np.array([1, np.nan]), base_values=0.0, data=np.array(["a ", "b"], dtype=object)))
+        Explanation.from_shap(
+            shap.Explanation(
+                values=np.array([1, np.nan]),
+                base_values=0.0,
+                data=np.array(["a ", "b"], dtype=object),
+            )
+        )
 
 
 @pytest.mark.parametrize("bow", [True, False])
 def test_lime_words_keep_their_weights(lime, bow):
-    explainer = lime.LimeTextExplainer(class_names=["negative", "positive"], bow=bow, random_state=0)
+    explainer = lime.LimeTextExplainer(
+        class_names=["negative", "positive"], bow=bow, random_state=0
+    )
     theirs = explainer.explain_instance(TEXT, probabilities, num_features=20, num_samples=300)
     found = Explanation.from_lime(theirs)
-    expected = ["A", "good", "film", "not", "a", "bad", "one"] if bow else ["A", "good", "good", "film", "not", "a", "bad", "one"]
+    expected = (
+        ["A", "good", "film", "not", "a", "bad", "one"]
+        if bow
+        else ["A", "good", "good", "film", "not", "a", "bad", "one"]
+    )
     assert [unit.text for unit in found.units] == expected
     assert all(TEXT[unit.start : unit.end] == unit.text for unit in found.units)
     assert dict(enumerate(found.scores())) == pytest.approx(dict(theirs.local_exp[1]))
@@ -221,7 +285,9 @@ def test_lime_words_keep_their_weights(lime, bow):
 
 def test_lime_with_few_features_and_several_labels(lime, tmp_path):
     explainer = lime.LimeTextExplainer(class_names=["negative", "positive"], random_state=0)
-    theirs = explainer.explain_instance(TEXT, probabilities, labels=(0, 1), num_features=2, num_samples=300)
+    theirs = explainer.explain_instance(
+        TEXT, probabilities, labels=(0, 1), num_features=2, num_samples=300
+    )
     found = Explanation.from_lime(theirs, TEXT, label="negative")
     assert (found.target, len(found)) == ("negative", 7)
     assert np.count_nonzero(found.scores()) == 2
@@ -229,7 +295,9 @@ def test_lime_with_few_features_and_several_labels(lime, tmp_path):
     assert Explanation.from_lime(theirs, label=1).target == "positive"
     assert found.for_target("positive").base_value == pytest.approx(theirs.intercept[1])
     assert Explanation.load(found.save(tmp_path / "lime.json")) == found
-    with pytest.raises(InputError, match=r"unknown label 2: choose one of negative \(0\), positive \(1\)"):
+    with pytest.raises(
+        InputError, match=r"unknown label 2: choose one of negative \(0\), positive \(1\)"
+    ):
         Explanation.from_lime(theirs, label=2)
     with pytest.raises(InputError, match="not the one that lime explained"):
         Explanation.from_lime(theirs, "another text")
@@ -240,12 +308,20 @@ def test_a_captum_record_says_what_the_explanation_says(captum):
     record = explanation.to_captum()
     assert record.raw_input_ids == [unit.text for unit in explanation.units]
     assert np.array_equal(record.word_attributions.numpy(), explanation.scores("shapley"))
-    assert record.attr_score == pytest.approx(float(explanation.predict(np.ones((1, N)))[0]) - explanation.base_value)
-    assert record.convergence_score == pytest.approx(float(explanation.predict(np.ones((1, N)))[0]) - 0.5)
+    assert record.attr_score == pytest.approx(
+        float(explanation.predict(np.ones((1, N)))[0]) - explanation.base_value
+    )
+    assert record.convergence_score == pytest.approx(
+        float(explanation.predict(np.ones((1, N)))[0]) - 0.5
+    )
     assert (record.pred_class, record.attr_class) == ("yes", "yes")
     assert record.pred_prob == pytest.approx(1 / (1 + np.exp(-0.5)))
-    assert np.array_equal(explanation.to_captum("removal").word_attributions.numpy(), explanation.scores("removal"))
-    row = captum.visualization.format_word_importances(record.raw_input_ids, record.word_attributions)
+    assert np.array_equal(
+        explanation.to_captum("removal").word_attributions.numpy(), explanation.scores("removal")
+    )
+    row = captum.visualization.format_word_importances(
+        record.raw_input_ids, record.word_attributions
+    )
     assert row.count("<mark") == N
 
 
@@ -253,14 +329,21 @@ def test_a_captum_record_says_what_the_explanation_says(captum):
     ("outputs", "full", "label", "probability"),
     [
         (Outputs("binary", ("no", "yes")), (-2.0,), "no", 1 / (1 + np.exp(-2))),
-        (Outputs("multiclass", ("a", "b", "c")), (0.0, 1.0, -1.0), "b", np.e / (1 + np.e + 1 / np.e)),
+        (
+            Outputs("multiclass", ("a", "b", "c")),
+            (0.0, 1.0, -1.0),
+            "b",
+            np.e / (1 + np.e + 1 / np.e),
+        ),
         (Outputs("multilabel", ("a", "b")), (0.0, -1.0), "a", 0.5),
         (Outputs("single", ("spam",)), (1000.0,), "spam", 1.0),
         (Outputs("regression", ("stars",)), (4.5,), "stars", np.nan),
     ],
 )
 def test_captum_s_prediction(captum, outputs, full, label, probability):
-    record = known(surrogate(N, classes=len(full)), outputs=outputs, target=0, full=full).to_captum()
+    record = known(
+        surrogate(N, classes=len(full)), outputs=outputs, target=0, full=full
+    ).to_captum()
     assert record.pred_class == label
     assert record.pred_prob == pytest.approx(probability, nan_ok=True)
 
@@ -278,13 +361,19 @@ def test_what_goes_to_captum_comes_back(captum):
     back = Explanation.from_captum(explanation.to_captum(), TEXT)
     assert spans(back) == spans(explanation)
     assert np.array_equal(back.scores(), explanation.scores("shapley"))
-    assert (back.method, back.target, back.base_value) == ("captum", "yes", pytest.approx(0, abs=1e-12))
+    assert (back.method, back.target, back.base_value) == (
+        "captum",
+        "yes",
+        pytest.approx(0, abs=1e-12),
+    )
     assert "sum of the attributions" in back.notes[0]
 
 
 def test_attributions_of_a_generated_answer(captum):
     result = captum.LLMAttributionResult(
-        input_tokens=["Rate", "Ġthis", "Ġfilm"], output_tokens=["Ġvery", "Ġgood"], seq_attr=[0.5, -0.25, 2.0]
+        input_tokens=["Rate", "Ġthis", "Ġfilm"],
+        output_tokens=["Ġvery", "Ġgood"],
+        seq_attr=[0.5, -0.25, 2.0],
     )
     found = Explanation.from_captum(result)
     assert (found.text, found.target) == ("Rate this film", "very good")

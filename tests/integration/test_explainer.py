@@ -56,7 +56,9 @@ def test_one_distinct_word_for_a_function(method):
 
 
 @every_method
-@pytest.mark.parametrize("text", ["good film", "a good film", "not a good film", "it is not a good film"])
+@pytest.mark.parametrize(
+    "text", ["good film", "a good film", "not a good film", "it is not a good film"]
+)
 def test_short_texts_are_explained(text, method):
     found = Explainer(*MODEL, method=method)(text)
     assert np.isfinite(found.values).all()
@@ -82,7 +84,10 @@ def test_a_constant_model_has_nothing_to_explain(method):
     [
         ({"method": "guess"}, "unknown method 'guess': choose one of .*slalom"),
         ({"method": Slalom}, "give a name"),
-        ({"granularity": "letter"}, "unknown granularity 'letter': choose one of token, type, word"),
+        (
+            {"granularity": "letter"},
+            "unknown granularity 'letter': choose one of token, type, word",
+        ),
         ({"removal": "burn"}, "unknown removal 'burn': choose one of delete"),
         ({"method": SlalomEff, "budget": 9}, "give a name"),
         ({"budget": 0}, "budget is 0"),
@@ -148,14 +153,21 @@ def test_a_bad_text_in_a_list_is_found_before_any_call():
 
 def test_what_was_finished_before_a_failure_is_kept():
     def function(texts):
-        return [[float("nan"), 1.0] if "poison" in text else [0.2, 0.8 - 1e-9 * len(text)] for text in texts]
+        return [
+            [float("nan"), 1.0] if "poison" in text else [0.2, 0.8 - 1e-9 * len(text)]
+            for text in texts
+        ]
 
     with pytest.raises(ModelError, match="poison") as caught:
-        Explainer(lambda texts: function(texts), output="logits")(["fine words here", "a poison pill"])
+        Explainer(lambda texts: function(texts), output="logits")(
+            ["fine words here", "a poison pill"]
+        )
     assert [found.text for found in caught.value.finished] == ["fine words here"]
 
 
-def test_control_characters_markup_emoji_and_other_scripts_are_explained_and_escaped(explanation, tmp_path):
+def test_control_characters_markup_emoji_and_other_scripts_are_explained_and_escaped(
+    explanation, tmp_path
+):
     text = "<script>alert('x')</script> \x1b[31mred\x07 👩‍👩‍👧 שלום עולם &amp; done"
     found = Explainer(*MODEL, budget=400)(text)
     for html in (found._repr_html_(), found.to_html(tmp_path / "page.html").read_text()):
@@ -202,7 +214,9 @@ def test_the_frame_and_the_list_carry_every_unit(explanation):
     assert list(frame["unit"]) == [unit.text for unit in explanation.units]
     assert np.array_equal(frame["importance"], explanation.importances)
     assert np.array_equal(frame["removal_se"], explanation.standard_errors["removal"])
-    assert explanation.as_list() == list(zip(frame["unit"], explanation.scores("linearized"), strict=True))
+    assert explanation.as_list() == list(
+        zip(frame["unit"], explanation.scores("linearized"), strict=True)
+    )
 
 
 def test_predict_refuses_rows_of_the_wrong_shape(explanation):
@@ -231,7 +245,11 @@ def test_settings_of_the_papers_estimators_are_checked():
     with pytest.raises(InputError, match="deletions is 0"):
         SlalomFidel(deletions=0)
     with pytest.raises(InputError, match="empty text, which this model does not accept"):
-        explain("good plain words for a test", lambda texts: [[0.4, 0.6]] * len(texts), method=SlalomExact(sink=True))
+        explain(
+            "good plain words for a test",
+            lambda texts: [[0.4, 0.6]] * len(texts),
+            method=SlalomExact(sink=True),
+        )
 
 
 def test_exact_recovery_of_a_model_that_is_no_slalom_says_so():
@@ -250,7 +268,11 @@ def test_exact_recovery_with_a_sink():
 @every_asking_method
 @pytest.mark.parametrize("text", ["good " * 12 + "bad", "a " * 20 + "b", "b " + "a " * 19])
 def test_texts_of_few_distinct_words_fit_before_they_report(text, method):
-    found = explain(text, lambda texts: [[0.3 + 0.01 * t.count("a"), 0.7 - 0.01 * t.count("a")] for t in texts], method=method)
+    found = explain(
+        text,
+        lambda texts: [[0.3 + 0.01 * t.count("a"), 0.7 - 0.01 * t.count("a")] for t in texts],
+        method=method,
+    )
     assert np.isfinite(found.values).all()
     if method in ("slalom", "linear") and found.fidelity is not None:
         assert found.calls_fit >= len(found)
@@ -264,11 +286,15 @@ def test_the_scale_of_the_output_does_not_matter(scale):
 
     found = explain("one three eleven a seventeen it four to nineteen", function, output="logits")
     assert found.fidelity.wide.r2 > 0.99
-    assert found.values == pytest.approx([scale * (len(unit.text) - 3.0) for unit in found.units], rel=1e-2, abs=1e-2 * scale)
+    assert found.values == pytest.approx(
+        [scale * (len(unit.text) - 3.0) for unit in found.units], rel=1e-2, abs=1e-2 * scale
+    )
 
 
 def test_deletions_that_all_do_the_same_are_not_called_no_change():
-    found = explain(TEXT, lambda texts: [[0.0, 50.0 if t == TEXT else 0.0] for t in texts], output="logits")
+    found = explain(
+        TEXT, lambda texts: [[0.0, 50.0 if t == TEXT else 0.0] for t in texts], output="logits"
+    )
     assert "predicts none" in found.trust
 
 
@@ -289,7 +315,9 @@ def test_a_function_that_fails_is_named_and_what_was_finished_kept():
             raise ConnectionError("service down")
         return [[0.2, 0.8]] * len(texts)
 
-    with pytest.raises(ModelError, match=r"failed on .*poison.*ConnectionError: service down") as caught:
+    with pytest.raises(
+        ModelError, match=r"failed on .*poison.*ConnectionError: service down"
+    ) as caught:
         Explainer(function)(["fine words here", "a poison pill"])
     assert len(caught.value.finished) == 1
 

@@ -31,12 +31,16 @@ def with_lengths(words):
 
 
 def masks(rows=300, seed=9):
-    keep = np.random.default_rng(seed).random((rows, 30)) < np.random.default_rng(seed + 1).random((rows, 1))
+    keep = np.random.default_rng(seed).random((rows, 30)) < np.random.default_rng(seed + 1).random(
+        (rows, 1)
+    )
     return keep[keep.any(axis=1)]
 
 
 def truth(play, keep):
-    return np.array([play([word for word, kept in zip(WORDS, row, strict=True) if kept]) for row in keep])
+    return np.array(
+        [play([word for word, kept in zip(WORDS, row, strict=True) if kept]) for row in keep]
+    )
 
 
 def test_offsets_by_length_are_told_from_what_words_do():
@@ -57,7 +61,9 @@ def test_effects_of_units_leave_lengths_out_and_predictions_have_them():
     offset = float(found.function.length_offsets[29, 0])
     assert found.predict(everything)[0] - without == pytest.approx(found.scores("removal") - offset)
     assert found.predict(np.eye(30)) == pytest.approx(found.scores("alone"))
-    assert found.scores("shapley").sum() == pytest.approx(found.predict(everything)[0] - found.base_value)
+    assert found.scores("shapley").sum() == pytest.approx(
+        found.predict(everything)[0] - found.base_value
+    )
 
 
 def test_the_whole_text_is_predicted_exactly():
@@ -81,7 +87,9 @@ def test_without_a_budget_calls_grow_only_while_they_pay():
     for game, found in ((easy, settled), (hard, pressed)):
         asked = len(set(game.asked))
         assert found.calls == asked
-        assert len(game.asked) == asked + 1  # the whole text a second time, to see whether the model repeats itself
+        assert (
+            len(game.asked) == asked + 1
+        )  # the whole text a second time, to see whether the model repeats itself
 
 
 def test_a_tolerance_ends_the_rounds_early():
@@ -90,7 +98,10 @@ def test_a_tolerance_ends_the_rounds_early():
     assert Explainer(hard, method=Slalom(tolerance=0))(TEXT).calls > 300
 
 
-@pytest.mark.parametrize("options", [{"heads": 0}, {"heads": 1.5}, {"heads": True}, {"tolerance": -1}, {"tolerance": float("nan")}])
+@pytest.mark.parametrize(
+    "options",
+    [{"heads": 0}, {"heads": 1.5}, {"heads": True}, {"tolerance": -1}, {"tolerance": float("nan")}],
+)
 def test_bad_settings_are_named(options):
     with pytest.raises(InputError, match=next(iter(options))):
         Slalom(**options)
@@ -111,7 +122,9 @@ def test_a_noisy_model_is_noticed_and_intervals_widen():
     noisy = Explainer(Game(lambda words: average(words) + rng.normal(0, 0.3)), budget=600)(TEXT)
     assert not any("noisy" in note for note in steady.notes)
     assert any("noisy" in note for note in noisy.notes)
-    assert np.median(noisy.standard_errors["removal"]) > 3 * np.median(steady.standard_errors["removal"])
+    assert np.median(noisy.standard_errors["removal"]) > 3 * np.median(
+        steady.standard_errors["removal"]
+    )
 
 
 def test_a_model_that_fails_when_asked_again_is_one_line():
@@ -159,20 +172,33 @@ def test_one_word_that_decides_is_found():
 def test_length_penalty_is_infinite_where_lengths_do_nothing():
     counts = torch.tensor(masks(800)).double()
     fit = fit_slalom(
-        counts, torch.randn(len(counts), 1, generator=torch.Generator().manual_seed(0)).double(), extras=Extras(anchored=False)
+        counts,
+        torch.randn(len(counts), 1, generator=torch.Generator().manual_seed(0)).double(),
+        extras=Extras(anchored=False),
     )
     few = length_penalty(fit, counts)
-    shifted = fit_slalom(counts, torch.tensor(LENGTHS)[counts.sum(dim=1).long()][:, None] * 10, extras=Extras(anchored=False))
+    shifted = fit_slalom(
+        counts,
+        torch.tensor(LENGTHS)[counts.sum(dim=1).long()][:, None] * 10,
+        extras=Extras(anchored=False),
+    )
     assert length_penalty(shifted, counts) < 2e-2 * few
 
 
 def test_an_anchored_fit_passes_through_the_first_row():
     game = surrogate(12, heads=2, seed=4)
-    counts = torch.cat([torch.ones(1, 12), (torch.rand(300, 12, generator=torch.Generator().manual_seed(1)) < 0.6).float()]).double()
+    counts = torch.cat(
+        [
+            torch.ones(1, 12),
+            (torch.rand(300, 12, generator=torch.Generator().manual_seed(1)) < 0.6).float(),
+        ]
+    ).double()
     counts = counts[counts.sum(dim=1) > 0]
     outputs = game.predict(counts)
     for additive in (False, True):
-        fit = fit_slalom(counts, outputs, extras=Extras(anchored=True, additive=additive, length_penalty=1e-3))
+        fit = fit_slalom(
+            counts, outputs, extras=Extras(anchored=True, additive=additive, length_penalty=1e-3)
+        )
         assert torch.allclose(fit.surrogate.predict(counts[:1]), outputs[:1])
         assert torch.allclose(fit.surrogate.predict(counts) - outputs, fit.residuals, atol=1e-9)
 
@@ -183,7 +209,9 @@ def test_an_interval_holds_the_share_it_was_drawn_for():
     for _ in range(200):
         true = torch.randn(100, generator=generator).double()
         found = agreement(true + 0.5 * torch.randn(100, generator=generator).double(), true, 1.0)
-        inside.append(found.mse_low <= 0.25 <= found.mse_high and found.r2_low <= 0.75 <= found.r2_high)
+        inside.append(
+            found.mse_low <= 0.25 <= found.mse_high and found.r2_low <= 0.75 <= found.r2_high
+        )
     assert 0.75 < np.mean(inside) <= 1.0
 
 

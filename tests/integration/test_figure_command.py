@@ -45,7 +45,9 @@ def saved(tmp_path):
 
 
 def test_explain_draws_what_it_found(slalom, tmp_path):
-    done = slalom("explain", REVIEW, "--budget", "200", "--figure", tmp_path / "f.svg", "--kind", "text")
+    done = slalom(
+        "explain", REVIEW, "--budget", "200", "--figure", tmp_path / "f.svg", "--kind", "text"
+    )
     assert done.returncode == 0, done.stderr
     assert f"Saved: {tmp_path / 'f.svg'}" in done.stdout
     assert "<!-- wonderful -->" in (tmp_path / "f.svg").read_text()
@@ -53,7 +55,15 @@ def test_explain_draws_what_it_found(slalom, tmp_path):
 
 def test_saved_results_are_drawn_without_a_model(slalom, saved):
     done = slalom(
-        "figure", saved / "one.json", saved / "two.json", "--kind", "side-by-side", "--score", "shapley", "--out", saved / "f.pdf"
+        "figure",
+        saved / "one.json",
+        saved / "two.json",
+        "--kind",
+        "side-by-side",
+        "--score",
+        "shapley",
+        "--out",
+        saved / "f.pdf",
     )
     assert done.returncode == 0, done.stderr
     assert (done.stdout, done.stderr) == (f"Saved: {saved / 'f.pdf'}\n", "")
@@ -70,17 +80,29 @@ def test_characters_without_a_font_are_one_note(slalom, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["one.json", "--kind", "pie", "--out", "f.svg"], "unknown kind of figure 'pie': choose one of scatter, text"),
+        (
+            ["one.json", "--kind", "pie", "--out", "f.svg"],
+            "unknown kind of figure 'pie': choose one of scatter, text",
+        ),
         (["one.json", "--out", "f.jpeg"], "ends in .svg, .pdf, .png"),
         (["one.json", "--out", "none/f.svg"], "cannot write"),
-        (["one.json", "two.json", "--out", "f.svg"], "2 results were given, but --kind scatter draws only one"),
+        (
+            ["one.json", "two.json", "--out", "f.svg"],
+            "2 results were given, but --kind scatter draws only one",
+        ),
         (["two.json", "--out", "f.svg"], "has no importances"),
-        (["one.json", "--kind", "bars", "--score", "weight", "--out", "f.svg"], "unknown --score 'weight'"),
+        (
+            ["one.json", "--kind", "bars", "--score", "weight", "--out", "f.svg"],
+            "unknown --score 'weight'",
+        ),
         (["missing.json", "--out", "f.svg"], "cannot read"),
     ],
 )
 def test_an_error_is_one_line(slalom, saved, arguments, message):
-    files = [saved / argument if "." in argument and "--" not in argument else argument for argument in arguments]
+    files = [
+        saved / argument if "." in argument and "--" not in argument else argument
+        for argument in arguments
+    ]
     done = slalom("figure", *files)
     assert done.returncode == 1
     assert done.stdout == ""

@@ -102,7 +102,11 @@ def test_a_blow_up_that_no_tested_row_shows_is_named():
     ("r2", "low", "says"),
     [
         (0.97, 0.95, "Predicts 97% of what deletions do (at least 95%); a"),
-        (0.64, 0.36, "Do not trust this: it predicts 64% of what the tested deletions do, but perhaps only 36%"),
+        (
+            0.64,
+            0.36,
+            "Do not trust this: it predicts 64% of what the tested deletions do, but perhaps only 36%",
+        ),
         (0.64, -1.0, "perhaps only none of what others do"),
         (0.3, 0.1, "Do not trust this: it predicts 30% of what deletions do"),
     ],
@@ -186,18 +190,24 @@ def test_noise_of_the_anchor_moves_scores_as_the_covariance_says(additive):
     extras = Extras(anchored=True, additive=additive, length_penalty=1e-3)
 
     def fitted(answers):
-        return fit_slalom(counts, answers, prior=1e-3, extras=extras, max_iterations=300, tolerance=1e-13)
+        return fit_slalom(
+            counts, answers, prior=1e-3, extras=extras, max_iterations=300, tolerance=1e-13
+        )
 
     fit = fitted(outputs)
     moved = outputs.clone()
     moved[0, 0] += 1e-3
     other = fitted(moved)
     variance = torch.tensor([1.0, 0.0], dtype=torch.float64)
-    noise = covariance(counts, outputs, fit, variance).joint - covariance(counts, outputs, fit).joint
+    noise = (
+        covariance(counts, outputs, fit, variance).joint - covariance(counts, outputs, fit).joint
+    )
     change = (other.surrogate.column_values() - fit.surrogate.column_values()) / 1e-3  # (K, p, C)
     for column in range(2):
         found = noise[column].diagonal()[: change[..., 0].numel()].sqrt()
-        assert torch.allclose(found, change[..., column].flatten().abs(), atol=0.05 * float(change.abs().max()))
+        assert torch.allclose(
+            found, change[..., column].flatten().abs(), atol=0.05 * float(change.abs().max())
+        )
 
 
 def test_results_of_before_load_without_what_lies_beyond():
@@ -213,7 +223,9 @@ def test_one_class_of_many_is_a_function_of_its_own():
     game = surrogate(6, heads=2, classes=3, seed=5)
     counts = torch.tensor([[1.0, 0, 1, 1, 0, 1], [0, 1, 0, 0, 0, 0]]).double()
     for column in range(3):
-        assert torch.allclose(game.of_class(column).predict(counts)[:, 0], game.predict(counts)[:, column])
+        assert torch.allclose(
+            game.of_class(column).predict(counts)[:, 0], game.predict(counts)[:, column]
+        )
 
 
 def test_a_noisy_model_may_have_the_least_budget():

@@ -57,7 +57,10 @@ def saved_onnx(folder: Path, *, tokenizer: bool = True) -> Path:
     onnx = pytest.importorskip("onnx")
     pytest.importorskip("onnxruntime")
     helper, kinds = onnx.helper, onnx.TensorProto
-    inputs = [helper.make_tensor_value_info(name, kinds.INT64, ["rows", "tokens"]) for name in ("input_ids", "attention_mask")]
+    inputs = [
+        helper.make_tensor_value_info(name, kinds.INT64, ["rows", "tokens"])
+        for name in ("input_ids", "attention_mask")
+    ]
     nodes = [
         helper.make_node("Cast", ["input_ids"], ["numbers"], to=kinds.FLOAT),
         helper.make_node("ReduceMean", ["numbers"], ["mean"], axes=[1], keepdims=1),
@@ -65,7 +68,10 @@ def saved_onnx(folder: Path, *, tokenizer: bool = True) -> Path:
         helper.make_node("Concat", ["less", "mean"], ["logits"], axis=1),
     ]
     answer = helper.make_tensor_value_info("logits", kinds.FLOAT, ["rows", 2])
-    made = helper.make_model(helper.make_graph(nodes, "mean", inputs, [answer]), opset_imports=[helper.make_opsetid("", 13)])
+    made = helper.make_model(
+        helper.make_graph(nodes, "mean", inputs, [answer]),
+        opset_imports=[helper.make_opsetid("", 13)],
+    )
     made.ir_version = 8
     model, own = tiny("bert")
     model.config.save_pretrained(folder)
@@ -95,7 +101,9 @@ def outcome(attempt: Callable[[], object]) -> str:
 
 def with_own_code(folder: Path) -> None:
     """Makes the tokenizer and the configuration of a folder name code that leaves a trace."""
-    (folder / "own_code.py").write_text(f"import pathlib\npathlib.Path({str(folder / 'ran')!r}).write_text('ran')\n")
+    (folder / "own_code.py").write_text(
+        f"import pathlib\npathlib.Path({str(folder / 'ran')!r}).write_text('ran')\n"
+    )
     for file, key, kind in (
         ("tokenizer_config.json", "AutoTokenizer", ["own_code.Own", None]),
         ("config.json", "AutoConfig", "own_code.Own"),
@@ -112,14 +120,28 @@ def test_code_in_a_folder_is_never_run_and_nobody_is_asked(tmp_path, which):
     exported.mkdir()
     saved_onnx(exported)
     for folder in (plain, exported):
-        before = {name: (folder / name).read_bytes() for name in ("config.json", "tokenizer_config.json")}
+        before = {
+            name: (folder / name).read_bytes() for name in ("config.json", "tokenizer_config.json")
+        }
         with_own_code(folder)
         if which != "both":
             other = "config.json" if which == "tokenizer" else "tokenizer_config.json"
             (folder / other).write_bytes(before[other])
-    environment = {**os.environ, "HF_HUB_OFFLINE": "1", "HF_MODULES_CACHE": str(tmp_path / "modules")}
+    environment = {
+        **os.environ,
+        "HF_HUB_OFFLINE": "1",
+        "HF_MODULES_CACHE": str(tmp_path / "modules"),
+    }
     command = [sys.executable, "-c", ATTACK, str(plain), str(exported)]
-    done = subprocess.run(command, input="y\n" * 50, capture_output=True, text=True, env=environment, timeout=300, check=False)
+    done = subprocess.run(
+        command,
+        input="y\n" * 50,
+        capture_output=True,
+        text=True,
+        env=environment,
+        timeout=300,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     assert done.stdout == ""
     assert not (plain / "ran").exists()
@@ -156,7 +178,9 @@ def test_missing_tokenizer_files_are_named_as_such_wherever_a_tokenizer_is_loade
 def test_half_a_tokenizer_is_refused(tmp_path):
     folder = saved(tmp_path, tokenizer=False, architecture="roberta")
     words = ["<s>", "<pad>", "</s>", "<unk>", "<mask>", *"abcdefghijklmnopqrstuvwxyz"]
-    (folder / "vocab.json").write_text(json.dumps({word: place for place, word in enumerate(words)}))
+    (folder / "vocab.json").write_text(
+        json.dumps({word: place for place, word in enumerate(words)})
+    )
     assert "tokenizer" in refusal(str(folder))
 
 
@@ -178,7 +202,9 @@ def damage_weights(folder: Path, kind: str) -> None:
         file.write_bytes(held[:8] + b"{" * 40 + held[48:])
     elif kind == "size":
         config = json.loads((folder / "config.json").read_text())
-        (folder / "config.json").write_text(json.dumps({**config, "vocab_size": 500, "intermediate_size": 48}))
+        (folder / "config.json").write_text(
+            json.dumps({**config, "vocab_size": 500, "intermediate_size": 48})
+        )
 
 
 @pytest.mark.parametrize("kind", ["cut", "empty", "noise", "header", "size"])
@@ -254,7 +280,18 @@ def test_onnx_runtime_refuses_devices_it_does_not_know(tmp_path):
     assert "cpu or cuda" in refusal(str(saved_onnx(tmp_path)), device="mps")
 
 
-@pytest.mark.parametrize("name", ["./nowhere", "../nowhere/at/all", "/nowhere", "~/nowhere/at/all", "a/b/c", "nowhere/", "C:\\models\\x"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "./nowhere",
+        "../nowhere/at/all",
+        "/nowhere",
+        "~/nowhere/at/all",
+        "a/b/c",
+        "nowhere/",
+        "C:\\models\\x",
+    ],
+)
 def test_a_missing_folder_is_said_at_once(name):
     for message in (refusal(name), refusal(lambda texts: texts, tokenizer=name)):
         assert message.startswith(f"there is no folder {name!r}")
@@ -269,7 +306,11 @@ def test_a_missing_file_is_said_at_once(tmp_path):
 
 
 def test_what_may_be_a_hub_id_is_left_to_the_hub(tmp_path, monkeypatch):
-    assert [located(name) for name in ("gpt2", "org/name", "org/name-1.5")] == ["gpt2", "org/name", "org/name-1.5"]
+    assert [located(name) for name in ("gpt2", "org/name", "org/name-1.5")] == [
+        "gpt2",
+        "org/name",
+        "org/name-1.5",
+    ]
     monkeypatch.setenv("HOME", str(tmp_path))
     saved(tmp_path / "mine")
     assert located("~/mine") == str(tmp_path / "mine")
@@ -281,7 +322,9 @@ def test_labels_rename_what_a_configuration_only_numbers(tmp_path):
     config = json.loads((folder / "config.json").read_text())
     named = {"id2label": {"0": "LABEL_0", "1": "LABEL_1"}, "label2id": {"LABEL_0": 0, "LABEL_1": 1}}
     (folder / "config.json").write_text(json.dumps({**config, **named}))
-    assert Explainer(str(folder), labels=["bad", "fine"], budget=60)("a quiet film").target == "fine"
+    assert (
+        Explainer(str(folder), labels=["bad", "fine"], budget=60)("a quiet film").target == "fine"
+    )
     shutil.copy(folder / "config.json", folder / "kept.json")
     (folder / "config.json").write_text(json.dumps(config))
     assert "names its own classes (bad, good)" in refusal(str(folder), labels=["a", "b"])

@@ -25,7 +25,9 @@ def test_padded_batches_answer_like_single_rows(architecture, side):
     try:
         adapter = text_model(model, tokenizer)
         reading = adapter.read(TEXT)
-        rows = [reading.compose(np.arange(length)) for length in range(1, len(reading.pieces) + 1, 3)]
+        rows = [
+            reading.compose(np.arange(length)) for length in range(1, len(reading.pieces) + 1, 3)
+        ]
         answers = adapter.answer(rows)
     finally:
         tokenizer.padding_side = original
@@ -49,7 +51,11 @@ def test_a_model_that_ignores_its_mask_is_never_padded(dtype):
     reading = adapter.read(TEXT)
     rows = [reading.compose(np.arange(length)) for length in range(1, len(reading.pieces) + 1)]
     answers = adapter.answer(rows)
-    assert np.allclose((answers[:, 1] - answers[:, 0]).numpy(), [log_odds(deaf, list(row[0])) for row in rows], atol=1e-4)
+    assert np.allclose(
+        (answers[:, 1] - answers[:, 0]).numpy(),
+        [log_odds(deaf, list(row[0])) for row in rows],
+        atol=1e-4,
+    )
 
 
 @pytest.mark.parametrize("architecture", ["bert", "roberta", "gpt2", "llama"])
@@ -64,7 +70,9 @@ def test_a_saved_folder_explains_like_the_model_object(architecture, tmp_path):
     assert difference(by_folder, by_object) < 0.1
 
 
-@pytest.mark.parametrize(("architecture", "limit"), [("bert", 128), ("roberta", 128), ("gpt2", 128), ("llama", 128)])
+@pytest.mark.parametrize(
+    ("architecture", "limit"), [("bert", 128), ("roberta", 128), ("gpt2", 128), ("llama", 128)]
+)
 def test_a_text_beyond_the_limit_is_an_error_or_cut_and_reported(architecture, limit):
     model, tokenizer = tiny(architecture)
     text = " ".join([TEXT] * 12)
@@ -73,7 +81,9 @@ def test_a_text_beyond_the_limit_is_an_error_or_cut_and_reported(architecture, l
     with pytest.raises(InputError, match=rf"{length} tokens .*at most {limit}.*truncation=True"):
         Explainer(model, tokenizer)(text)
     explanation = Explainer(model, tokenizer, truncation=True, budget=300)(text)
-    special = len(tokenizer(text)["input_ids"]) - len(tokenizer(text, add_special_tokens=False)["input_ids"])
+    special = len(tokenizer(text)["input_ids"]) - len(
+        tokenizer(text, add_special_tokens=False)["input_ids"]
+    )
     assert len(explanation) == limit - special
     assert explanation.left_out
     assert text.endswith(explanation.left_out)
@@ -85,7 +95,9 @@ def test_a_tokenizer_may_make_segments_that_the_model_does_not_take(architecture
     model, (_, tokenizer) = tiny(architecture)[0], tiny("bert")
     assert "token_type_ids" in tokenizer(TEXT)
     explanation = explain(TEXT, model, tokenizer, budget=100)
-    assert explanation.prediction == pytest.approx(log_odds(model, tokenizer(TEXT)["input_ids"]), abs=1e-4)
+    assert explanation.prediction == pytest.approx(
+        log_odds(model, tokenizer(TEXT)["input_ids"]), abs=1e-4
+    )
 
 
 def test_units_point_into_the_text():
@@ -105,7 +117,12 @@ def test_two_threads_get_what_each_would_get_alone():
     alone = [Explainer(model, tokenizer, budget=300)(text) for text in texts]
     together: dict[int, object] = {}
     workers = [
-        threading.Thread(target=lambda i=i: together.update({i: Explainer(model, tokenizer, budget=300)(texts[i])})) for i in range(2)
+        threading.Thread(
+            target=lambda i=i: together.update(
+                {i: Explainer(model, tokenizer, budget=300)(texts[i])}
+            )
+        )
+        for i in range(2)
     ]
     for worker in workers:
         worker.start()
@@ -121,7 +138,9 @@ def averaging(texts):
     """A probability from words: a softmax average with a sink, so the truth is known."""
     odds = []
     for text in texts:
-        values, weights = zip((0.0, 2.0), *(word_scores(unit.text) for unit in words(text)), strict=True)
+        values, weights = zip(
+            (0.0, 2.0), *(word_scores(unit.text) for unit in words(text)), strict=True
+        )
         odds.append(np.average(values, weights=weights))
     p = 1 / (1 + np.exp(-np.array(odds)))
     return np.stack([1 - p, p], axis=1)
@@ -134,7 +153,10 @@ def test_a_function_is_explained_by_words():
     assert explanation.token_ids == ()
     assert explanation.fidelity.wide.r2 > 0.999
     rows = np.random.default_rng(0).random((50, len(explanation))) < 0.5
-    pieces = [" ".join(unit.text for unit, kept in zip(explanation.units, row, strict=True) if kept) for row in rows]
+    pieces = [
+        " ".join(unit.text for unit, kept in zip(explanation.units, row, strict=True) if kept)
+        for row in rows
+    ]
     true = averaging(pieces)
     assert np.allclose(explanation.predict(rows), np.log(true[:, 1] / true[:, 0]), atol=0.05)
 
@@ -146,7 +168,12 @@ def test_functions_may_return_one_column_logits_tensors_or_many_classes():
     logits = explain(text, lambda texts: torch.tensor(np.log(averaging(texts))), output="logits")
     for other in (one, logits):
         assert difference(other, both) < 1e-2
-    three = explain(text, lambda texts: np.column_stack([averaging(texts)[:, 0], averaging(texts)[:, 1:] / 2, averaging(texts)[:, 1:] / 2]))
+    three = explain(
+        text,
+        lambda texts: np.column_stack(
+            [averaging(texts)[:, 0], averaging(texts)[:, 1:] / 2, averaging(texts)[:, 1:] / 2]
+        ),
+    )
     assert three.outputs.kind == "multiclass"
     assert sum(three.for_target(c).values for c in range(3)) == pytest.approx(0, abs=1e-8)
 
@@ -156,11 +183,17 @@ def test_functions_may_return_one_column_logits_tensors_or_many_classes():
     [
         (lambda texts: np.full((len(texts), 2), np.nan), r"\[nan, nan\].*for 'good film'"),
         (lambda texts: np.full((len(texts), 2), np.inf), r"\[inf, inf\].*for 'good film'"),
-        (lambda texts: np.zeros((len(texts) + 1, 2)), r"returned shape \(2, 2\) for 1 texts, the first 'good film'"),
+        (
+            lambda texts: np.zeros((len(texts) + 1, 2)),
+            r"returned shape \(2, 2\) for 1 texts, the first 'good film'",
+        ),
         (lambda texts: np.zeros((len(texts), 2, 2)), r"shape \(1, 2, 2\)"),
         (lambda texts: [None] * len(texts), "finite|not numbers"),
         (lambda texts: ["yes"] * len(texts), "not numbers"),
-        (lambda texts: np.tile([0.7, 0.7], (len(texts), 1)), r"\[0.7, 0.7\] for 'good film'.*sum to 1.*output=\"logits\""),
+        (
+            lambda texts: np.tile([0.7, 0.7], (len(texts), 1)),
+            r"\[0.7, 0.7\] for 'good film'.*sum to 1.*output=\"logits\"",
+        ),
         (lambda texts: np.tile([-3.0, 4.0], (len(texts), 1)), 'output="logits"'),
         (lambda texts: np.tile([0.0, 1.0], (len(texts), 1)), "exactly 0 or 1"),
     ],
@@ -210,20 +243,33 @@ def test_a_model_that_cannot_be_found_is_one_line(name):
 def test_outputs_of_every_kind_are_explained_from_the_same_calls(labels, problem, kind):
     _, tokenizer = tiny("bert")
     torch.manual_seed(0)
-    config = BertConfig(vocab_size=len(tokenizer), max_position_embeddings=128, num_labels=labels, problem_type=problem, **SIZE)
+    config = BertConfig(
+        vocab_size=len(tokenizer),
+        max_position_embeddings=128,
+        num_labels=labels,
+        problem_type=problem,
+        **SIZE,
+    )
     model = BertForSequenceClassification(config).eval()
     model.get_input_embeddings().weight.data.mul_(10)
     explanation = Explainer(model, tokenizer, budget=300)(TEXT)
     assert explanation.outputs.kind == kind
     assert explanation.calls <= 300
-    logits = model(**tokenizer(TEXT, return_tensors="pt", return_token_type_ids=False)).logits[0].detach().double()
+    logits = (
+        model(**tokenizer(TEXT, return_tensors="pt", return_token_type_ids=False))
+        .logits[0]
+        .detach()
+        .double()
+    )
     raw = logits - logits.mean() if kind == "multiclass" else logits
     for target in range(labels):
         other = explanation.for_target(target)
         assert other.prediction == pytest.approx(float(raw[target]), abs=1e-5)
         assert other.fidelity.wide.r2 > 0.5
     if kind == "multiclass":
-        assert sum(explanation.for_target(c).values for c in range(labels)) == pytest.approx(0, abs=1e-8)
+        assert sum(explanation.for_target(c).values for c in range(labels)) == pytest.approx(
+            0, abs=1e-8
+        )
 
 
 def test_threads_take_turns_with_a_function():
@@ -236,7 +282,10 @@ def test_threads_take_turns_with_a_function():
         inside[0] -= 1
         return [[0.3, 0.7]] * len(texts)
 
-    workers = [threading.Thread(target=lambda: explain("some plain words here", function)) for _ in range(3)]
+    workers = [
+        threading.Thread(target=lambda: explain("some plain words here", function))
+        for _ in range(3)
+    ]
     for worker in workers:
         worker.start()
     for worker in workers:

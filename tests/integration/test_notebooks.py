@@ -16,9 +16,17 @@ NOTEBOOKS = sorted((ROOT / "examples").glob("*.ipynb"))
 def test_a_notebook_runs_and_shows_figures(path):
     notebook = nbformat.read(path, as_version=4)
     nbformat.validate(notebook)
-    NotebookClient(notebook, timeout=None, kernel_name="python3", resources={"metadata": {"path": path.parent}}).execute()
-    outputs = [output for cell in notebook.cells if cell.cell_type == "code" for output in cell.outputs]
-    complaints = [output.text for output in outputs if output.output_type == "stream" and output.name == "stderr"]
+    NotebookClient(
+        notebook, timeout=None, kernel_name="python3", resources={"metadata": {"path": path.parent}}
+    ).execute()
+    outputs = [
+        output for cell in notebook.cells if cell.cell_type == "code" for output in cell.outputs
+    ]
+    complaints = [
+        output.text
+        for output in outputs
+        if output.output_type == "stream" and output.name == "stderr"
+    ]
     assert complaints == []
     assert sum("image/png" in output.get("data", {}) for output in outputs) >= 2
 
@@ -26,15 +34,26 @@ def test_a_notebook_runs_and_shows_figures(path):
 def test_a_bar_in_a_notebook_needs_no_widgets_and_complains_of_nothing(tmp_path):
     source = "from slalom_xai import Explainer\nfound = Explainer(budget=60, show_progress=True)('A warm, funny film.')"
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source)])
-    NotebookClient(notebook, timeout=None, kernel_name="python3", resources={"metadata": {"path": tmp_path}}).execute()
+    NotebookClient(
+        notebook, timeout=None, kernel_name="python3", resources={"metadata": {"path": tmp_path}}
+    ).execute()
     (bar,) = notebook.cells[0].outputs
     assert bar.output_type == "display_data"
     assert bar.data["text/html"] == ""  # gone when done
 
 
 def test_the_three_are_there_without_outputs():
-    assert [path.stem for path in NOTEBOOKS] == ["comparing_methods", "quickstart", "your_own_model"]
-    done = subprocess.run([sys.executable, ROOT / "scripts" / "notebooks.py", "--check"], capture_output=True, text=True, check=False)
+    assert [path.stem for path in NOTEBOOKS] == [
+        "comparing_methods",
+        "quickstart",
+        "your_own_model",
+    ]
+    done = subprocess.run(
+        [sys.executable, ROOT / "scripts" / "notebooks.py", "--check"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, f"{done.stdout}run python scripts/notebooks.py"
 
 

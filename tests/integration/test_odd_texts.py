@@ -29,20 +29,41 @@ def embedded():
     ("removal", "granularity", "method", "text"),
     [
         ("unk", "token", "slalom", "[UNK] . [UNK] warm [UNK] [UNK] but slow a [UNK] [UNK] warm"),
-        ("mask", "word", "slalom", ", terrible [MASK] [MASK] terrible film [MASK] [MASK] [MASK] . [MASK] [MASK] [MASK] slow the"),
+        (
+            "mask",
+            "word",
+            "slalom",
+            ", terrible [MASK] [MASK] terrible film [MASK] [MASK] [MASK] . [MASK] [MASK] [MASK] slow the",
+        ),
         ("mask", "word", "linear", ", start [MASK] [MASK] [MASK] [MASK] a the"),
         ("mask", "word", "linear", "warm [MASK] good [MASK] [MASK] the"),
         ("unk", "type", "slalom", "[UNK] warm [UNK]"),
         ("unk", "sentence", "slalom", "[UNK] [UNK]. Warm film. [UNK]"),
     ],
 )
-def test_a_text_may_hold_the_token_that_stands_for_a_removed_one(embedded, removal, granularity, method, text):
+def test_a_text_may_hold_the_token_that_stands_for_a_removed_one(
+    embedded, removal, granularity, method, text
+):
     explanation = Explainer(embedded, method=method, removal=removal, granularity=granularity)(text)
     assert np.isfinite(explanation.values).all()
-    assert any("are already the token that replaces a removed one" in note for note in explanation.notes)
+    assert any(
+        "are already the token that replaces a removed one" in note for note in explanation.notes
+    )
 
 
-@pytest.mark.parametrize("method", ["slalom", "linear", "slalom-fidel", "slalom-eff", "gam", "kernel-shap", "anchors", "occlusion"])
+@pytest.mark.parametrize(
+    "method",
+    [
+        "slalom",
+        "linear",
+        "slalom-fidel",
+        "slalom-eff",
+        "gam",
+        "kernel-shap",
+        "anchors",
+        "occlusion",
+    ],
+)
 def test_no_text_with_such_tokens_fails(embedded, method):
     rng = random.Random(zlib.crc32(method.encode()))
     explainers = {}
@@ -50,10 +71,20 @@ def test_no_text_with_such_tokens_fails(embedded, method):
         removal = rng.choice(["unk", "mask", "delete"])
         granularity = rng.choice(["token", "type", "word", "phrase", "sentence"])
         share = rng.choice([0.3, 0.6, 0.9])
-        text = " ".join(MARKS[removal] if rng.random() < share else rng.choice(WORDS) for _ in range(rng.randint(1, 14)))
+        text = " ".join(
+            MARKS[removal] if rng.random() < share else rng.choice(WORDS)
+            for _ in range(rng.randint(1, 14))
+        )
         key = (removal, granularity)
         explainer = explainers.setdefault(
-            key, Explainer(embedded, method=method, removal=removal, granularity=granularity, budget=rng.choice([None, 80]))
+            key,
+            Explainer(
+                embedded,
+                method=method,
+                removal=removal,
+                granularity=granularity,
+                budget=rng.choice([None, 80]),
+            ),
         )
         with contextlib.suppress(BudgetError):
             explanation = explainer(text)
@@ -83,7 +114,12 @@ def test_a_third_of_unknown_tokens_is_noted():
 
 def scaled(scale):
     def classify(texts):
-        means = [np.mean([zlib.crc32(word.encode()) % 1000 / 1000 - 0.5 for word in text.split()] or [0.0]) for text in texts]
+        means = [
+            np.mean(
+                [zlib.crc32(word.encode()) % 1000 / 1000 - 0.5 for word in text.split()] or [0.0]
+            )
+            for text in texts
+        ]
         return np.array([[0.0, scale * mean] for mean in means])
 
     return classify
@@ -108,7 +144,9 @@ def test_large_and_small_answers_are_explained(scale, method):
 
 def probabilities(dtype, shift=0.0):
     def classify(texts):
-        logits = torch.tensor([[0.0, len(text) / 20, zlib.crc32(text.encode()) % 7 / 7] for text in texts])
+        logits = torch.tensor(
+            [[0.0, len(text) / 20, zlib.crc32(text.encode()) % 7 / 7] for text in texts]
+        )
         return (torch.softmax(logits, dim=1) + shift).to(dtype)
 
     return classify
@@ -123,7 +161,10 @@ def test_rounded_probabilities_of_unknown_precision_get_the_right_advice():
     def classify(texts):
         return [[0.3, 0.696] for _ in texts]
 
-    with pytest.raises(ModelError, match=r"sum to 0\.9960 and not to 1: compute them in float32, or divide them by their sum"):
+    with pytest.raises(
+        ModelError,
+        match=r"sum to 0\.9960 and not to 1: compute them in float32, or divide them by their sum",
+    ):
         Explainer(classify)(TEXT)
     with pytest.raises(ModelError, match="if they are logits"):
         Explainer(lambda texts: [[0.3, 2.0] for _ in texts])(TEXT)
@@ -139,7 +180,9 @@ def test_a_function_gets_the_names_of_its_classes():
     explainer = Explainer(two, labels=["negative", "positive"], budget=60, target="negative")
     assert explainer(TEXT).target == "negative"
     assert explainer(TEXT).outputs.labels == ("negative", "positive")
-    one_column = Explainer(lambda texts: [row[1] for row in two(texts)], labels=("no", "yes"), budget=60)
+    one_column = Explainer(
+        lambda texts: [row[1] for row in two(texts)], labels=("no", "yes"), budget=60
+    )
     assert one_column(TEXT).target == "yes"
 
 
@@ -170,8 +213,12 @@ def test_labels_of_models_that_name_their_own():
 
     texts = ["good film", "bad film", "good start", "bad start"]
     numbered = make_pipeline(TfidfVectorizer(), LogisticRegression()).fit(texts, [1, 0, 1, 0])
-    assert Explainer(numbered, labels=["bad", "good"], budget=60)("good start film").target == "good"
-    named = make_pipeline(TfidfVectorizer(), LogisticRegression()).fit(texts, ["up", "down", "up", "down"])
+    assert (
+        Explainer(numbered, labels=["bad", "good"], budget=60)("good start film").target == "good"
+    )
+    named = make_pipeline(TfidfVectorizer(), LogisticRegression()).fit(
+        texts, ["up", "down", "up", "down"]
+    )
     with pytest.raises(InputError, match="names its own classes"):
         Explainer(named, labels=["bad", "good"])
     with pytest.raises(InputError, match="names its own classes"):

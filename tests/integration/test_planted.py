@@ -34,7 +34,9 @@ def rms(found, true):
 @pytest.mark.parametrize("types", [2, 3, 4, 20, 200])
 def test_slalom_recovers_values_and_importances(types, seed, tmp_path):
     values, importances, folder = planted(types, tmp_path, seed)
-    explanation = Explainer(str(folder), random_state=seed)(" ".join(f"t{index}" for index in range(types)))
+    explanation = Explainer(str(folder), random_state=seed)(
+        " ".join(f"t{index}" for index in range(types))
+    )
     assert [unit.text for unit in explanation.units] == [f"t{index}" for index in range(types)]
     assert explanation.sink is None
     assert rms(explanation.values, values) < 1e-3
@@ -66,11 +68,18 @@ def test_the_planted_model_is_a_slalom(classes, tmp_path):
     """The construction itself, against the formula: otherwise the tests here prove nothing."""
     values, importances, folder = planted(6, tmp_path, 1, classes)
     explainer = Explainer(str(folder))
-    logits = explainer.model.answer([explainer.model.read("t0 t3 t3 t5").compose(np.arange(4))])[0].double().cpu().numpy()
+    logits = (
+        explainer.model.answer([explainer.model.read("t0 t3 t3 t5").compose(np.arange(4))])[0]
+        .double()
+        .cpu()
+        .numpy()
+    )
     kept = [0, 3, 3, 5]
     expected = np.average(values[kept], axis=0, weights=np.exp(importances[kept]))
     assert len(logits) == classes
-    np.testing.assert_allclose(logits[1] - logits[0] if classes == 2 else logits - logits.mean(), expected, atol=1e-5)
+    np.testing.assert_allclose(
+        logits[1] - logits[0] if classes == 2 else logits - logits.mean(), expected, atol=1e-5
+    )
 
 
 @pytest.mark.parametrize("classes", [2, 4])
@@ -80,7 +89,9 @@ def test_the_papers_estimators_recover_values_and_importances(method, types, cla
     values, importances, folder = planted(types, tmp_path, 0, classes)
     # a few deletions of 200 tokens say so little of each that single precision would drown it
     dtype = "float64" if method == "slalom-fidel" and types == 200 else None
-    explanation = Explainer(str(folder), method=method, dtype=dtype)(" ".join(f"t{index}" for index in range(types)))
+    explanation = Explainer(str(folder), method=method, dtype=dtype)(
+        " ".join(f"t{index}" for index in range(types))
+    )
     assert explanation.sink is None
     assert rms(found_values(explanation, classes), values) < 1e-3
     assert rms(explanation.importances, importances - importances.mean()) < 1e-2
@@ -94,12 +105,17 @@ def test_the_papers_estimators_recover_values_and_importances(method, types, cla
 def test_the_papers_estimators_recover_distinct_tokens(method, granularity, tmp_path):
     values, importances, folder = planted(12, tmp_path, 3)
     places = np.concatenate([np.arange(12), [0, 0, 5, 7]])
-    explanation = Explainer(str(folder), method=method, granularity=granularity)(" ".join(f"t{place}" for place in places))
+    explanation = Explainer(str(folder), method=method, granularity=granularity)(
+        " ".join(f"t{place}" for place in places)
+    )
     expected = places if granularity == "token" else np.arange(12)
     assert len(explanation) == len(expected)
     values_within, importances_within = (2e-2, 2e-2) if "sgd" in repr(method) else (1e-3, 1e-2)
     assert rms(explanation.values, values[expected]) < values_within
-    assert rms(explanation.importances, importances[expected] - importances[expected].mean()) < importances_within
+    assert (
+        rms(explanation.importances, importances[expected] - importances[expected].mean())
+        < importances_within
+    )
     assert explanation.fidelity.wide.r2 > 0.999
     if isinstance(method, SlalomExact):
         assert explanation.calls_fit == 2 * 12 - 1
@@ -109,5 +125,7 @@ def test_the_papers_estimators_recover_distinct_tokens(method, granularity, tmp_
 @pytest.mark.parametrize("solver", ["gauss-newton", "alternating"])
 def test_fidel_predicts_a_few_deletions(solver, tmp_path):
     _, _, folder = planted(15, tmp_path, 4)
-    explanation = Explainer(str(folder), method=SlalomFidel(solver=solver), budget=600)(" ".join(f"t{place}" for place in range(15)))
+    explanation = Explainer(str(folder), method=SlalomFidel(solver=solver), budget=600)(
+        " ".join(f"t{place}" for place in range(15))
+    )
     assert explanation.fidelity.local.r2 > (0.999 if solver == "gauss-newton" else 0.5)

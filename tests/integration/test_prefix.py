@@ -30,8 +30,25 @@ SIZE = {
 PLAIN = {**SIZE, "intermediate_size": 64}
 GROUPED = {**PLAIN, "num_key_value_heads": 2}
 HEADS = {**GROUPED, "head_dim": 16}
-OLD = {"vocab_size": WORDS, "n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 128, "bos_token_id": 1, "eos_token_id": 1}
-FALCON = {name: SIZE[name] for name in ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "pad_token_id")}
+OLD = {
+    "vocab_size": WORDS,
+    "n_embd": 32,
+    "n_layer": 2,
+    "n_head": 4,
+    "n_positions": 128,
+    "bos_token_id": 1,
+    "eos_token_id": 1,
+}
+FALCON = {
+    name: SIZE[name]
+    for name in (
+        "vocab_size",
+        "hidden_size",
+        "num_hidden_layers",
+        "num_attention_heads",
+        "pad_token_id",
+    )
+}
 DECODERS = {
     "GPT2": OLD,  # no pad token
     "GPTJ": {**OLD, "rotary_dim": 8, "pad_token_id": 0},
@@ -60,18 +77,26 @@ def decoder(name, **changes):
     if config is None:
         pytest.skip(f"transformers {transformers.__version__} has no {kind}")
     torch.manual_seed(0)
-    return getattr(transformers, f"{kind}ForSequenceClassification")(config(num_labels=3, **{**DECODERS[name], **changes})).eval()
+    return getattr(transformers, f"{kind}ForSequenceClassification")(
+        config(num_labels=3, **{**DECODERS[name], **changes})
+    ).eval()
 
 
 def rows_behind(shared, count=5, tokens=60):
     """Places that stay behind a common beginning, of unequal number."""
     chance = torch.rand(count, tokens, generator=torch.Generator().manual_seed(shared))
-    return [[place for place in range(shared + 1, tokens) if chance[row, place] < 0.1 + 0.2 * row] or [tokens - 1] for row in range(count)]
+    return [
+        [place for place in range(shared + 1, tokens) if chance[row, place] < 0.1 + 0.2 * row]
+        or [tokens - 1]
+        for row in range(count)
+    ]
 
 
 def asked(cache, shared, rests, text=TEXT, filling=7):
     width = max(map(len, rests))
-    ids = torch.tensor([[text[place] for place in rest] + [filling] * (width - len(rest)) for rest in rests])
+    ids = torch.tensor(
+        [[text[place] for place in rest] + [filling] * (width - len(rest)) for rest in rests]
+    )
     return cache.answer(shared, ids, torch.tensor([len(rest) for rest in rests]))
 
 
@@ -86,7 +111,9 @@ def assert_alike(model, cache, text=TEXT):
         rests = rows_behind(shared, tokens=len(text))
         expected = whole(model, shared, rests, text)
         scale = float(whole(model, 0, rows_behind(0, tokens=len(text)), text).std())
-        assert torch.allclose(asked(cache, shared, rests, text), expected, rtol=1e-4, atol=1e-4 * scale)
+        assert torch.allclose(
+            asked(cache, shared, rests, text), expected, rtol=1e-4, atol=1e-4 * scale
+        )
 
 
 @pytest.mark.parametrize("name", DECODERS)
@@ -112,7 +139,20 @@ def test_whatever_computes_the_attention(name):
 
 
 @pytest.mark.parametrize(
-    "architecture", ["bert", "roberta", "distilbert", "modernbert", "electra", "albert", "deberta-v2", "xlnet", "t5", "bart", "mamba"]
+    "architecture",
+    [
+        "bert",
+        "roberta",
+        "distilbert",
+        "modernbert",
+        "electra",
+        "albert",
+        "deberta-v2",
+        "xlnet",
+        "t5",
+        "bart",
+        "mamba",
+    ],
 )
 def test_models_that_look_ahead_or_keep_something_else_are_not_even_asked(architecture):
     model, _ = tiny(architecture)
@@ -123,7 +163,9 @@ def test_models_that_look_ahead_or_keep_something_else_are_not_even_asked(archit
 
 def test_a_model_that_looks_ahead_a_little_is_found_out():
     model = decoder("Llama")
-    model.get_input_embeddings().register_forward_hook(lambda *call: call[2] + 0.01 * call[2].mean(dim=1, keepdim=True))
+    model.get_input_embeddings().register_forward_hook(
+        lambda *call: call[2] + 0.01 * call[2].mean(dim=1, keepdim=True)
+    )
     cache = PrefixCache(model)
     assert cache.keep(TEXT) == 0
     assert 0 < cache.rows_asked <= 6
@@ -136,7 +178,9 @@ def test_a_model_that_forgets_what_it_is_lent_is_found_out():
     class Forgetful(transformers.LlamaForSequenceClassification):
         def forward(self, input_ids=None, past_key_values=None, use_cache=None, **inputs):
             past = past_key_values if use_cache else None
-            return super().forward(input_ids=input_ids, past_key_values=past, use_cache=use_cache, **inputs)
+            return super().forward(
+                input_ids=input_ids, past_key_values=past, use_cache=use_cache, **inputs
+            )
 
     model = Forgetful(transformers.LlamaConfig(**GROUPED)).eval()
     assert PrefixCache(model).keep(TEXT) == 0
@@ -168,7 +212,11 @@ def test_a_text_whose_length_turns_positions_is_read_whole():
     model = decoder(
         "Llama",
         max_position_embeddings=32,
-        **({"rope_scaling": turned} if BEFORE_5 else {"rope_parameters": {**turned, "rope_theta": 1e4}}),
+        **(
+            {"rope_scaling": turned}
+            if BEFORE_5
+            else {"rope_parameters": {**turned, "rope_theta": 1e4}}
+        ),
     )
     cache = PrefixCache(model)
     assert cache.keep(TEXT) == 0
@@ -178,7 +226,12 @@ def test_a_text_whose_length_turns_positions_is_read_whole():
 
 def test_a_model_with_states_beside_its_keys_keeps_nothing():
     model = transformers.JambaForSequenceClassification(
-        transformers.JambaConfig(**GROUPED, mamba_d_state=4, num_experts=2, **({"use_mamba_kernels": False} if BEFORE_5 else {}))
+        transformers.JambaConfig(
+            **GROUPED,
+            mamba_d_state=4,
+            num_experts=2,
+            **({"use_mamba_kernels": False} if BEFORE_5 else {}),
+        )
     ).eval()
     assert PrefixCache(model).keep(TEXT) == 0
 
@@ -243,13 +296,17 @@ def test_segments_go_with_the_tokens():
     rests = rows_behind(24)
     width = max(map(len, rests))
     ids, types = (
-        torch.tensor([[stream[place] for place in rest] + [5] * (width - len(rest)) for rest in rests]) for stream in (TEXT, segments)
+        torch.tensor(
+            [[stream[place] for place in rest] + [5] * (width - len(rest)) for rest in rests]
+        )
+        for stream in (TEXT, segments)
     )
     answers = cache.answer(24, ids, torch.tensor([len(rest) for rest in rests]), types)
     for answer, rest in zip(answers, rests, strict=True):
         row = [*range(24), *rest]
         inputs = {
-            name: torch.tensor([[stream[place] for place in row]]) for name, stream in (("input_ids", TEXT), ("token_type_ids", segments))
+            name: torch.tensor([[stream[place] for place in row]])
+            for name, stream in (("input_ids", TEXT), ("token_type_ids", segments))
         }
         with torch.no_grad():
             assert torch.allclose(answer, model(**inputs).logits[0], atol=1e-5)
@@ -300,11 +357,16 @@ class Waits(TorchDispatchMode):
         self.count = 0
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-        self.count += any(name in str(function) for name in ("is_nonzero", "_local_scalar_dense", "aten.nonzero", "aten.equal"))
+        self.count += any(
+            name in str(function)
+            for name in ("is_nonzero", "_local_scalar_dense", "aten.nonzero", "aten.equal")
+        )
         return function(*args, **(kwargs or {}))
 
 
-@pytest.mark.parametrize("name", ["Llama", "Bloom", "Phi", *([] if BEFORE_5 else ["GPT2", "OPT"])])  # those two wait of themselves there
+@pytest.mark.parametrize(
+    "name", ["Llama", "Bloom", "Phi", *([] if BEFORE_5 else ["GPT2", "OPT"])]
+)  # those two wait of themselves there
 def test_a_batch_that_borrows_does_not_wait_for_the_device(name):
     cache = PrefixCache(decoder(name))
     with Waits() as waits:
@@ -322,9 +384,13 @@ def test_rows_of_an_explainer_borrow_and_are_answered_as_if_read_whole(architect
     question = prompt(model.read(" ".join([SENTENCE] * 3)), "token")
     masks = deletions(len(question.units), np.full(200, 3), np.random.default_rng(0))
     read = []
-    model._model.register_forward_pre_hook(lambda module, args, inputs: read.append(inputs["input_ids"].numel()), with_kwargs=True)
+    model._model.register_forward_pre_hook(
+        lambda module, args, inputs: read.append(inputs["input_ids"].numel()), with_kwargs=True
+    )
     found = Queries(Batches(model), question, budget=200).ask(masks)
     rows = question.rows(masks)
     assert sum(read) < 0.9 * rows.sizes.sum()  # the beginning was read once
-    whole = model.outputs.columns(torch.cat([model.answer([rows.row(place)]) for place in range(0, 200, 20)]).double())
+    whole = model.outputs.columns(
+        torch.cat([model.answer([rows.row(place)]) for place in range(0, 200, 20)]).double()
+    )
     assert torch.allclose(found[::20], whole, atol=1e-4)

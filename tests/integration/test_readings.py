@@ -15,7 +15,14 @@ from slalom_xai.errors import InputError
 from slalom_xai.reports.terminal import render
 
 PAIR = "its last half hour is long , and i liked it"
-PAIRED = ("bert", "roberta", "deberta-v2", "xlnet", "t5", "bart")  # whose tokenizers put something between two texts
+PAIRED = (
+    "bert",
+    "roberta",
+    "deberta-v2",
+    "xlnet",
+    "t5",
+    "bart",
+)  # whose tokenizers put something between two texts
 
 
 @pytest.mark.parametrize("architecture", PAIRED)
@@ -28,7 +35,9 @@ def test_both_texts_of_a_pair_are_explained(architecture):
     for unit in explanation.units:
         assert (TEXT, PAIR)[unit.part][unit.start : unit.end] == unit.text
     whole = np.ones((1, len(explanation)), dtype=bool)
-    assert explanation.prediction == pytest.approx(log_odds(model, *shortened(own, whole, TEXT, PAIR)[0]), abs=1e-4)
+    assert explanation.prediction == pytest.approx(
+        log_odds(model, *shortened(own, whole, TEXT, PAIR)[0]), abs=1e-4
+    )
     rows = np.random.default_rng(0).random((100, len(explanation))) < 0.5
     true = np.array([log_odds(model, *row) for row in shortened(own, rows, TEXT, PAIR)])
     assert ((explanation.predict(rows) - true) ** 2).mean() < true.var()
@@ -38,10 +47,17 @@ def test_both_texts_of_a_pair_are_explained(architecture):
 @pytest.mark.parametrize("granularity", ["token", "type", "word", "phrase", "sentence"])
 def test_pairs_work_with_every_method_and_granularity(method, granularity):
     model, own = tiny("roberta")
-    first, second = "A long film. Loud, too! I liked it. Yes.", "I liked it. No: a long mess, long and loud. Yes."
-    explanation = Explainer(model, own, method=method, granularity=granularity, budget=500)(first, second)
+    first, second = (
+        "A long film. Loud, too! I liked it. Yes.",
+        "I liked it. No: a long mess, long and loud. Yes.",
+    )
+    explanation = Explainer(model, own, method=method, granularity=granularity, budget=500)(
+        first, second
+    )
     assert {unit.part for unit in explanation.units} == {0, 1}
-    assert all((first, second)[unit.part][unit.start : unit.end] == unit.text for unit in explanation.units)
+    assert all(
+        (first, second)[unit.part][unit.start : unit.end] == unit.text for unit in explanation.units
+    )
     assert np.isfinite(explanation.values).all()
 
 
@@ -78,7 +94,9 @@ def test_lists_of_pairs():
 )
 def test_a_pair_for_a_model_of_single_texts_is_refused(given, message):
     explainer = Explainer(*(tiny(given) if given else ()))
-    with pytest.raises(InputError, match=f"a pair of texts was given, but the model {message}: give one text"):
+    with pytest.raises(
+        InputError, match=f"a pair of texts was given, but the model {message}: give one text"
+    ):
         explainer(TEXT, PAIR)
 
 
@@ -128,7 +146,9 @@ def test_removed_tokens_may_be_replaced_where_they_stand(architecture, removal):
 @pytest.mark.parametrize("method", BY_NAME)
 @pytest.mark.parametrize("removal", ["mask", "unk"])
 def test_every_method_takes_every_removal(method, removal):
-    explanation = Explainer(*tiny("bert"), method=method, removal=removal, budget=400)("long long loud film , long loud end")
+    explanation = Explainer(*tiny("bert"), method=method, removal=removal, budget=400)(
+        "long long loud film , long loud end"
+    )
     assert np.isfinite(explanation.values).all()
     assert explanation.calls <= 400
     told = any("short sequences" in note for note in explanation.notes)
@@ -159,12 +179,18 @@ def test_functions_see_marks_in_place_of_words():
     explain("A fine, odd film.", function, removal="unk")
     assert "A fine, odd film." in asked
     assert any("[UNK]" in text for text in asked)
-    assert all(len(text.replace(",", " ").replace(".", " ").split()) >= 4 for text in asked if "[UNK]," in text)
+    assert all(
+        len(text.replace(",", " ").replace(".", " ").split()) >= 4
+        for text in asked
+        if "[UNK]," in text
+    )
 
 
 @pytest.mark.parametrize(("removal", "architecture"), [("mask", "gpt2"), ("unk", "llama")])
 def test_a_tokenizer_without_the_token_is_one_clear_line(removal, architecture):
-    with pytest.raises(InputError, match=f'removal="{removal}" needs a tokenizer with a {removal} token'):
+    with pytest.raises(
+        InputError, match=f'removal="{removal}" needs a tokenizer with a {removal} token'
+    ):
         Explainer(*tiny(architecture), removal=removal)(TEXT)
     with pytest.raises(InputError, match="unknown removal 'drop': choose one of delete, mask, unk"):
         Explainer(*tiny(architecture), removal="drop")
@@ -177,17 +203,29 @@ def test_words_in_a_script_without_spaces_are_characters():
     explanation = Explainer(*tiny("gpt2"), granularity="word", budget=300)(f"long film {CHINESE}")
     assert [unit.text for unit in explanation.units] == ["long", "film", *CHINESE]
     assert len(explanation.units[2].token_ids) > 1  # one unit, whatever bytes it is made of
-    assert explanation.notes == ("Parts of the text are written without spaces: there, every character counts as a word.",)
+    assert explanation.notes == (
+        "Parts of the text are written without spaces: there, every character counts as a word.",
+    )
     assert Explainer(*tiny("gpt2"), granularity="word", budget=300)(TEXT).notes == ()
 
 
 def test_words_in_a_script_without_spaces_are_the_tokenizers_where_it_has_some():
-    split = pre_tokenizers.Sequence([pre_tokenizers.Whitespace(), pre_tokenizers.Split("電影", "isolated")])
+    split = pre_tokenizers.Sequence(
+        [pre_tokenizers.Whitespace(), pre_tokenizers.Split("電影", "isolated")]
+    )
     known = dict.fromkeys(["[UNK]", "這部", "電影", "很好看", "。", *" ".join(CORPUS).split()])
-    backend = Tokenizer(models.WordLevel({word: number for number, word in enumerate(known)}, unk_token="[UNK]"))
+    backend = Tokenizer(
+        models.WordLevel({word: number for number, word in enumerate(known)}, unk_token="[UNK]")
+    )
     backend.pre_tokenizer = split
-    own = PreTrainedTokenizerFast(tokenizer_object=backend, unk_token="[UNK]", model_input_names=["input_ids", "attention_mask"])
+    own = PreTrainedTokenizerFast(
+        tokenizer_object=backend,
+        unk_token="[UNK]",
+        model_input_names=["input_ids", "attention_mask"],
+    )
     model, _ = tiny("gpt2")
     explanation = Explainer(model, own, granularity="word", budget=100)(f"long {CHINESE}")
     assert [unit.text for unit in explanation.units] == ["long", "這部", "電影", "很好看", "。"]
-    assert explanation.notes == ("Parts of the text are written without spaces: there, the words are those of the tokenizer.",)
+    assert explanation.notes == (
+        "Parts of the text are written without spaces: there, the words are those of the tokenizer.",
+    )

@@ -18,7 +18,10 @@ TEXTS = [
 ]
 
 
-@pytest.mark.parametrize("method", ["slalom", "slalom-eff", "slalom-fidel", "slalom-exact", "linear", "gam", "occlusion", "lime"])
+@pytest.mark.parametrize(
+    "method",
+    ["slalom", "slalom-eff", "slalom-fidel", "slalom-exact", "linear", "gam", "occlusion", "lime"],
+)
 def test_a_list_is_explained_as_its_texts_are_one_by_one(method):
     explainer = Explainer(Averaging(), method=method, budget=150)
     together, single = explainer(TEXTS), [explainer(text) for text in TEXTS]
@@ -34,7 +37,9 @@ def test_rows_of_several_texts_share_batches(architecture):
     model, words = tiny(architecture)
     explainer = Explainer(model, words, method="linear", budget=100)
     seen = []
-    model.register_forward_pre_hook(lambda module, args, inputs: seen.append(tuple(inputs["input_ids"].shape)), with_kwargs=True)
+    model.register_forward_pre_hook(
+        lambda module, args, inputs: seen.append(tuple(inputs["input_ids"].shape)), with_kwargs=True
+    )
     single = [explainer(text) for text in [TEXT, *TEXTS]]
     alone, seen[:] = list(seen), []
     together = explainer([TEXT, *TEXTS])
@@ -47,7 +52,9 @@ def test_a_text_that_fails_takes_no_other_with_it_and_what_was_finished_is_kept(
     explainer = Explainer(Averaging(spoil=("w7", float("nan"))), budget=150)
     with pytest.raises(ModelError, match="finite") as caught:
         explainer(TEXTS)
-    assert [found.text for found in caught.value.finished] == [text for text in TEXTS if "w7" not in text]
+    assert [found.text for found in caught.value.finished] == [
+        text for text in TEXTS if "w7" not in text
+    ]
 
 
 def test_padding_is_small_on_a_long_text_and_over_many_short_ones():

@@ -14,7 +14,12 @@ import pytest
 import torch
 from processes import started
 from tiny import tiny, tokenizer
-from transformers import AutoModelForSequenceClassification, AutoTokenizer, LlamaConfig, LlamaForSequenceClassification
+from transformers import (
+    AutoModelForSequenceClassification,
+    AutoTokenizer,
+    LlamaConfig,
+    LlamaForSequenceClassification,
+)
 
 from slalom_xai import Explainer, Explanation
 from slalom_xai.errors import InputError, ModelError
@@ -23,9 +28,21 @@ from slalom_xai.training.architecture import new_tokenizer
 from slalom_xai.training.distil import best_scale, partial, projected_embeddings, stretched
 from slalom_xai.training.encoding import Encoded, batches
 
-WORDS = {"bad": ["dull", "loud", "weak"], "good": ["warm", "funny", "lovely"], "mixed": ["odd", "strange", "uneven"]}
+WORDS = {
+    "bad": ["dull", "loud", "weak"],
+    "good": ["warm", "funny", "lovely"],
+    "mixed": ["odd", "strange", "uneven"],
+}
 FILLER = ["the", "film", "story", "actor", "scene", "with", "and", "of", "music"]
-SMALL = {"layers": 1, "width": 32, "vocabulary": 128, "max_length": 32, "rate": 1e-2, "epochs": 10, "device": "cpu"}
+SMALL = {
+    "layers": 1,
+    "width": 32,
+    "vocabulary": 128,
+    "max_length": 32,
+    "rate": 1e-2,
+    "epochs": 10,
+    "device": "cpu",
+}
 TUNED = {"epochs": 12, "rate": 2e-3, "device": "cpu"}
 
 
@@ -49,7 +66,9 @@ def table(path, records):
             writer.writeheader()
             writer.writerows(records)
     else:
-        path.write_bytes(gzip.compress("".join(json.dumps(record) + "\n" for record in records).encode()))
+        path.write_bytes(
+            gzip.compress("".join(json.dumps(record) + "\n" for record in records).encode())
+        )
     return path
 
 
@@ -76,7 +95,10 @@ def saved(architecture, tmp_path):
 
 
 def log_odds(folder, text, second=None):
-    model, words = AutoModelForSequenceClassification.from_pretrained(folder).eval(), AutoTokenizer.from_pretrained(folder)
+    model, words = (
+        AutoModelForSequenceClassification.from_pretrained(folder).eval(),
+        AutoTokenizer.from_pretrained(folder),
+    )
     with torch.inference_mode():
         logits = model(**words(text, second, return_tensors="pt")).logits[0].float()
     return float(logits[1] - logits[0])
@@ -90,7 +112,11 @@ def test_an_encoder_from_scratch_learns_the_rule_and_explains_it(trained):
     assert report.validation.rows == 16
     assert len(report.history) == 10
     assert [
-        line for line in lines if not re.match(r"epoch \d+/10: training loss .*, validation loss .*, accuracy \d\.\d{4}, .* s", line)
+        line
+        for line in lines
+        if not re.match(
+            r"epoch \d+/10: training loss .*, validation loss .*, accuracy \d\.\d{4}, .* s", line
+        )
     ] == []
     explanation = Explainer(str(folder), device="cpu")("the story with funny music of the actor")
     assert explanation.target == "good"
@@ -101,13 +127,25 @@ def test_the_folder_holds_what_it_should(trained, reviews):
     folder, report, _ = trained
     record = json.loads((folder / "training.json").read_text())
     assert sorted(path.name for path in folder.iterdir()) == record["files"]
-    assert {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json", "training.json"} <= set(record["files"])
+    assert {
+        "config.json",
+        "model.safetensors",
+        "tokenizer.json",
+        "tokenizer_config.json",
+        "training.json",
+    } <= set(record["files"])
     assert record["report"] == json.loads(json.dumps(report.to_dict()))
     assert record["options"]["width"] == 32
     assert record["data"]["training"]["classes"] == {"bad": 80, "good": 80}
     assert len(record["data"]["training"]["sha256"]) == 64
     assert record["data"]["training"]["path"] == str(reviews)
-    assert set(record["versions"]) == {"slalom-xai", "torch", "transformers", "tokenizers", "python"}
+    assert set(record["versions"]) == {
+        "slalom-xai",
+        "torch",
+        "transformers",
+        "tokenizers",
+        "python",
+    }
     config = json.loads((folder / "config.json").read_text())
     assert config["id2label"] == {"0": "bad", "1": "good"}
     assert config["text_pair"] is False
@@ -123,16 +161,23 @@ def test_a_seed_fixes_the_weights_and_leaves_the_callers_numbers_alone(trained, 
     train(reviews, tmp_path / "same", TrainingOptions(**SMALL))
     assert torch.equal(torch.rand(3), expected)
     train(reviews, tmp_path / "other", TrainingOptions(**SMALL | {"seed": 1, "epochs": 1}))
-    weights = [(place / "model.safetensors").read_bytes() for place in (folder, tmp_path / "same", tmp_path / "other")]
+    weights = [
+        (place / "model.safetensors").read_bytes()
+        for place in (folder, tmp_path / "same", tmp_path / "other")
+    ]
     assert weights[0] == weights[1]
     assert weights[0] != weights[2]
 
 
 def test_a_decoder_from_scratch_with_three_named_classes(tmp_path):
     numbers = {"bad": 2, "good": 10, "mixed": 3}
-    records = [{"text": row["text"], "label": numbers[row["label"]]} for row in rows(180, tuple(WORDS))]
+    records = [
+        {"text": row["text"], "label": numbers[row["label"]]} for row in rows(180, tuple(WORDS))
+    ]
     source = table(tmp_path / "a.jsonl.gz", records)
-    options = TrainingOptions(family="gpt2", labels=("bad", "mixed", "good"), test=source, half=True, **SMALL)
+    options = TrainingOptions(
+        family="gpt2", labels=("bad", "mixed", "good"), test=source, half=True, **SMALL
+    )
     report = train(source, tmp_path / "out", options)
     assert report.labels == ("bad", "mixed", "good")
     assert report.test.accuracy > 0.95
@@ -140,44 +185,77 @@ def test_a_decoder_from_scratch_with_three_named_classes(tmp_path):
     model = AutoModelForSequenceClassification.from_pretrained(tmp_path / "out")
     assert model.config.model_type == "gpt2"
     assert model.config.num_hidden_layers == 1
-    explanation = Explainer(str(tmp_path / "out"), device="cpu", target="mixed")("the story with odd music of the actor")
+    explanation = Explainer(str(tmp_path / "out"), device="cpu", target="mixed")(
+        "the story with odd music of the actor"
+    )
     assert max(explanation.as_list("removal"), key=lambda pair: pair[1])[0] == "odd"
-    assert json.loads((tmp_path / "out" / "training.json").read_text())["report"]["test"]["accuracy"] == report.test.accuracy
+    assert (
+        json.loads((tmp_path / "out" / "training.json").read_text())["report"]["test"]["accuracy"]
+        == report.test.accuracy
+    )
 
 
 @pytest.mark.parametrize("architecture", ["bert", "gpt2"])
 def test_fine_tuning_keeps_the_architecture(architecture, reviews, tmp_path):
-    report = train(reviews, tmp_path / "out", TrainingOptions(init=saved(architecture, tmp_path), test=reviews, **TUNED))
+    report = train(
+        reviews,
+        tmp_path / "out",
+        TrainingOptions(init=saved(architecture, tmp_path), test=reviews, **TUNED),
+    )
     assert report.test.accuracy > 0.85
-    words, config = (json.loads((tmp_path / "out" / name).read_text()) for name in ("tokenizer_config.json", "config.json"))
+    words, config = (
+        json.loads((tmp_path / "out" / name).read_text())
+        for name in ("tokenizer_config.json", "config.json")
+    )
     assert config["model_type"] == architecture
     assert isinstance(config["pad_token_id"], int)
     assert AutoTokenizer.from_pretrained(tmp_path / "out").pad_token_id == config["pad_token_id"]
     assert words["pad_token"] is not None
-    assert Explainer(str(tmp_path / "out"), device="cpu", budget=200)("the warm story of music").prediction > 0
+    assert (
+        Explainer(str(tmp_path / "out"), device="cpu", budget=200)(
+            "the warm story of music"
+        ).prediction
+        > 0
+    )
 
 
 def test_a_decoder_whose_tokenizer_ends_texts_gets_a_padding_token_of_its_own(reviews, tmp_path):
     words = tokenizer({"bos_token": "<s>", "eos_token": "</s>"}, "<s> $A </s>")
-    size = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 64, "num_key_value_heads": 2}
-    LlamaForSequenceClassification(LlamaConfig(vocab_size=len(words), bos_token_id=0, eos_token_id=1, **size)).save_pretrained(
-        tmp_path / "llama"
-    )
+    size = {
+        "hidden_size": 32,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+        "intermediate_size": 64,
+        "num_key_value_heads": 2,
+    }
+    LlamaForSequenceClassification(
+        LlamaConfig(vocab_size=len(words), bos_token_id=0, eos_token_id=1, **size)
+    ).save_pretrained(tmp_path / "llama")
     words.save_pretrained(tmp_path / "llama")
-    train(reviews, tmp_path / "out", TrainingOptions(init=tmp_path / "llama", **TUNED | {"epochs": 1}))
+    train(
+        reviews, tmp_path / "out", TrainingOptions(init=tmp_path / "llama", **TUNED | {"epochs": 1})
+    )
     found = AutoTokenizer.from_pretrained(tmp_path / "out")
     model = AutoModelForSequenceClassification.from_pretrained(tmp_path / "out").eval()
     assert found.pad_token == "<|pad|>"
     assert model.config.pad_token_id == found.pad_token_id == len(words)
     with torch.inference_mode():
         alone = model(**found("a dull film", return_tensors="pt")).logits
-        padded = model(**found(["a dull film", "a dull film with loud music"], return_tensors="pt", padding=True)).logits[:1]
+        padded = model(
+            **found(
+                ["a dull film", "a dull film with loud music"], return_tensors="pt", padding=True
+            )
+        ).logits[:1]
     assert torch.allclose(alone, padded, atol=1e-4)
 
 
 def test_the_first_layers_can_be_kept(reviews, tmp_path):
     start = saved("bert", tmp_path)
-    train(reviews, tmp_path / "out", TrainingOptions(init=start, layers=1, **TUNED | {"epochs": 1, "rate": 1e-9}))
+    train(
+        reviews,
+        tmp_path / "out",
+        TrainingOptions(init=start, layers=1, **TUNED | {"epochs": 1, "rate": 1e-9}),
+    )
     before = AutoModelForSequenceClassification.from_pretrained(start).state_dict()
     after = AutoModelForSequenceClassification.from_pretrained(tmp_path / "out").state_dict()
     assert not [name for name in after if "layer.1." in name]
@@ -192,14 +270,30 @@ def test_pairs(tmp_path):
     records = []
     for index in range(240):
         first, second = rng.choice(FILLER), rng.choice([*WORDS["bad"], *WORDS["good"]])
-        records.append({"text": f"{first} film", "other": f"a {second} one", "label": "yes" if second in WORDS["good"] else "no"})
+        records.append(
+            {
+                "text": f"{first} film",
+                "other": f"a {second} one",
+                "label": "yes" if second in WORDS["good"] else "no",
+            }
+        )
         records[-1]["text"] += f" {index % 7}"
-    report = train(table(tmp_path / "a.csv", records), tmp_path / "out", TrainingOptions(pair="other", **SMALL))
+    report = train(
+        table(tmp_path / "a.csv", records), tmp_path / "out", TrainingOptions(pair="other", **SMALL)
+    )
     assert report.validation.accuracy > 0.95
     assert json.loads((tmp_path / "out" / "config.json").read_text())["text_pair"] is True
-    assert log_odds(tmp_path / "out", "the film 3", "a warm one") > 0 > log_odds(tmp_path / "out", "the film 3", "a dull one")
+    assert (
+        log_odds(tmp_path / "out", "the film 3", "a warm one")
+        > 0
+        > log_odds(tmp_path / "out", "the film 3", "a dull one")
+    )
     with pytest.raises(InputError, match="puts nothing between two texts"):
-        train(tmp_path / "a.csv", tmp_path / "no", TrainingOptions(pair="other", init=saved("gpt2", tmp_path), **TUNED))
+        train(
+            tmp_path / "a.csv",
+            tmp_path / "no",
+            TrainingOptions(pair="other", init=saved("gpt2", tmp_path), **TUNED),
+        )
 
 
 def test_a_student_learns_from_a_teacher(trained, reviews, tmp_path):
@@ -211,8 +305,14 @@ def test_a_student_learns_from_a_teacher(trained, reviews, tmp_path):
     assert report.validation.loss < report.history[report.best_epoch - 1].validation_loss
     assert report.test.loss == pytest.approx(report.validation.loss, abs=0.1)
     assert report.scale != 1.0
-    with pytest.raises(ModelError, match=r"knows the classes bad, good, but the table has bad, good, mixed"):
-        train(table(tmp_path / "b.csv", rows(90, tuple(WORDS))), tmp_path / "no", TrainingOptions(teacher=folder, **SMALL))
+    with pytest.raises(
+        ModelError, match=r"knows the classes bad, good, but the table has bad, good, mixed"
+    ):
+        train(
+            table(tmp_path / "b.csv", rows(90, tuple(WORDS))),
+            tmp_path / "no",
+            TrainingOptions(teacher=folder, **SMALL),
+        )
 
 
 def test_a_student_hears_the_classes_in_its_own_order(trained, reviews, tmp_path):
@@ -221,13 +321,19 @@ def test_a_student_hears_the_classes_in_its_own_order(trained, reviews, tmp_path
     report = train(reviews, tmp_path / "out", options)
     assert report.labels == ("good", "bad")
     assert report.validation.accuracy > 0.9
-    assert log_odds(tmp_path / "out", "the warm story") < 0 < log_odds(tmp_path / "out", "the dull story")
+    assert (
+        log_odds(tmp_path / "out", "the warm story")
+        < 0
+        < log_odds(tmp_path / "out", "the dull story")
+    )
 
 
 def test_patience_ends_it_early_and_the_best_epoch_is_kept(reviews, tmp_path):
     report = train(reviews, tmp_path / "out", TrainingOptions(patience=2, **SMALL | {"epochs": 60}))
     assert len(report.history) == report.best_epoch + 2 < 60
-    best = max(report.history, key=lambda epoch: (epoch.validation_accuracy, -epoch.validation_loss))
+    best = max(
+        report.history, key=lambda epoch: (epoch.validation_accuracy, -epoch.validation_loss)
+    )
     assert best.epoch == report.best_epoch
     assert report.validation.loss == pytest.approx(best.validation_loss)
     assert report.notes == (
@@ -242,7 +348,9 @@ def test_an_interruption_keeps_the_best_epoch(reviews, tmp_path):
 
     usual = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        report = train(reviews, tmp_path / "out", TrainingOptions(**SMALL, test=reviews), tell=interrupt)
+        report = train(
+            reviews, tmp_path / "out", TrainingOptions(**SMALL, test=reviews), tell=interrupt
+        )
     finally:
         signal.signal(signal.SIGINT, usual)
     assert report.interrupted
@@ -253,9 +361,18 @@ def test_an_interruption_keeps_the_best_epoch(reviews, tmp_path):
 
 
 def test_long_texts_are_cut_and_it_is_said(reviews, tmp_path):
-    records = [*rows(40), {"text": "the warm film " * 40, "label": "good"}, {"text": "the dull film " * 40, "label": "bad"}]
+    records = [
+        *rows(40),
+        {"text": "the warm film " * 40, "label": "good"},
+        {"text": "the dull film " * 40, "label": "bad"},
+    ]
     lines = []
-    report = train(table(tmp_path / "a.csv", records), tmp_path / "out", TrainingOptions(holdout=0.04, **SMALL), tell=lines.append)
+    report = train(
+        table(tmp_path / "a.csv", records),
+        tmp_path / "out",
+        TrainingOptions(holdout=0.04, **SMALL),
+        tell=lines.append,
+    )
     told = [note for note in report.notes if "were cut" in note]
     assert sum(int(note.split()[0]) for note in told) == 2
     assert all("are longer than 32 tokens and were cut there" in note for note in told)
@@ -263,7 +380,10 @@ def test_long_texts_are_cut_and_it_is_said(reviews, tmp_path):
 
 
 def test_a_loss_that_is_no_number_is_an_error(reviews, tmp_path):
-    with pytest.raises(ModelError, match=r"the loss is no longer a finite number in epoch 1: give a --rate below 1e\+36"):
+    with pytest.raises(
+        ModelError,
+        match=r"the loss is no longer a finite number in epoch 1: give a --rate below 1e\+36",
+    ):
         train(reviews, tmp_path / "out", TrainingOptions(**SMALL | {"rate": 1e36}))
     assert not (tmp_path / "out").exists()
 
@@ -306,8 +426,14 @@ def test_what_cannot_be_loaded_or_built_is_one_line(options, message, reviews, t
 
 
 def test_a_limit_beyond_the_models_is_refused(reviews, tmp_path):
-    with pytest.raises(InputError, match=r"--max-length is 500, but the model reads at most 128 tokens"):
-        train(reviews, tmp_path / "out", TrainingOptions(init=saved("bert", tmp_path), max_length=500, device="cpu"))
+    with pytest.raises(
+        InputError, match=r"--max-length is 500, but the model reads at most 128 tokens"
+    ):
+        train(
+            reviews,
+            tmp_path / "out",
+            TrainingOptions(init=saved("bert", tmp_path), max_length=500, device="cpu"),
+        )
 
 
 def test_damaged_weights_are_named(trained, reviews, tmp_path):
@@ -322,19 +448,50 @@ def slalom(*arguments):
     return [sys.executable, "-m", "slalom_xai.cli", *map(str, arguments)]
 
 
-SHAPE = ["--layers", 1, "--width", 32, "--vocabulary", 128, "--max-length", 32, "--rate", 0.01, "--device", "cpu"]
+SHAPE = [
+    "--layers",
+    1,
+    "--width",
+    32,
+    "--vocabulary",
+    128,
+    "--max-length",
+    32,
+    "--rate",
+    0.01,
+    "--device",
+    "cpu",
+]
 ENVIRONMENT = os.environ | {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
 
 
 def test_the_command_trains_reports_and_leads_on(reviews, tmp_path):
-    command = slalom("train", reviews, "--out", tmp_path / "out", "--epochs", 4, "--test", reviews, *SHAPE)
+    command = slalom(
+        "train", reviews, "--out", tmp_path / "out", "--epochs", 4, "--test", reviews, *SHAPE
+    )
     done = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, check=False)
     assert done.returncode == 0, done.stderr
-    assert [line.split(":")[0] for line in done.stderr.splitlines()] == [f"epoch {epoch}/4" for epoch in range(1, 5)]
-    assert re.search(r"^test: accuracy \d\.\d{4}, mean confidence \d\.\d{4}, 160 texts$", done.stdout, re.MULTILINE)
+    assert [line.split(":")[0] for line in done.stderr.splitlines()] == [
+        f"epoch {epoch}/4" for epoch in range(1, 5)
+    ]
+    assert re.search(
+        r"^test: accuracy \d\.\d{4}, mean confidence \d\.\d{4}, 160 texts$",
+        done.stdout,
+        re.MULTILINE,
+    )
     assert f'Next: slalom explain --model {tmp_path / "out"} "..."' in done.stdout
-    command = slalom("explain", "--model", tmp_path / "out", "--json", "--device", "cpu", "the warm story of music")
-    explained = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, check=False)
+    command = slalom(
+        "explain",
+        "--model",
+        tmp_path / "out",
+        "--json",
+        "--device",
+        "cpu",
+        "the warm story of music",
+    )
+    explained = subprocess.run(
+        command, capture_output=True, text=True, env=ENVIRONMENT, check=False
+    )
     assert Explanation.from_dict(json.loads(explained.stdout)).target == "good"
     command = slalom("train", reviews, "--out", tmp_path / "out")
     refused = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, check=False)
@@ -345,8 +502,21 @@ def test_the_command_trains_reports_and_leads_on(reviews, tmp_path):
 
 
 def test_control_c_saves_the_best_epoch_and_exits_130(reviews, tmp_path):
-    command = slalom("train", reviews, "--out", tmp_path / "out", "--epochs", 100000, "--patience", 100000, "--json", *SHAPE)
-    with started(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT) as process:
+    command = slalom(
+        "train",
+        reviews,
+        "--out",
+        tmp_path / "out",
+        "--epochs",
+        100000,
+        "--patience",
+        100000,
+        "--json",
+        *SHAPE,
+    )
+    with started(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT
+    ) as process:
         for line in process.stderr:
             if line.startswith("epoch 3/"):
                 process.send_signal(signal.SIGINT)
@@ -357,7 +527,12 @@ def test_control_c_saves_the_best_epoch_and_exits_130(reviews, tmp_path):
     assert report["interrupted"] is True
     assert len(report["history"]) >= 3
     assert f"interrupted; what was learned until then is saved in {tmp_path / 'out'}" in errors
-    assert Explainer(str(tmp_path / "out"), device="cpu", budget=100)("the warm story of music").prediction != 0
+    assert (
+        Explainer(str(tmp_path / "out"), device="cpu", budget=100)(
+            "the warm story of music"
+        ).prediction
+        != 0
+    )
 
 
 def test_batches_hold_every_row_once_within_their_bounds():
@@ -373,7 +548,13 @@ def test_batches_hold_every_row_once_within_their_bounds():
 
 
 def test_rows_are_padded_on_either_side_and_never_lose_fixed_tokens():
-    encoded = Encoded([[1, 2, 3], [4, 5, 6, 7, 8, 9]], [[0, 0, 1], [0, 0, 0, 1, 1, 1]], 77, torch.device("cpu"), fixed=[1, 3, 4, 7, 9])
+    encoded = Encoded(
+        [[1, 2, 3], [4, 5, 6, 7, 8, 9]],
+        [[0, 0, 1], [0, 0, 0, 1, 1, 1]],
+        77,
+        torch.device("cpu"),
+        fixed=[1, 3, 4, 7, 9],
+    )
     right, left = encoded.batch([0, 1]), encoded.batch([0, 1], "left")
     assert right["input_ids"].tolist() == [[1, 2, 3, 77, 77, 77], [4, 5, 6, 7, 8, 9]]
     assert left["input_ids"].tolist() == [[77, 77, 77, 1, 2, 3], [4, 5, 6, 7, 8, 9]]
@@ -383,7 +564,10 @@ def test_rows_are_padded_on_either_side_and_never_lose_fixed_tokens():
     for _ in range(20):
         holed = encoded.batch([0, 1], "right", 0.6)
         for row, mask, whole in zip(
-            holed["input_ids"].tolist(), holed["attention_mask"].tolist(), ([1, 2, 3], [4, 5, 6, 7, 8, 9]), strict=True
+            holed["input_ids"].tolist(),
+            holed["attention_mask"].tolist(),
+            ([1, 2, 3], [4, 5, 6, 7, 8, 9]),
+            strict=True,
         ):
             kept = [token for token, there in zip(row, mask, strict=True) if there]
             assert kept == [token for token in whole if token in kept]
@@ -421,7 +605,11 @@ def test_the_scale_is_the_temperature_that_was_planted():
 
 
 def test_a_tokenizer_is_the_same_every_time_and_knows_no_other_special_tokens():
-    texts = [f"{first}{second} {second}{first}!" for first in "abcdefghijklm" for second in "nopqrstuvwxyzé漢"]
+    texts = [
+        f"{first}{second} {second}{first}!"
+        for first in "abcdefghijklm"
+        for second in "nopqrstuvwxyzé漢"
+    ]
     made = [new_tokenizer(texts, vocabulary=120, limit=32, family="gpt2") for _ in range(6)]
     assert all(words.get_vocab() == made[0].get_vocab() for words in made[1:])
     assert made[0].convert_ids_to_tokens(range(5)) == ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]

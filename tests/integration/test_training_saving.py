@@ -30,7 +30,9 @@ def put(folder, mark):
 
 
 def marks(folder):
-    return [json.loads((folder / name).read_text())["mark"] for name in ("config.json", "training.json")]
+    return [
+        json.loads((folder / name).read_text())["mark"] for name in ("config.json", "training.json")
+    ]
 
 
 def test_a_new_model_replaces_the_files_of_the_old_one_only(tmp_path):
@@ -137,7 +139,17 @@ def test_what_a_kill_of_earlier_versions_left_is_no_obstacle(tmp_path):
     assert not (folder / ".saving-abc").exists()
 
 
-@pytest.mark.parametrize("content", ["", "[]", '{"files": 3}', '{"files": "abc"}', "[" * 200_000, '{"files": ["..", "/etc/passwd", 7]}'])
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "[]",
+        '{"files": 3}',
+        '{"files": "abc"}',
+        "[" * 200_000,
+        '{"files": ["..", "/etc/passwd", 7]}',
+    ],
+)
 def test_an_odd_record_is_replaced(tmp_path, content):
     folder = tmp_path / "model"
     put(folder, "old")
@@ -148,7 +160,9 @@ def test_an_odd_record_is_replaced(tmp_path, content):
 
 
 def test_places_that_cannot_be_replaced_are_said_before_training(tmp_path, monkeypatch):
-    with pytest.raises(InputError, match="a mount point and cannot be replaced: give a folder inside it"):
+    with pytest.raises(
+        InputError, match="a mount point and cannot be replaced: give a folder inside it"
+    ):
         check_folder(Path("/"), overwrite=False)
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
@@ -159,6 +173,8 @@ def test_places_that_cannot_be_replaced_are_said_before_training(tmp_path, monke
 
 @pytest.mark.parametrize("seed", [-1, 2**63, 2**70, 10**400, True, 0.5])
 def test_seeds_that_no_generator_takes_are_refused(seed):
-    with pytest.raises(InputError, match=r"--seed is .*: give a whole number from 0 to 9223372036854775807") as caught:
+    with pytest.raises(
+        InputError, match=r"--seed is .*: give a whole number from 0 to 9223372036854775807"
+    ) as caught:
         TrainingOptions(seed=seed).settled()
     assert len(str(caught.value)) < 200

@@ -50,7 +50,9 @@ class Bag(torch.nn.Module):
         self.probabilities = probabilities
 
     def forward(self, input_ids, attention_mask):
-        logits = self.head(self.bend((self.table(input_ids) * attention_mask[..., None]).sum(dim=1)))
+        logits = self.head(
+            self.bend((self.table(input_ids) * attention_mask[..., None]).sum(dim=1))
+        )
         return logits.softmax(dim=1) if self.probabilities else logits
 
     def contributions(self, ids):
@@ -61,7 +63,9 @@ def plain_tokenizer():
     return tokenizer({"pad_token": "<pad>", "unk_token": "<unk>", "mask_token": "<mask>"}, None)
 
 
-@pytest.mark.parametrize("method", ["gradient", "integrated-gradients", SmoothGrad(samples=3), "attn-lrp"])
+@pytest.mark.parametrize(
+    "method", ["gradient", "integrated-gradients", SmoothGrad(samples=3), "attn-lrp"]
+)
 @pytest.mark.parametrize("classes", [2, 4])
 def test_contributions_to_a_linear_model_are_exact(method, classes):
     needs_captum(method if isinstance(method, str) else method.name)
@@ -73,7 +77,11 @@ def test_contributions_to_a_linear_model_are_exact(method, classes):
         assert np.allclose(explanation.values, known[:, 1] - known[:, 0], atol=1e-5)
     else:
         for index in range(classes):
-            assert np.allclose(explanation.for_target(index).values, (known - known.mean(axis=1, keepdims=True))[:, index], atol=1e-5)
+            assert np.allclose(
+                explanation.for_target(index).values,
+                (known - known.mean(axis=1, keepdims=True))[:, index],
+                atol=1e-5,
+            )
     assert explanation.fidelity.wide.r2 == pytest.approx(1, abs=1e-6)
 
 
@@ -90,15 +98,22 @@ def test_gradients_are_those_of_autograd(captum):
         "l2": gradient.norm(dim=1),
     }
     for reduction, known in by_hand.items():
-        explanation = explain(TEXT, module, own, method=Gradient(reduction=reduction), budget=BUDGET)
+        explanation = explain(
+            TEXT, module, own, method=Gradient(reduction=reduction), budget=BUDGET
+        )
         assert np.allclose(explanation.values, known.detach().numpy(), atol=1e-5)
-        assert ("do not predict deletions" in " ".join(explanation.notes)) == (reduction != "times-input")
+        assert ("do not predict deletions" in " ".join(explanation.notes)) == (
+            reduction != "times-input"
+        )
 
 
 def test_words_get_the_sum_of_their_tokens(captum):
     model, own = tiny("bert")
     text = "an astonishingly quiet film that grows on nobody in particular"
-    tokens, words = (explain(text, model, own, method="gradient", budget=BUDGET, granularity=g) for g in ("token", "word"))
+    tokens, words = (
+        explain(text, model, own, method="gradient", budget=BUDGET, granularity=g)
+        for g in ("token", "word")
+    )
     assert words.values.sum() == pytest.approx(tokens.values.sum(), abs=1e-4)
     assert len(words) < len(tokens)
 
@@ -109,12 +124,19 @@ def test_integrated_gradients_add_up_to_the_reported_gap(captum, architecture, b
     model, own = tiny(architecture)
     method = IntegratedGradients(steps=300, baseline=baseline)
     if baseline != "zero" and getattr(own, f"{baseline}_token_id") is None:
-        with pytest.raises(InputError, match=f'baseline="{baseline}" needs a tokenizer with a {baseline} token'):
+        with pytest.raises(
+            InputError, match=f'baseline="{baseline}" needs a tokenizer with a {baseline} token'
+        ):
             explain(TEXT, model, own, method=method, budget=BUDGET)
         return
     explanation = explain(TEXT, model, own, method=method, budget=BUDGET)
     note = next(note for note in explanation.notes if "baseline" in note)
-    change, gap = (float(number) for number in re.search(r"baseline by (\S+); the scores miss this by (\S+)\. ", note).groups())
+    change, gap = (
+        float(number)
+        for number in re.search(
+            r"baseline by (\S+); the scores miss this by (\S+)\. ", note
+        ).groups()
+    )
     assert abs(explanation.values.sum() - change) <= 1.1 * gap + 1e-3 * abs(change)
     assert gap < 0.1 * np.abs(explanation.values).sum()
     if baseline == "mask" and architecture == "bert":  # the baseline is a text, too
@@ -136,14 +158,23 @@ def test_passes_over_embeddings_are_told_and_not_counted(captum):
 def test_large_scores_of_special_tokens_are_told(captum):
     model, own = tiny("bert")
     explanation = explain(TEXT, model, own, method="gradient", budget=BUDGET)
-    assert any(re.match(r"Special tokens hold \d+% of the absolute scores", note) for note in explanation.notes)
+    assert any(
+        re.match(r"Special tokens hold \d+% of the absolute scores", note)
+        for note in explanation.notes
+    )
     model, own = tiny("gpt2")  # which has none
-    assert not any("Special" in note for note in explain(TEXT, model, own, method="gradient", budget=BUDGET).notes)
+    assert not any(
+        "Special" in note
+        for note in explain(TEXT, model, own, method="gradient", budget=BUDGET).notes
+    )
 
 
 def test_smoothgrad_is_seeded_in_every_thread(captum):
     model, own = tiny("gpt2")
-    explainers = [Explainer(model, own, method="smoothgrad", budget=BUDGET, random_state=seed) for seed in (0, 0, 1)]
+    explainers = [
+        Explainer(model, own, method="smoothgrad", budget=BUDGET, random_state=seed)
+        for seed in (0, 0, 1)
+    ]
     found = [None] * 3
 
     def work(place):
@@ -157,7 +188,9 @@ def test_smoothgrad_is_seeded_in_every_thread(captum):
     assert np.array_equal(found[0], found[1])
     assert not np.allclose(found[0], found[2])
     calm = explain(TEXT, model, own, method=SmoothGrad(samples=2, noise=0), budget=BUDGET)
-    assert np.allclose(calm.values, explain(TEXT, model, own, method="gradient", budget=BUDGET).values, atol=1e-5)
+    assert np.allclose(
+        calm.values, explain(TEXT, model, own, method="gradient", budget=BUDGET).values, atol=1e-5
+    )
 
 
 def test_rollout_by_hand():
@@ -166,18 +199,30 @@ def test_rollout_by_hand():
     # with the residual stream: first becomes [1 0 0; 1/4 3/4 0; 0 0 1], second [1/2 1/2 0; 0 1/2 1/2; 1/2 0 1/2]
     known = torch.tensor([[5 / 8, 3 / 8, 0], [1 / 8, 3 / 8, 1 / 2], [1 / 2, 0, 1 / 2]])
     assert torch.allclose(rollout(torch.stack([first, second])[:, None]), known)
-    heads = torch.stack([torch.stack([2 * first, torch.zeros(3, 3)]), torch.stack([second, second])])  # the mean is the same
+    heads = torch.stack(
+        [torch.stack([2 * first, torch.zeros(3, 3)]), torch.stack([second, second])]
+    )  # the mean is the same
     assert torch.allclose(rollout(heads), known)
 
 
 def test_attention_by_hand():
     attentions = torch.zeros(2, 2, 3, 3)
-    attentions[0, 0, 0], attentions[0, 1, 0] = torch.tensor([0.2, 0.8, 0]), torch.tensor([0.6, 0.2, 0.2])
-    attentions[1, 0, 0], attentions[1, 1, 0] = torch.tensor([0.4, 0.0, 0.6]), torch.tensor([0, 0.5, 0.5])
+    attentions[0, 0, 0], attentions[0, 1, 0] = (
+        torch.tensor([0.2, 0.8, 0]),
+        torch.tensor([0.6, 0.2, 0.2]),
+    )
+    attentions[1, 0, 0], attentions[1, 1, 0] = (
+        torch.tensor([0.4, 0.0, 0.6]),
+        torch.tensor([0, 0.5, 0.5]),
+    )
     read = torch.tensor([1.0, 0, 0])
     assert torch.allclose(seen(attentions, read), attentions[1, :, 0])
-    assert torch.allclose(seen(attentions, read, "mean").mean(dim=0), torch.tensor([0.3, 0.375, 0.325]))
-    assert torch.allclose(seen(attentions, read, "mean").amax(dim=0), torch.tensor([0.3, 0.4, 0.35]))
+    assert torch.allclose(
+        seen(attentions, read, "mean").mean(dim=0), torch.tensor([0.3, 0.375, 0.325])
+    )
+    assert torch.allclose(
+        seen(attentions, read, "mean").amax(dim=0), torch.tensor([0.3, 0.4, 0.35])
+    )
 
 
 @architectures
@@ -190,8 +235,16 @@ def test_attention_is_read_where_the_classifier_reads(architecture):
     for method in (*ATTENTION, AttentionMean(layers="mean")):
         explanation = explain(TEXT, model, own, method=method, budget=BUDGET)
         assert (explanation.values >= 0).all()
-        assert 0 < explanation.values.sum() <= (2 if explanation.method == "attention-max" else 1 + 1e-5)
-        place = "last" if architecture in ("xlnet", "gpt2", "llama", "qwen2", "bloom", "t5", "bart") else "first"
+        assert (
+            0
+            < explanation.values.sum()
+            <= (2 if explanation.method == "attention-max" else 1 + 1e-5)
+        )
+        place = (
+            "last"
+            if architecture in ("xlnet", "gpt2", "llama", "qwen2", "bloom", "t5", "bart")
+            else "first"
+        )
         assert f"the {place} token" in explanation.notes[0]
         assert "no sign" in explanation.notes[1]
 
@@ -212,21 +265,31 @@ def test_attention_is_that_of_the_model():
     with torch.no_grad():
         attentions = slow(**own(TEXT, return_tensors="pt"), output_attentions=True).attentions
     known = attentions[-1][0].mean(dim=0)[0, 1:-1]
-    assert np.allclose(explain(TEXT, model, own, method="attention-mean", budget=BUDGET).values, known.numpy(), atol=1e-6)
+    assert np.allclose(
+        explain(TEXT, model, own, method="attention-mean", budget=BUDGET).values,
+        known.numpy(),
+        atol=1e-6,
+    )
 
 
 @architectures
 def test_relevance_reaches_the_tokens_of_every_transformer(architecture):
     model, own = tiny(architecture)
     if architecture == "mamba":
-        with pytest.raises(InputError, match="attn-lrp needs a rule for every function of a model, but has none for softplus"):
+        with pytest.raises(
+            InputError,
+            match="attn-lrp needs a rule for every function of a model, but has none for softplus",
+        ):
             explain(TEXT, model, own, method="attn-lrp", budget=BUDGET)
         return
     explanation = explain(TEXT, model, own, method="attn-lrp", budget=BUDGET)
     assert np.isfinite(explanation.values).all()
     assert np.abs(explanation.values).max() > 0
     note = next(note for note in explanation.notes if "relevances" in note)
-    reached, output = (float(number) for number in re.search(r"sum to (\S+), but the output is (\S+):", note).groups())
+    reached, output = (
+        float(number)
+        for number in re.search(r"sum to (\S+), but the output is (\S+):", note).groups()
+    )
     assert output == pytest.approx(explanation.prediction, rel=1e-3)
     if architecture in ("gpt2", "qwen2", "bloom"):  # without special tokens the units have it all
         assert explanation.values.sum() == pytest.approx(reached, rel=1e-3)
@@ -242,7 +305,10 @@ def test_relevance_is_whole_in_models_without_biases_and_attention(architecture)
                 parameter.zero_()
     explanation = explain(TEXT, model, own, method="attn-lrp", budget=BUDGET)
     note = next(note for note in explanation.notes if "relevances" in note)
-    reached, output = (float(number) for number in re.search(r"sum to (\S+), but the output is (\S+):", note).groups())
+    reached, output = (
+        float(number)
+        for number in re.search(r"sum to (\S+), but the output is (\S+):", note).groups()
+    )
     assert reached == pytest.approx(output, rel=1e-3)
 
 
@@ -252,11 +318,18 @@ def test_relevance_is_the_same_for_fused_attention_and_attention_in_steps():
         pytest.skip("this transformers cannot switch attention")
     slow = copy.deepcopy(model)
     slow.set_attn_implementation("eager")
-    bare = torch.nn.Module()  # not a transformers model: attention stays fused, and the rule for it is used
+    bare = (
+        torch.nn.Module()
+    )  # not a transformers model: attention stays fused, and the rule for it is used
     bare.inner = copy.deepcopy(model)
     bare.get_input_embeddings = bare.inner.get_input_embeddings
-    bare.forward = lambda input_ids, attention_mask: bare.inner(input_ids=input_ids, attention_mask=attention_mask).logits
-    found = [explain(TEXT, each, own, method="attn-lrp", budget=BUDGET).values for each in (model, slow, bare)]
+    bare.forward = lambda input_ids, attention_mask: (
+        bare.inner(input_ids=input_ids, attention_mask=attention_mask).logits
+    )
+    found = [
+        explain(TEXT, each, own, method="attn-lrp", budget=BUDGET).values
+        for each in (model, slow, bare)
+    ]
     assert np.allclose(found[0], found[1], atol=1e-5)
     assert np.allclose(found[0], found[2], atol=1e-5)
 
@@ -281,7 +354,9 @@ def test_a_model_is_left_as_it_was(architecture, method):
             model.config.pad_token_id,
         )
 
-    with torch.no_grad():  # transformers leaves hooks of its own the first time attention is asked for
+    with (
+        torch.no_grad()
+    ):  # transformers leaves hooks of its own the first time attention is asked for
         model(**own(TEXT, return_tensors="pt"), output_attentions=True)
     known = state()
     explain(TEXT, model, own, method=method, budget=BUDGET)
@@ -295,7 +370,9 @@ def test_several_classes_at_once(method):
     torch.manual_seed(0)
     _, own = tiny("gpt2")
     model = transformers.GPT2ForSequenceClassification(
-        transformers.GPT2Config(vocab_size=len(own), n_positions=128, n_embd=32, n_layer=2, n_head=2, num_labels=3)
+        transformers.GPT2Config(
+            vocab_size=len(own), n_positions=128, n_embd=32, n_layer=2, n_head=2, num_labels=3
+        )
     ).eval()
     explanation = explain(TEXT, model, own, method=method, budget=BUDGET)
     columns = np.stack([explanation.for_target(index).values for index in range(3)])
@@ -303,7 +380,9 @@ def test_several_classes_at_once(method):
     if method in ATTENTION:
         assert np.array_equal(columns[0], columns[1])
     else:
-        assert np.allclose(columns.sum(axis=0), 0, atol=1e-4)  # centred over classes, as the outputs are
+        assert np.allclose(
+            columns.sum(axis=0), 0, atol=1e-4
+        )  # centred over classes, as the outputs are
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -317,7 +396,9 @@ def test_half_precision(method):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_black_boxes_are_refused(method):
-    with pytest.raises(InputError, match=f"method '{method}' looks inside the model, but .* can only be asked"):
+    with pytest.raises(
+        InputError, match=f"method '{method}' looks inside the model, but .* can only be asked"
+    ):
         explain("some plain words here", lambda texts: [[0.3, 0.7]] * len(texts), method=method)
 
 
@@ -325,8 +406,16 @@ def test_black_boxes_are_refused(method):
 def test_functions_of_tokens_and_probabilities_are_refused(method):
     own = plain_tokenizer()
     module = Bag(len(own))
-    with pytest.raises(InputError, match="is a function, and a method cannot look inside a function"):
-        explain(TEXT, lambda input_ids, attention_mask: module(input_ids, attention_mask), own, method=method, budget=BUDGET)
+    with pytest.raises(
+        InputError, match="is a function, and a method cannot look inside a function"
+    ):
+        explain(
+            TEXT,
+            lambda input_ids, attention_mask: module(input_ids, attention_mask),
+            own,
+            method=method,
+            budget=BUDGET,
+        )
     likely = Bag(len(own), probabilities=True)
     likely.head.weight.data *= 0.05  # not so sure that it says 0 or 1
     with pytest.raises(InputError, match="give a module that returns logits"):
@@ -343,7 +432,9 @@ def test_a_module_of_torchs_own_attention_is_refused():
 
         def forward(self, input_ids, attention_mask):
             hidden = self.table(input_ids)
-            mixed = self.attention(hidden, hidden, hidden, key_padding_mask=attention_mask == 0, need_weights=False)[0]
+            mixed = self.attention(
+                hidden, hidden, hidden, key_padding_mask=attention_mask == 0, need_weights=False
+            )[0]
             return self.head(mixed[:, 0])
 
     with pytest.raises(InputError, match="none for multi_head_attention_forward"):
@@ -351,7 +442,9 @@ def test_a_module_of_torchs_own_attention_is_refused():
 
 
 def test_a_missing_captum_is_one_line(monkeypatch):
-    monkeypatch.setitem(sys.modules, "captum.attr", None)  # importing it fails, as it does where it is not installed
+    monkeypatch.setitem(
+        sys.modules, "captum.attr", None
+    )  # importing it fails, as it does where it is not installed
     model, own = tiny("bert")
     with pytest.raises(InputError, match=r"needs the package captum.*pip install captum") as caught:
         explain(TEXT, model, own, method="gradient", budget=BUDGET)

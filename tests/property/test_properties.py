@@ -13,9 +13,9 @@ from hypothesis.extra.numpy import arrays
 
 from slalom_xai.explanation import Explanation
 from slalom_xai.outputs import Outputs
+from slalom_xai.surrogates.exact_shapley import shapley_values
+from slalom_xai.surrogates.formula import SlalomSurrogate
 from slalom_xai.surrogates.scores import SCORES
-from slalom_xai.surrogates.shapley import shapley_values
-from slalom_xai.surrogates.slalom import SlalomSurrogate
 from slalom_xai.text import Unit, words
 
 numbers = st.floats(-5, 5, width=32)
@@ -45,7 +45,9 @@ def rows(surrogate, seed, count=6):
 @given(slaloms(), numbers, st.integers(0, 99))
 def test_a_shift_of_all_importances_changes_nothing(surrogate, shift, seed):
     sink = None if surrogate.sink_importances is None else surrogate.sink_importances + shift
-    moved = SlalomSurrogate(surrogate.values, surrogate.importances + shift, surrogate.sink_values, sink)
+    moved = SlalomSurrogate(
+        surrogate.values, surrogate.importances + shift, surrogate.sink_values, sink
+    )
     counts = rows(surrogate, seed)
     assert torch.allclose(surrogate.predict(counts), moved.predict(counts))
     assert torch.allclose(surrogate.normalised().predict(counts), surrogate.predict(counts))
@@ -64,7 +66,10 @@ def test_a_count_of_n_equals_n_repeats(surrogate, seed):
     counts = rows(surrogate, seed, count=1)
     repeated = [j for j in range(surrogate.units) for _ in range(int(counts[0, j]))]
     spelled = SlalomSurrogate(
-        surrogate.values[:, repeated], surrogate.importances[:, repeated], surrogate.sink_values, surrogate.sink_importances
+        surrogate.values[:, repeated],
+        surrogate.importances[:, repeated],
+        surrogate.sink_values,
+        surrogate.sink_importances,
     )
     assert torch.allclose(surrogate.predict(counts), spelled.predict(torch.ones(1, len(repeated))))
 
@@ -74,7 +79,10 @@ def test_the_order_of_units_does_not_matter(surrogate, random, seed):
     order = list(range(surrogate.units))
     random.shuffle(order)
     shuffled = SlalomSurrogate(
-        surrogate.values[:, order], surrogate.importances[:, order], surrogate.sink_values, surrogate.sink_importances
+        surrogate.values[:, order],
+        surrogate.importances[:, order],
+        surrogate.sink_values,
+        surrogate.sink_importances,
     )
     counts = rows(surrogate, seed)
     assert torch.allclose(surrogate.predict(counts), shuffled.predict(counts[:, order]))
@@ -88,9 +96,18 @@ def test_heads_may_be_permuted_and_shifted_against_each_other(surrogate, random,
     random.shuffle(order)
     shift = torch.tensor([random.uniform(-2, 2) for _ in range(heads)]).double()
     shift = (shift - shift.mean())[:, None, None]
-    sink_values = None if surrogate.sink_values is None else (surrogate.sink_values + shift[:, 0])[order]
-    sink_importances = None if surrogate.sink_importances is None else surrogate.sink_importances[order]
-    moved = SlalomSurrogate((surrogate.values + shift)[order], surrogate.importances[order], sink_values, sink_importances)
+    sink_values = (
+        None if surrogate.sink_values is None else (surrogate.sink_values + shift[:, 0])[order]
+    )
+    sink_importances = (
+        None if surrogate.sink_importances is None else surrogate.sink_importances[order]
+    )
+    moved = SlalomSurrogate(
+        (surrogate.values + shift)[order],
+        surrogate.importances[order],
+        sink_values,
+        sink_importances,
+    )
     counts = rows(surrogate, seed)
     assert torch.allclose(surrogate.predict(counts), moved.predict(counts))
     assert torch.allclose(shapley_values(surrogate), shapley_values(moved), atol=1e-7)
@@ -104,7 +121,10 @@ def test_shapley_values_sum_to_what_all_units_do(surrogate):
 
 def explanation(surrogate, text="", fidelity=None):
     classes = surrogate.values.shape[2]
-    outputs = Outputs("single" if classes == 1 else "multiclass" if classes > 2 else "multilabel", tuple(f"c{c}" for c in range(classes)))
+    outputs = Outputs(
+        "single" if classes == 1 else "multiclass" if classes > 2 else "multilabel",
+        tuple(f"c{c}" for c in range(classes)),
+    )
     errors = {"value": np.array([0.5, float("nan")] * 4)[: surrogate.units]}
     letters = "abcdefgh"[: surrogate.units]
     return Explanation(
@@ -132,7 +152,9 @@ def extended(draw):
     units, classes = surrogate.values.shape[1:]
     if draw(st.booleans()):
         offsets = torch.zeros(units + 1, classes).double()
-        offsets[1:-1] = torch.tensor(draw(arrays(np.float64, (units - 1, classes), elements=numbers)))
+        offsets[1:-1] = torch.tensor(
+            draw(arrays(np.float64, (units - 1, classes), elements=numbers))
+        )
         surrogate = replace(surrogate, length_offsets=offsets)
     if draw(st.booleans()):
         one = SlalomSurrogate(surrogate.values[:1] + 1, surrogate.importances[:1] / 2).normalised()
@@ -146,7 +168,9 @@ def test_lengths_add_what_the_number_of_units_kept_says(surrogate, seed):
     added = surrogate.predict(counts) - replace(surrogate, length_offsets=None).predict(counts)
     for row, kept in zip(added, counts.sum(dim=1).tolist(), strict=True):
         none = surrogate.length_offsets is None or kept > surrogate.units
-        assert torch.allclose(row, torch.zeros(1).double() if none else surrogate.length_offsets[int(kept)])
+        assert torch.allclose(
+            row, torch.zeros(1).double() if none else surrogate.length_offsets[int(kept)]
+        )
 
 
 @given(extended(), st.text())
@@ -157,7 +181,11 @@ def test_saving_and_loading_gives_the_same_explanation(surrogate, text):
     for name in SCORES:
         assert np.array_equal(loaded.scores(name), known.scores(name))
     assert loaded.sink == known.sink
-    for row in (np.ones((1, surrogate.units)), np.eye(surrogate.units)[:1], np.full((1, surrogate.units), 0.3)):
+    for row in (
+        np.ones((1, surrogate.units)),
+        np.eye(surrogate.units)[:1],
+        np.full((1, surrogate.units), 0.3),
+    ):
         assert np.array_equal(loaded.predict(row), known.predict(row))
 
 

@@ -47,7 +47,10 @@ def test_a_check_holds_up_to_its_bound_and_never_for_nan():
 
 
 def test_every_claim_has_a_title_a_source_and_a_place_in_the_documentation():
-    pages = "".join(path.read_text() for path in [ROOT / "docs" / "theory.md", *(ROOT / "docs" / "theory").glob("*.md")])
+    pages = "".join(
+        path.read_text()
+        for path in [ROOT / "docs" / "theory.md", *(ROOT / "docs" / "theory").glob("*.md")]
+    )
     for name, one in reproductions().items():
         assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", name)
         assert one.title
@@ -96,7 +99,9 @@ def outcome():
         return figure
 
     table = pd.DataFrame({"|V|": [2], "text": ["a|b"], "number": [math.nan]})
-    return Outcome((at_most("2|V| − 1", math.nan, 1e-6),), {"sizes": table}, {"line": draw}, ("A remark.",))
+    return Outcome(
+        (at_most("2|V| − 1", math.nan, 1e-6),), {"sizes": table}, {"line": draw}, ("A remark.",)
+    )
 
 
 def test_the_report_tells_failures_and_keeps_tables_whole(tmp_path):
@@ -136,7 +141,9 @@ def test_a_claim_from_the_command_line(slalom, tmp_path):
 
 
 def test_a_check_that_fails_is_told_and_exits_with_1(slalom, monkeypatch):
-    wrong = Reproduction("wrong", "2 is 1", "nobody", lambda settings: Outcome((at_most("2 against 1", 2, 1),)))
+    wrong = Reproduction(
+        "wrong", "2 is 1", "nobody", lambda settings: Outcome((at_most("2 against 1", 2, 1),))
+    )
     monkeypatch.setitem(base._register, "wrong", wrong)
     done = slalom("reproduce", "wrong")
     assert done.returncode == 1
@@ -151,7 +158,10 @@ def test_a_check_that_fails_is_told_and_exits_with_1(slalom, monkeypatch):
         ((), "no claim was named"),
         (("recovry",), "did you mean recovery"),
         (("recovery", "--seed", "-1"), "--seed is -1"),
-        (("recovery", "--seed", str(2**70)), "--seed is 1180591620717411303424: give a whole number from 0 to 4294967295"),
+        (
+            ("recovery", "--seed", str(2**70)),
+            "--seed is 1180591620717411303424: give a whole number from 0 to 4294967295",
+        ),
         (("recovery", "--seed", str(10**400)), "--seed is a number of more than 30 digits"),
         (("recovery", "--out", __file__), "which cannot be created"),
     ],

@@ -9,23 +9,53 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from slalom_xai.surrogates.exact_shapley import shapley_values
+from slalom_xai.surrogates.formula import SlalomSurrogate
 from slalom_xai.surrogates.recover import recover_with_sink
 from slalom_xai.surrogates.scores import slalom_score
-from slalom_xai.surrogates.shapley import shapley_values
-from slalom_xai.surrogates.slalom import SlalomSurrogate
 from slalom_xai.theory import Settings, reproductions
 from slalom_xai.theory.paper.recovery import Counted, Signs, follow_the_proof
 from slalom_xai.theory.paper.repeats import additive_bound, sink_curve, spread_over_repeats
 from slalom_xai.theory.paper.scores import brute_force, two_kinds
 from slalom_xai.theory.paper.slips import lasso
 from slalom_xai.theory.paper.sums import embedded_log_odds
-from slalom_xai.theory.paper.synthetic import WEIGHTS, WORDS, Shape, SmallTransformer, linear_log_odds, sample_rows, trained
-from slalom_xai.theory.paper.transformer import answers, planted, printed, random_rows, random_slalom, row_counts
+from slalom_xai.theory.paper.synthetic import (
+    WEIGHTS,
+    WORDS,
+    Shape,
+    SmallTransformer,
+    linear_log_odds,
+    sample_rows,
+    trained,
+)
+from slalom_xai.theory.paper.transformer import (
+    answers,
+    planted,
+    printed,
+    random_rows,
+    random_slalom,
+    row_counts,
+)
 
 SAME = 1e-9  # two answers in float64 that should be equal
 
-UNTRAINED = ["planted-slalom", "recovery", "soft-removal", "shapley", "many-classes", "alternating", "naive-bayes"]
-PAPER = ["repeated-token", "repeated-token-sink", *UNTRAINED, "concatenation", "counterexample", "gam-table"]
+UNTRAINED = [
+    "planted-slalom",
+    "recovery",
+    "soft-removal",
+    "shapley",
+    "many-classes",
+    "alternating",
+    "naive-bayes",
+]
+PAPER = [
+    "repeated-token",
+    "repeated-token-sink",
+    *UNTRAINED,
+    "concatenation",
+    "counterexample",
+    "gam-table",
+]
 
 
 @pytest.mark.parametrize("seed", [0, 1])
@@ -51,7 +81,9 @@ def test_claims_about_trained_models_hold(name, seed):
 def test_repeats_change_nothing_without_positions_and_special_tokens(family, layers):
     model = SmallTransformer(Shape(family, layers), seed=layers, spread=0.3)
     assert spread_over_repeats(model.log_odds) < SAME
-    assert model.log_odds([[word] for word in range(len(WORDS))]).std() > 0.05  # the tokens are told apart, so the test can fail
+    assert (
+        model.log_odds([[word] for word in range(len(WORDS))]).std() > 0.05
+    )  # the tokens are told apart, so the test can fail
 
 
 @pytest.mark.parametrize("family", ["encoder", "decoder"])
@@ -86,7 +118,9 @@ def test_a_sum_is_seen_as_one():
 @given(st.floats(-5, 5), st.floats(-5, 5), st.floats(-4, 3))
 @settings(max_examples=15, deadline=None)
 def test_a_sink_curve_is_found_again(value, rest, log_weight):
-    known = SlalomSurrogate(*(torch.tensor(one).double() for one in ([[[value]]], [[0.0]], [[rest]], [-log_weight])))
+    known = SlalomSurrogate(
+        *(torch.tensor(one).double() for one in ([[[value]]], [[0.0]], [[rest]], [-log_weight]))
+    )
     times = torch.arange(30).double()
     found = known.predict(times[:, None])[:, 0]
     off = (sink_curve(times, found).predict(times[:, None])[:, 0] - found).abs().max()
@@ -98,14 +132,24 @@ def test_a_sink_curve_is_found_again(value, rest, log_weight):
 scores = st.floats(-5, 5)
 
 
-@given(st.lists(st.tuples(scores, scores), min_size=1, max_size=8), st.booleans(), st.integers(1, 3), st.integers(1, 3), st.data())
+@given(
+    st.lists(st.tuples(scores, scores), min_size=1, max_size=8),
+    st.booleans(),
+    st.integers(1, 3),
+    st.integers(1, 3),
+    st.data(),
+)
 @settings(max_examples=40, deadline=None)
 def test_the_planted_transformer_is_the_slalom(both, causal, layers, heads, data):
     drawn = torch.tensor(both, dtype=torch.float64)
     known = SlalomSurrogate(drawn[None, :, :1], drawn[None, :, 1])
     row = data.draw(st.lists(st.integers(0, len(both) - 1), min_size=1, max_size=12))
-    model = planted(known, layers=layers, heads=heads, at=data.draw(st.integers(0, layers - 1)), causal=causal)
-    assert float(answers(model, [row])) == pytest.approx(float(known.predict(row_counts([row], len(both)))), abs=1e-6)
+    model = planted(
+        known, layers=layers, heads=heads, at=data.draw(st.integers(0, layers - 1)), causal=causal
+    )
+    assert float(answers(model, [row])) == pytest.approx(
+        float(known.predict(row_counts([row], len(both)))), abs=1e-6
+    )
 
 
 def test_the_printed_transformer_is_not():
@@ -122,7 +166,9 @@ def test_ordinary_attention_sees_the_same():
     model = planted(random_slalom(6, heads=2, seed=0), layers=1)
     with torch.no_grad():
         for parameter in model.parameters():
-            parameter.copy_(torch.randn(parameter.shape, generator=generator, dtype=torch.float64) / 3)
+            parameter.copy_(
+                torch.randn(parameter.shape, generator=generator, dtype=torch.float64) / 3
+            )
     ids = torch.randint(6, (4, 7), generator=generator)
     hidden = model.embedding[ids]
     for causal in (False, True):
@@ -131,9 +177,15 @@ def test_ordinary_attention_sees_the_same():
         for head in range(2):
             query, key, value = (
                 hidden @ weight[0, head].T + bias[0, head]
-                for weight, bias in ((model.query, model.query_bias), (model.key, model.key_bias), (model.value, model.value_bias))
+                for weight, bias in (
+                    (model.query, model.query_bias),
+                    (model.key, model.key_bias),
+                    (model.value, model.value_bias),
+                )
             )
-            mixed = torch.nn.functional.scaled_dot_product_attention(query, key, value, is_causal=causal)
+            mixed = torch.nn.functional.scaled_dot_product_attention(
+                query, key, value, is_causal=causal
+            )
             parts.append(mixed @ model.project[0, head].T)
         after = hidden + sum(parts)
         after = after + torch.relu(after @ model.inner[0].T) @ model.outer[0].T
@@ -176,13 +228,17 @@ def test_each_printed_sign_breaks_the_recovery(wrong):
 def test_recovery_with_a_sink(seed, units):
     truth = random_slalom(units + 1, seed=seed)
     model = Counted(planted(truth), front=[units])
-    found = model.ask([[], *([token] for token in range(units)), *([token, token] for token in range(units))])
+    found = model.ask(
+        [[], *([token] for token in range(units)), *([token, token] for token in range(units))]
+    )
     assert model.calls == 2 * units + 1
     fitted, doubtful = recover_with_sink(found[0], found[1 : units + 1], found[units + 1 :])
     rows = random_rows(20, units, 6, seed)
     sure = [row for row in rows if not set(row) & set(doubtful)]
     if sure:
-        off = fitted.predict(row_counts(sure, units)) - answers(planted(truth), [[units, *row] for row in sure])
+        off = fitted.predict(row_counts(sure, units)) - answers(
+            planted(truth), [[units, *row] for row in sure]
+        )
         assert off.abs().max() < 1e-6
 
 
@@ -196,7 +252,10 @@ def test_the_derivative_is_eq_64_and_not_eq_65(seed, units):
     counts = torch.ones(1, units, dtype=torch.float64, requires_grad=True)
     (gradient,) = torch.autograd.grad(known.predict(counts).sum(), counts)
     assert (gradient[0] - slalom_score(known, "slope", 0)).abs().max() < 1e-12
-    linearized, output = slalom_score(known, "linearized", 0), float(known.predict(torch.ones(1, units)))
+    linearized, output = (
+        slalom_score(known, "linearized", 0),
+        float(known.predict(torch.ones(1, units))),
+    )
     ratio = gradient[0] / linearized
     if abs(output) > 0.1:
         assert ratio.max() - ratio.min() > 1e-6  # no common factor
@@ -210,7 +269,9 @@ def test_shapley_values_are_exact_and_the_printed_weights_are_not(seed, units, s
     known = SlalomSurrogate(drawn.values[:, :units], drawn.importances[:, :units], *extra)
     truth = brute_force(known)
     assert (shapley_values(known)[:, 0] - truth).abs().max() < 1e-8
-    assert float(truth.sum()) == pytest.approx(float(known.predict(torch.ones(1, units)) - known.empty()), abs=1e-10)
+    assert float(truth.sum()) == pytest.approx(
+        float(known.predict(torch.ones(1, units)) - known.empty()), abs=1e-10
+    )
     wrong = brute_force(known, as_printed=True)
     assert (wrong - truth).abs().max() > 1e-3
 
@@ -256,7 +317,9 @@ def test_the_embedded_model_answers_as_explained():
     from slalom_xai import explain
 
     text = "A dull and pointless sequel."
-    assert float(embedded_log_odds([text])) == pytest.approx(explain(text, method="zero").prediction, abs=1e-3)
+    assert float(embedded_log_odds([text])) == pytest.approx(
+        explain(text, method="zero").prediction, abs=1e-3
+    )
 
 
 # The language and the tools
@@ -267,7 +330,9 @@ def test_the_language_is_that_of_table_3():
     lengths = np.array([len(row) for row in rows])
     assert lengths.mean() == pytest.approx(15, abs=0.2)
     assert lengths.var() == pytest.approx(7.5, abs=0.6)
-    assert float(linear_log_odds([[WORDS.index("perfect"), WORDS.index("ok")]])) == pytest.approx(1.5 - 0.6)
+    assert float(linear_log_odds([[WORDS.index("perfect"), WORDS.index("ok")]])) == pytest.approx(
+        1.5 - 0.6
+    )
     share = np.mean([word == WORDS.index("good") for row in rows for word in row])
     assert share == pytest.approx(1 / 15, abs=0.005)
     assert sum(WEIGHTS) == pytest.approx(0)
@@ -280,9 +345,13 @@ def test_the_lasso_is_scikit_learns():
     generator = torch.Generator().manual_seed(0)
     features = (torch.rand(300, 20, generator=generator) < 0.3).double()
     outputs = features @ torch.randn(20, 1, generator=generator).double() + 0.4
-    theirs = linear_model.Lasso(alpha=0.01, tol=1e-10, max_iter=10_000).fit(features.numpy(), outputs[:, 0].numpy())
+    theirs = linear_model.Lasso(alpha=0.01, tol=1e-10, max_iter=10_000).fit(
+        features.numpy(), outputs[:, 0].numpy()
+    )
     found = lasso(features, outputs, 0.01)[:, 0]
-    assert found.tolist() == pytest.approx([*theirs.coef_.tolist(), float(theirs.intercept_)], abs=1e-5)
+    assert found.tolist() == pytest.approx(
+        [*theirs.coef_.tolist(), float(theirs.intercept_)], abs=1e-5
+    )
 
 
 def test_the_rows_of_one_seed_are_the_same():

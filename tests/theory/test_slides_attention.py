@@ -10,10 +10,27 @@ from hypothesis import strategies as st
 
 from slalom_xai.errors import InputError
 from slalom_xai.metrics.ranks import auroc
-from slalom_xai.theory.slides.counterfactual import LARGEST_DIVERGENCE, divergence, same_context, two_places
-from slalom_xai.theory.slides.debate import apart, bag_of_words_sign, debate_text, divergences, diverging_classifier
+from slalom_xai.theory.slides.counterfactual import (
+    LARGEST_DIVERGENCE,
+    divergence,
+    same_context,
+    two_places,
+)
+from slalom_xai.theory.slides.debate import (
+    apart,
+    bag_of_words_sign,
+    debate_text,
+    divergences,
+    diverging_classifier,
+)
 from slalom_xai.theory.slides.embedded_attention import FILMS, LastLayer, embedded_model
-from slalom_xai.theory.slides.explainers import EXPLAINERS, SIGNED, head_attention, removal_effects, seven_scores
+from slalom_xai.theory.slides.explainers import (
+    EXPLAINERS,
+    SIGNED,
+    head_attention,
+    removal_effects,
+    seven_scores,
+)
 from slalom_xai.theory.slides.histogram import (
     LENGTH,
     HistogramModel,
@@ -25,7 +42,13 @@ from slalom_xai.theory.slides.histogram import (
     solve,
     spell,
 )
-from slalom_xai.theory.slides.reviews import STRENGTH, Reviews, tokenizer, trained_classifier, write_reviews
+from slalom_xai.theory.slides.reviews import (
+    STRENGTH,
+    Reviews,
+    tokenizer,
+    trained_classifier,
+    write_reviews,
+)
 from slalom_xai.theory.slides.reviews import accuracy as classified
 
 TEXT = "the soup was superb and the bread was fresh but our waiter was rude so the bill was awful"
@@ -52,8 +75,16 @@ def ids_of(text: str = TEXT) -> torch.Tensor:
 
 def test_reviews_have_the_class_of_their_words():
     found = write_reviews(50, 3)
-    whole = [sum(STRENGTH.get(word, 0.0) for word in text.split()) for text in found.texts if len(text.split()) < 39]
-    labels = [label for text, label in zip(found.texts, found.labels.tolist(), strict=True) if len(text.split()) < 39]
+    whole = [
+        sum(STRENGTH.get(word, 0.0) for word in text.split())
+        for text in found.texts
+        if len(text.split()) < 39
+    ]
+    labels = [
+        label
+        for text, label in zip(found.texts, found.labels.tolist(), strict=True)
+        if len(text.split()) < 39
+    ]
     assert [float(total > 0) for total in whole] == labels
     assert write_reviews(50, 3).texts == found.texts
 
@@ -73,7 +104,9 @@ def test_attention_ignores_the_sign_that_others_follow(model):
         model.head.neg_()
     for name in EXPLAINERS:
         assert len(before[name]) == len(TEXT.split())
-        assert after[name] == pytest.approx(-before[name] if name in SIGNED else before[name], abs=1e-5)
+        assert after[name] == pytest.approx(
+            -before[name] if name in SIGNED else before[name], abs=1e-5
+        )
 
 
 def test_attention_reductions_are_mean_and_largest(model):
@@ -90,7 +123,9 @@ def test_lime_tells_pleasant_from_unpleasant_and_attention_does_not(model):
     for row, mask, text in zip(texts.ids, texts.mask, texts.texts, strict=True):
         strengths = np.array([STRENGTH.get(word, 0.0) for word in text.split()])
         some = strengths != 0
-        for name, scores in seven_scores(model, row[mask.bool()], np.random.default_rng(0), samples=1_000).items():
+        for name, scores in seven_scores(
+            model, row[mask.bool()], np.random.default_rng(0), samples=1_000
+        ).items():
             found[name].append(auroc(scores[some], strengths[some] > 0))
     means = {name: float(np.nanmean(values)) for name, values in found.items()}
     assert means["LIME"] > 0.9
@@ -144,14 +179,21 @@ def test_divergence_has_its_known_values():
     assert divergence(one, one) == 0
     assert divergence(one, other) == pytest.approx(LARGEST_DIVERGENCE)
     mixed = np.array([0.5, 0.5])
-    assert divergences(torch.tensor([[1.0, 0.0]]), torch.tensor([[0.5, 0.5]])).item() == pytest.approx(divergence(one, mixed), abs=1e-5)
+    assert divergences(
+        torch.tensor([[1.0, 0.0]]), torch.tensor([[0.5, 0.5]])
+    ).item() == pytest.approx(divergence(one, mixed), abs=1e-5)
 
 
 def test_a_trained_classifier_answers_the_same_with_attention_elsewhere(model):
-    found = [debate_text(model, ids_of(text), np.random.default_rng(0)) for text in (TEXT, *write_reviews(5, 7).texts)]
+    found = [
+        debate_text(model, ids_of(text), np.random.default_rng(0))
+        for text in (TEXT, *write_reviews(5, 7).texts)
+    ]
     assert max(one.same_answer for one in found) < 1e-6
     assert np.median([one.divergence for one in found]) > 0.2
-    assert np.median([one.shuffled for one in found]) > 0.1  # while other weights do change the answer
+    assert (
+        np.median([one.shuffled for one in found]) > 0.1
+    )  # while other weights do change the answer
     assert all(-1 <= one.with_removal <= 1 for one in found)
 
 
@@ -166,7 +208,9 @@ def test_a_whole_model_can_attend_elsewhere(single, reviews):
 def test_one_head_decides_like_a_bag_of_words(single):
     output, linear = bag_of_words_sign(single, ids_of())
     assert (np.sign(output) == np.sign(linear)).all()
-    assert not np.allclose(output / output.std(), linear / linear.std(), atol=0.05)  # the sign is linear, the log odds are not
+    assert not np.allclose(
+        output / output.std(), linear / linear.std(), atol=0.05
+    )  # the sign is linear, the log odds are not
 
 
 @pytest.fixture(scope="module")
@@ -176,17 +220,30 @@ def layer() -> LastLayer:
 
 def test_the_embedded_model_answers_the_same_with_other_attention(layer):
     assert layer.answer(layer.attention) == pytest.approx(layer.log_odds, abs=1e-10)
-    other = np.stack([same_context(weights, values) for weights, values in zip(layer.attention, layer.values, strict=True)])
+    other = np.stack(
+        [
+            same_context(weights, values)
+            for weights, values in zip(layer.attention, layer.values, strict=True)
+        ]
+    )
     assert layer.answer(other) == pytest.approx(layer.log_odds, abs=1e-8)
-    assert np.mean([divergence(one, two) for one, two in zip(layer.attention, other, strict=True)]) > 0.02
+    assert (
+        np.mean([divergence(one, two) for one, two in zip(layer.attention, other, strict=True)])
+        > 0.02
+    )
     order = np.random.default_rng(0).permutation(other.shape[1])
-    assert abs(layer.answer(layer.attention[:, order]) - layer.log_odds) > 0.05  # the weights do matter
+    assert (
+        abs(layer.answer(layer.attention[:, order]) - layer.log_odds) > 0.05
+    )  # the weights do matter
 
 
 def test_a_search_goes_farther_for_nearly_the_same_answer(layer):
     other = layer.far_attention(steps=80)
     assert layer.answer(other) == pytest.approx(layer.log_odds, abs=0.05)
-    assert np.mean([divergence(one, two) for one, two in zip(layer.attention, other, strict=True)]) > 0.3
+    assert (
+        np.mean([divergence(one, two) for one, two in zip(layer.attention, other, strict=True)])
+        > 0.3
+    )
 
 
 def test_counts_of_the_slides_word():
@@ -204,7 +261,9 @@ def test_the_histogram_is_counted_in_two_ways(start):
         assert without < 0.25
     else:
         assert equal_letters(model, words) < 1.5
-        assert without > 0.35  # 0.9 after more steps, where a letter-blind guess from the start above has 0.14
+        assert (
+            without > 0.35
+        )  # 0.9 after more steps, where a letter-blind guess from the start above has 0.14
 
 
 def test_attention_to_letters_starts_from_letters_only():

@@ -19,7 +19,9 @@ TEXT = "word3 word1 word4 word1 word5 word9 word2 word6"
 
 def build(heads: int = 2, length: int = 12, **options: float) -> tuple[AttentionClassifier, object]:
     words = word_tokenizer(WORDS, length)
-    return AttentionClassifier(len(words), words.unk_token_id, length=length, heads=heads, seed=3, **options).double().eval(), words
+    return AttentionClassifier(
+        len(words), words.unk_token_id, length=length, heads=heads, seed=3, **options
+    ).double().eval(), words
 
 
 def ids_of(words, text: str = TEXT) -> torch.Tensor:
@@ -35,13 +37,17 @@ def test_padding_is_unknown_words_in_their_places():
     plain = model(row[None])
     assert torch.equal(plain, model(filled[None]))
     assert torch.equal(plain, model(padded[None], mask[None]))
-    assert not torch.allclose(plain, model(padded[None]))  # without a mask [PAD] is a word like any other
+    assert not torch.allclose(
+        plain, model(padded[None])
+    )  # without a mask [PAD] is a word like any other
 
 
 def test_the_formula_by_hand_for_one_head():
     model, words = build(heads=1)
     e = model.embed(ids_of(words)[None])[0].detach().numpy()
-    query, key, value, head = (part.detach().numpy()[0] for part in (model.query, model.key, model.value, model.head))
+    query, key, value, head = (
+        part.detach().numpy()[0] for part in (model.query, model.key, model.value, model.head)
+    )
     rated = np.exp((e @ key.T) @ (query @ e[0]) / np.sqrt(model.key_width))
     expected = (rated / rated.sum()) @ (e @ value.T) @ head
     assert model(ids_of(words)[None]).item() == pytest.approx(expected, abs=1e-12)
@@ -80,7 +86,9 @@ def test_the_ordinary_explainer_takes_it(method):
 def test_removing_a_type_is_what_the_averages_say():
     model, words = build()
     averages, kinds = word_averages(model, ids_of(words))
-    explanation = Explainer(model, words, removal="unk", method="occlusion", granularity="type", show_progress=False)(TEXT)
+    explanation = Explainer(
+        model, words, removal="unk", method="occlusion", granularity="type", show_progress=False
+    )(TEXT)
     assert [unit.token_ids[0] for unit in explanation.units] == kinds.tolist()
     rows = np.concatenate([np.ones((1, 7)), 1 - np.eye(7)])
     outputs = averages.output(rows)
@@ -94,9 +102,13 @@ def test_the_closed_gradient_is_the_gradient(heads):
     true, found = differentiated(model, embedded), closed_gradient(model, embedded)
     assert found.numpy() == pytest.approx(true.numpy(), abs=1e-12)
     for reduction in REDUCTIONS:
-        assert reduced(found, embedded, reduction).numpy() == pytest.approx(reduced(true, embedded, reduction).numpy(), abs=1e-12)
+        assert reduced(found, embedded, reduction).numpy() == pytest.approx(
+            reduced(true, embedded, reduction).numpy(), abs=1e-12
+        )
     as_given = closed_gradient(model, embedded, asking=False)
-    assert as_given[1:].numpy() == pytest.approx(true[1:].numpy(), abs=1e-12)  # the slides' form, for every place but [CLS]
+    assert as_given[1:].numpy() == pytest.approx(
+        true[1:].numpy(), abs=1e-12
+    )  # the slides' form, for every place but [CLS]
     assert not torch.allclose(as_given[0], true[0], rtol=1e-2)
 
 
@@ -108,5 +120,7 @@ def test_the_gradient_methods_give_the_closed_form(reduction):
     # The method multiplies with what is looked up, which has no place in it.
     looked_up = model.tokens(ids_of(words)).detach() if reduction == "times-input" else embedded[:9]
     expected = reduced(closed_gradient(model, embedded)[:9], looked_up, reduction)[1:]
-    explanation = Explainer(model, words, removal="unk", method=Gradient(reduction=reduction), show_progress=False)(TEXT)
+    explanation = Explainer(
+        model, words, removal="unk", method=Gradient(reduction=reduction), show_progress=False
+    )(TEXT)
     assert explanation.scores("value") == pytest.approx(expected.numpy(), abs=1e-9)

@@ -27,7 +27,13 @@ from slalom_xai.theory.slides.lime import (
     wide_limit,
     wide_limit_printed,
 )
-from slalom_xai.theory.slides.lime_forms import relative_error, theorem_along, theorem_mended, theorem_printed, wide_means
+from slalom_xai.theory.slides.lime_forms import (
+    relative_error,
+    theorem_along,
+    theorem_mended,
+    theorem_printed,
+    wide_means,
+)
 
 
 def test_sampling_removes_a_uniform_number_and_any_words():
@@ -37,7 +43,9 @@ def test_sampling_removes_a_uniform_number_and_any_words():
     assert chances.sum() == pytest.approx(1)
     assert (True,) * 4 not in counts
     for row, chance in zip(rows.tolist(), chances, strict=True):
-        assert counts[tuple(row)] / 60_000 == pytest.approx(chance, abs=5 * np.sqrt(max(chance, 1e-9) / 60_000))
+        assert counts[tuple(row)] / 60_000 == pytest.approx(
+            chance, abs=5 * np.sqrt(max(chance, 1e-9) / 60_000)
+        )
 
 
 def test_distance_is_the_cosine_distance_and_weights_follow():
@@ -49,25 +57,35 @@ def test_distance_is_the_cosine_distance_and_weights_follow():
     assert distances(np.zeros((1, 4), dtype=bool)) == pytest.approx([1.0])
 
 
-@given(words=st.integers(2, 7), seed=st.integers(0, 10_000), bandwidth=st.sampled_from([0.25, 0.5, 1.0, np.inf]))
+@given(
+    words=st.integers(2, 7),
+    seed=st.integers(0, 10_000),
+    bandwidth=st.sampled_from([0.25, 0.5, 1.0, np.inf]),
+)
 @settings(max_examples=40)
 def test_the_limit_of_many_samples_is_explicit(words, seed, bandwidth):
     keep, chances = all_rows(words)
     outputs = np.random.default_rng(seed).normal(size=len(keep))
     true = regress(keep, outputs, chances * row_weights(keep, bandwidth))
-    assert infinite_samples(exact_means(outputs, words, bandwidth), words, bandwidth) == pytest.approx(true, abs=1e-8)
+    assert infinite_samples(
+        exact_means(outputs, words, bandwidth), words, bandwidth
+    ) == pytest.approx(true, abs=1e-8)
 
 
 @given(words=st.integers(2, 9), seed=st.integers(0, 10_000))
 @settings(max_examples=40)
 def test_the_wide_limit_holds_mended_and_not_as_printed(words, seed):
     keep, chances = all_rows(words)
-    outputs = np.random.default_rng(seed).normal(size=len(keep)) + keep.sum(axis=1)  # more words, more output
+    outputs = np.random.default_rng(seed).normal(size=len(keep)) + keep.sum(
+        axis=1
+    )  # more words, more output
     true = regress(keep, outputs, chances)
     means = exact_means(outputs, words)
     assert wide_limit(means, words) == pytest.approx(true, abs=1e-9)
     printed = wide_limit_printed(means, words)
-    assert printed.sum() == pytest.approx(0, abs=1e-9)  # whatever the model does, which cannot be right
+    assert printed.sum() == pytest.approx(
+        0, abs=1e-9
+    )  # whatever the model does, which cannot be right
     assert relative_error(printed, true) > 0.1
 
 
@@ -82,11 +100,17 @@ def test_lime_goes_to_its_limits_with_samples_and_with_bandwidth():
     keep, chances = all_rows(7)
     outputs = text.output(keep)
     limit = wide_limit(exact_means(outputs, 7), 7)
-    far = [relative_error(regress(keep, outputs, chances * row_weights(keep, width)), limit) for width in (1.0, 4.0, 16.0, 64.0)]
+    far = [
+        relative_error(regress(keep, outputs, chances * row_weights(keep, width)), limit)
+        for width in (1.0, 4.0, 16.0, 64.0)
+    ]
     assert all(later < 0.08 * before for before, later in pairwise(far))  # like 1 / bandwidth²
     narrow = infinite_samples(exact_means(outputs, 7, 0.25), 7, 0.25)
     rng = np.random.default_rng(1)
-    errors = [np.mean([relative_error(lime(text.output, 7, count, rng), narrow) for _ in range(8)]) for count in (500, 5_000, 50_000)]
+    errors = [
+        np.mean([relative_error(lime(text.output, 7, count, rng), narrow) for _ in range(8)])
+        for count in (500, 5_000, 50_000)
+    ]
     assert errors[1] < 0.5 * errors[0]
     assert errors[2] < 0.5 * errors[1]
     assert relative_error(limit, narrow) > 5 * errors[2]  # the two limits are not the same
@@ -104,7 +128,10 @@ def test_quadrature_gives_the_means_over_all_sets(filling, heads):
 def errors_of(words: int, filling: int) -> tuple[float, float, float]:
     text = random_averages(words, filling, np.random.default_rng(1), tilt=0.5)
     true = wide_limit(wide_means(text), words)
-    return tuple(relative_error(form(text), true) for form in (theorem_printed, theorem_mended, theorem_along))  # type: ignore[return-value]
+    return tuple(
+        relative_error(form(text), true)
+        for form in (theorem_printed, theorem_mended, theorem_along)
+    )  # type: ignore[return-value]
 
 
 def test_only_mended_forms_converge():
@@ -112,7 +139,9 @@ def test_only_mended_forms_converge():
     bare = np.array([errors_of(words, 0) for words in (10, 40, 160)])
     assert filled[:, 0].min() > 0.3  # the printed form, whatever the length
     assert bare[:, 0].min() > 0.3
-    assert (filled[1:, 1] < 0.5 * filled[:-1, 1]).all()  # the mended one, where the theorem places itself
+    assert (
+        filled[1:, 1] < 0.5 * filled[:-1, 1]
+    ).all()  # the mended one, where the theorem places itself
     assert filled[-1, 1] < 3e-3
     assert bare[-1, 1] > 0.03  # and not without filling
     assert (bare[1:, 2] < 0.5 * bare[:-1, 2]).all()  # the one along the way, also there
@@ -122,7 +151,9 @@ def test_only_mended_forms_converge():
 def test_the_factor_and_the_centre_are_both_needed():
     text = random_averages(100, 9_900, np.random.default_rng(1), tilt=0.5)
     true = wide_limit(wide_means(text), 100)
-    assert relative_error(1.5 * theorem_mended(text), true) > 0.4  # centred, with the printed factor
+    assert (
+        relative_error(1.5 * theorem_mended(text), true) > 0.4
+    )  # centred, with the printed factor
     assert relative_error(theorem_printed(text) / 1.5, true) > 0.1  # the right factor, not centred
 
 
@@ -137,7 +168,13 @@ def test_the_form_along_the_way_knows_the_bandwidth():
 def classifier(words: int, length: int) -> tuple[AttentionClassifier, object, str]:
     names = [f"word{number}" for number in range(words)]
     tokens = word_tokenizer(names, length)
-    return AttentionClassifier(len(tokens), tokens.unk_token_id, length=length, heads=2, seed=1).double(), tokens, " ".join(names)
+    return (
+        AttentionClassifier(
+            len(tokens), tokens.unk_token_id, length=length, heads=2, seed=1
+        ).double(),
+        tokens,
+        " ".join(names),
+    )
 
 
 def test_repeated_words_go_together():
@@ -148,7 +185,9 @@ def test_repeated_words_go_together():
     keep = all_rows(3)[0]
     for row, output in zip(keep, averages.output(keep), strict=True):
         kept = kinds[torch.tensor(row)]
-        text = torch.where(torch.isin(ids, kept) | (ids == tokens.cls_token_id), ids, tokens.unk_token_id)
+        text = torch.where(
+            torch.isin(ids, kept) | (ids == tokens.cls_token_id), ids, tokens.unk_token_id
+        )
         assert model(text[None]).item() == pytest.approx(output, abs=1e-12)
 
 
@@ -162,7 +201,11 @@ def test_the_package_lime_regresses_alike():
     outputs = text.output(keep)
     theirs = base.LimeBase(lambda far: np.sqrt(np.exp(-(far**2) / 25**2)))
     ridge = Ridge(alpha=1.0, fit_intercept=True)
-    found = dict(theirs.explain_instance_with_data(keep.astype(float), outputs[:, None], 100 * distances(keep), 0, 6, "none", ridge)[1])
+    found = dict(
+        theirs.explain_instance_with_data(
+            keep.astype(float), outputs[:, None], 100 * distances(keep), 0, 6, "none", ridge
+        )[1]
+    )
     ours = regress(keep, outputs, row_weights(keep, 0.25), ridge=1.0)
     assert np.array([found[word] for word in range(6)]) == pytest.approx(ours, abs=1e-10)
 
@@ -178,8 +221,12 @@ def test_the_package_lime_goes_to_the_limit():
         return np.stack([-output, output], axis=1)
 
     # Words are replaced in place only where the package counts each position by itself, so every word stands once.
-    theirs = lime_text.LimeTextExplainer(split_expression=r"\s+", bow=False, mask_string="[UNK]", random_state=0)
-    found = dict(theirs.explain_instance(text, answer, num_features=8, num_samples=8_000).as_map()[1])
+    theirs = lime_text.LimeTextExplainer(
+        split_expression=r"\s+", bow=False, mask_string="[UNK]", random_state=0
+    )
+    found = dict(
+        theirs.explain_instance(text, answer, num_features=8, num_samples=8_000).as_map()[1]
+    )
     averages, _ = word_averages(model, torch.tensor(tokens(text)["input_ids"]))
     limit = infinite_samples(exact_means(averages.output(all_rows(8)[0]), 8, 0.25), 8, 0.25)
     assert relative_error(np.array([found[word] for word in range(8)]), limit) < 0.03
@@ -190,7 +237,10 @@ def test_all_sets_of_many_words_are_refused():
         all_rows(17)
 
 
-@pytest.mark.parametrize("limit", [wide_limit, wide_limit_printed, lambda means, words: infinite_samples(means, words, 0.25)])
+@pytest.mark.parametrize(
+    "limit",
+    [wide_limit, wide_limit_printed, lambda means, words: infinite_samples(means, words, 0.25)],
+)
 def test_one_word_has_no_limit(limit):
     with pytest.raises(InputError, match="at least two words"):
         limit(exact_means(np.ones(2), 1), 1)
@@ -215,7 +265,12 @@ def test_ratios_keep_to_their_bound(seed, floor, spread):
     below = floor + spread * rng.random(20)
     above = rng.normal(size=20) + rng.choice([-1, 0, 1]) * below
     error = abs((above / below).mean() - above.mean() / below.mean())
-    bound = ratio_bound(float(above.std() * below.std()), float(below.var()), float(above.mean()), float(below.min()))
+    bound = ratio_bound(
+        float(above.std() * below.std()),
+        float(below.var()),
+        float(above.mean()),
+        float(below.min()),
+    )
     assert error <= bound + 1e-12
 
 

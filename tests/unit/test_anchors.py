@@ -17,12 +17,21 @@ TEXT = " ".join(WORDS)
 
 
 def chosen(explanation):
-    return [unit.text for unit, score in zip(explanation.units, explanation.values, strict=True) if score]
+    return [
+        unit.text
+        for unit, score in zip(explanation.units, explanation.values, strict=True)
+        if score
+    ]
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_one_word_decides(seed):
-    found = Explainer(Game(lambda left: 2.0 if "w7" in left else -1.0), method="anchors", budget=400, random_state=seed)(TEXT)
+    found = Explainer(
+        Game(lambda left: 2.0 if "w7" in left else -1.0),
+        method="anchors",
+        budget=400,
+        random_state=seed,
+    )(TEXT)
     assert chosen(found) == ["w7"]
     assert found.values[7] == 1
     assert found.notes[0].startswith("Anchor: 'w7'; precision 1.00 (at least 0.9")
@@ -42,7 +51,9 @@ def test_two_words_decide_together(seed):
 
 
 def test_the_other_class_scores_below_zero():
-    found = Explainer(Game(lambda left: -2.0 if "w7" in left else 1.0), method="anchors", budget=400)(TEXT)
+    found = Explainer(
+        Game(lambda left: -2.0 if "w7" in left else 1.0), method="anchors", budget=400
+    )(TEXT)
     assert found.values[7] == -1
     assert found.for_target("no").values[7] == 1
 
@@ -62,7 +73,9 @@ def test_a_class_that_never_changes_needs_no_word():
 
 
 def test_no_anchor_within_the_budget_is_told():
-    found = Explainer(Game(lambda left: 1.0 if len(left) > 18 else -1.0), method="anchors", budget=120)(TEXT)
+    found = Explainer(
+        Game(lambda left: 1.0 if len(left) > 18 else -1.0), method="anchors", budget=120
+    )(TEXT)
     assert "No anchor of precision 0.95 was found" in found.notes[1]
     assert found.calls <= 120
 
@@ -74,9 +87,13 @@ def test_short_texts(text):
 
 
 def test_all_words_of_a_short_text():
-    found = Explainer(Game(lambda left: 1.0 if len(left) == 3 else -1.0), method="anchors")("very good film")
+    found = Explainer(Game(lambda left: 1.0 if len(left) == 3 else -1.0), method="anchors")(
+        "very good film"
+    )
     assert chosen(found) == ["very", "good", "film"]
-    assert found.notes[0].startswith("Anchor: 'very', 'good', 'film'; precision 1.00 (at least 1.00), coverage 0.12")
+    assert found.notes[0].startswith(
+        "Anchor: 'very', 'good', 'film'; precision 1.00 (at least 1.00), coverage 0.12"
+    )
     assert len(found.notes) == 1
 
 
@@ -96,4 +113,6 @@ def test_bounds_of_a_coin():
     assert high == 1
     low, high = coin_bounds(30, 60, 3.0)
     for edge in (low, high):
-        assert 0.5 * math.log(0.5 / edge) + 0.5 * math.log(0.5 / (1 - edge)) == pytest.approx(3 / 60, abs=1e-6)
+        assert 0.5 * math.log(0.5 / edge) + 0.5 * math.log(0.5 / (1 - edge)) == pytest.approx(
+            3 / 60, abs=1e-6
+        )

@@ -5,7 +5,7 @@ import pytest
 
 from slalom_xai.designs import check_budget, default_budget, distinct_rows, least_budget, plan_rows
 from slalom_xai.errors import BudgetError
-from slalom_xai.keys import INERT
+from slalom_xai.row_keys import INERT
 
 
 def keys(codes, masks):
@@ -17,7 +17,14 @@ def plan_of(codes, budget, seed=0):
 
 
 @pytest.mark.parametrize(
-    "codes", [np.arange(6), np.arange(60), np.arange(300) % 40, np.arange(30) % 2, np.array([0] * 10 + [1] + [0] * 10)]
+    "codes",
+    [
+        np.arange(6),
+        np.arange(60),
+        np.arange(300) % 40,
+        np.arange(30) % 2,
+        np.array([0] * 10 + [1] + [0] * 10),
+    ],
 )
 @pytest.mark.parametrize("seed", range(3))
 def test_rows_are_distinct_and_the_three_sets_disjoint(codes, seed):
@@ -75,16 +82,26 @@ def test_long_texts_have_a_plan(units):
     assert len(plan.fit) >= parameters
 
 
-@pytest.mark.parametrize("codes", [[0, 1], [0, 0, 1], [0, 1, 0, 1], [0] * 5 + [1] + [0] * 4, [0, 1, 2, 0, 1, 2, 0]])
+@pytest.mark.parametrize(
+    "codes", [[0, 1], [0, 0, 1], [0, 1, 0, 1], [0] * 5 + [1] + [0] * 4, [0, 1, 2, 0, 1, 2, 0]]
+)
 def test_distinct_rows_are_counted_exactly(codes):
-    every = {tuple(code for code, kept in zip(codes, mask, strict=True) if kept) for mask in itertools.product([0, 1], repeat=len(codes))}
+    every = {
+        tuple(code for code, kept in zip(codes, mask, strict=True) if kept)
+        for mask in itertools.product([0, 1], repeat=len(codes))
+    }
     assert distinct_rows(np.array(codes)) == len(every) - 1
 
 
-@pytest.mark.parametrize("codes", [[0, INERT], [INERT, 1, INERT, 3], [INERT] * 4 + [4], [INERT, INERT]])
+@pytest.mark.parametrize(
+    "codes", [[0, INERT], [INERT, 1, INERT, 3], [INERT] * 4 + [4], [INERT, INERT]]
+)
 def test_units_that_change_nothing_make_no_rows(codes):
     masks = [mask for mask in itertools.product([0, 1], repeat=len(codes)) if any(mask)]
-    every = {tuple(code for code, kept in zip(codes, mask, strict=True) if kept and code != INERT) for mask in masks}
+    every = {
+        tuple(code for code, kept in zip(codes, mask, strict=True) if kept and code != INERT)
+        for mask in masks
+    }
     assert distinct_rows(np.array(codes)) == len(every)
 
 

@@ -51,8 +51,16 @@ def spans(explanation):
 @st.composite
 def scored_spans(draw):
     """A text, disjoint spans of it in any order, and a score for each."""
-    text = draw(st.text(st.characters(exclude_categories=("Cs",)), min_size=1, max_size=40).filter(str.strip))
-    edges = draw(st.lists(st.integers(0, len(text)), min_size=2, unique=True).map(sorted)) if len(text) > 1 else [0, 1]
+    text = draw(
+        st.text(st.characters(exclude_categories=("Cs",)), min_size=1, max_size=40).filter(
+            str.strip
+        )
+    )
+    edges = (
+        draw(st.lists(st.integers(0, len(text)), min_size=2, unique=True).map(sorted))
+        if len(text) > 1
+        else [0, 1]
+    )
     chosen = list(pairwise(edges))
     chosen = draw(st.permutations(draw(st.lists(st.sampled_from(chosen), min_size=1, unique=True))))
     return text, chosen, draw(st.lists(numbers, min_size=len(chosen), max_size=len(chosen)))
@@ -63,8 +71,12 @@ def test_spans_keep_their_scores_and_come_in_reading_order(case, base):
     text, given_spans, scores = case
     found = Explanation.from_scores(text, given_spans, scores, base_value=base)
     assert spans(found) == sorted(given_spans)
-    assert dict(zip(spans(found), found.scores(), strict=True)) == dict(zip(given_spans, scores, strict=True))
-    assert [unit.text for unit in found.units] == [text[start:end] for start, end in sorted(given_spans)]
+    assert dict(zip(spans(found), found.scores(), strict=True)) == dict(
+        zip(given_spans, scores, strict=True)
+    )
+    assert [unit.text for unit in found.units] == [
+        text[start:end] for start, end in sorted(given_spans)
+    ]
     assert math.isclose(found.base_value, base, rel_tol=1e-9, abs_tol=1e-3)
     assert math.isclose(found.prediction, base + sum(scores), rel_tol=1e-9, abs_tol=1e-3)
 
@@ -92,7 +104,11 @@ STYLES = {
 
 
 @given(
-    st.lists(st.lists(st.text("abcé", min_size=1, max_size=3), min_size=1, max_size=3), min_size=1, max_size=6),
+    st.lists(
+        st.lists(st.text("abcé", min_size=1, max_size=3), min_size=1, max_size=3),
+        min_size=1,
+        max_size=6,
+    ),
     st.sampled_from(sorted(STYLES)),
     st.sampled_from([" ", "  ", "\n"]),
 )
@@ -131,9 +147,22 @@ def test_strings_are_found_from_left_to_right(text, units, expected):
 
 
 def test_an_import_is_an_additive_explanation():
-    found = Explanation.from_scores(TEXT, ["slow", "wonderful"], [-1.0, 3.0], base_value=0.5, label="positive", model="mine")
-    assert (found.method, found.model, found.target, found.surrogate, found.calls) == ("imported", "mine", "positive", "linear", 0)
-    assert (found.prediction, found.base_value, found.importances, found.fidelity) == (2.5, 0.5, None, None)
+    found = Explanation.from_scores(
+        TEXT, ["slow", "wonderful"], [-1.0, 3.0], base_value=0.5, label="positive", model="mine"
+    )
+    assert (found.method, found.model, found.target, found.surrogate, found.calls) == (
+        "imported",
+        "mine",
+        "positive",
+        "linear",
+        0,
+    )
+    assert (found.prediction, found.base_value, found.importances, found.fidelity) == (
+        2.5,
+        0.5,
+        None,
+        None,
+    )
     assert found.predict([[1, 1], [0, 1], [0, 0], [1, 0.5]]).tolist() == [2.5, 3.5, 0.5, 1.0]
     assert found.trust.startswith("Not tested: these scores were made elsewhere")
     assert found.notes == ()
@@ -159,7 +188,11 @@ def test_an_import_goes_through_every_report(tmp_path):
 
 def test_what_is_missing_of_base_value_and_prediction_follows_from_the_rest():
     only_prediction = Explanation.from_scores(TEXT, ["slow"], [2.0], prediction=3.0)
-    assert (only_prediction.prediction, only_prediction.base_value, only_prediction.notes) == (3.0, 1.0, ())
+    assert (only_prediction.prediction, only_prediction.base_value, only_prediction.notes) == (
+        3.0,
+        1.0,
+        (),
+    )
     neither = Explanation.from_scores(TEXT, ["slow"], [2.0])
     assert (neither.prediction, neither.base_value) == (2.0, 0.0)
 
@@ -175,7 +208,9 @@ def test_numbers_that_do_not_add_up_are_kept_and_told():
 
 def test_several_labels_share_their_units():
     scores = torch.tensor([[1.0, -1.0, 0.0], [2.0, 0.5, 9.0]], requires_grad=True)
-    found = Explanation.from_scores(TEXT, [(28, 32), (2, 6)], scores, base_value=[0, 1, 2], label=["a", "b", "c"])
+    found = Explanation.from_scores(
+        TEXT, [(28, 32), (2, 6)], scores, base_value=[0, 1, 2], label=["a", "b", "c"]
+    )
     assert found.target == "c"
     assert found.prediction == 11.0
     assert found.for_target("a").scores().tolist() == [2.0, 1.0]
@@ -217,13 +252,18 @@ def test_what_cannot_be_imported_is_refused_in_one_line(units, scores, options, 
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize(("text", "message"), [("", "empty"), (" \n", "empty"), (None, "NoneType"), ("a \ud800", "surrogate")])
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("", "empty"), (" \n", "empty"), (None, "NoneType"), ("a \ud800", "surrogate")],
+)
 def test_a_text_is_needed(text, message):
     with pytest.raises(InputError, match=message):
         Explanation.from_scores(text, ["a"], [1])
 
 
-@pytest.mark.parametrize("importer", [Explanation.from_shap, Explanation.from_captum, Explanation.from_lime])
+@pytest.mark.parametrize(
+    "importer", [Explanation.from_shap, Explanation.from_captum, Explanation.from_lime]
+)
 @pytest.mark.parametrize("other", [None, 3, "a text", np.ones(3), torch.ones(3)])
 def test_other_objects_are_refused(importer, other):
     with pytest.raises(InputError, match="expected"):
@@ -231,7 +271,9 @@ def test_other_objects_are_refused(importer, other):
 
 
 def test_tokens_and_attributions_need_no_library():
-    found = Explanation.from_captum((["[CLS]", "a", "slow", "##ish", "film", "[SEP]"], [0.5, 0.1, -1.0, -0.5, 0.2, 0.25]))
+    found = Explanation.from_captum(
+        (["[CLS]", "a", "slow", "##ish", "film", "[SEP]"], [0.5, 0.1, -1.0, -0.5, 0.2, 0.25])
+    )
     assert found.text == "a slowish film"
     assert spans(found) == [(0, 1), (2, 6), (6, 9), (10, 14)]
     assert found.scores().tolist() == [0.1, -1.0, -0.5, 0.2]
@@ -279,11 +321,18 @@ def test_tiles_read_as_the_text_from_its_first_unit_on(text):
 
 def test_tiles_of_special_cases():
     text = " so 🎬 good"
-    shared = [Unit("so", 1, 3), *[Unit("🎬", 4, 5, (token,)) for token in (7, 8, 9)], Unit("good", 6, 10)]
+    shared = [
+        Unit("so", 1, 3),
+        *[Unit("🎬", 4, 5, (token,)) for token in (7, 8, 9)],
+        Unit("good", 6, 10),
+    ]
     assert tiles(known(text, shared)) == ["so ", "🎬 ", "", "", "good"]
     overlapping = [Unit("so 🎬", 1, 5), Unit("🎬 good", 4, 10)]
     assert tiles(known(text, overlapping)) == ["so ", "🎬 good"]
-    assert tiles(known(text, [Unit("so", 1, 3), Unit("good", 6, 10)], granularity="type")) == ["so ", "good "]
+    assert tiles(known(text, [Unit("so", 1, 3), Unit("good", 6, 10)], granularity="type")) == [
+        "so ",
+        "good ",
+    ]
     assert tiles(known(text, [Unit("so", 1, 3)], left_out=" good")) == ["so 🎬"]
     pair = [Unit("so", 1, 3), Unit("good", 6, 10), Unit("yes", 0, 3, part=1)]
     assert tiles(known(text, pair, text_pair="yes!")) == ["so 🎬 ", "good\n", "yes!"]

@@ -36,7 +36,10 @@ def named(case):
 
 def test_the_fixture_covers_both_answers_both_removals_and_all_lengths():
     assert {named(case) for case in CASES} == {
-        f"{units}-{target}-{rest}" for units in (7, 20, 100) for target in (0, 1) for rest in ("delete", "mask", "delete-positive")
+        f"{units}-{target}-{rest}"
+        for units in (7, 20, 100)
+        for target in (0, 1)
+        for rest in ("delete", "mask", "delete-positive")
     }
 
 
@@ -49,17 +52,28 @@ def compared(request, explainers):
     assert sigmoid(explanation.prediction) == pytest.approx(
         case["probability"] if case["target"] else 1 - case["probability"], abs=TOLERANCE
     )
-    scores = np.array(case["scores"]) * (1 if case["target"] else -1)  # ferret's argue for the answer, ours for the second label
-    known = replace(explanation, function=AdditiveSurrogate(torch.tensor(scores)[:, None], torch.tensor(explanation.full)))
+    scores = np.array(case["scores"]) * (
+        1 if case["target"] else -1
+    )  # ferret's argue for the answer, ours for the second label
+    known = replace(
+        explanation,
+        function=AdditiveSurrogate(torch.tensor(scores)[:, None], torch.tensor(explanation.full)),
+    )
     asked = Case(known, asker(explainer, known))
-    ours = {"comprehensiveness": Deletion().measure(asked), "sufficiency": Insertion().measure(asked)}
+    ours = {
+        "comprehensiveness": Deletion().measure(asked),
+        "sufficiency": Insertion().measure(asked),
+    }
     return [(name, case[name], found) for name, found in ours.items()]
 
 
 @pytest.fixture(scope="module")
 def explainers():
     folder = str(FIXTURES / "lrp" / "bert")
-    return {removal: Explainer(folder, method="random", removal=removal, device="cpu") for removal in ("delete", "mask")}
+    return {
+        removal: Explainer(folder, method="random", removal=removal, device="cpu")
+        for removal in ("delete", "mask")
+    }
 
 
 def sigmoid(number):
@@ -74,7 +88,9 @@ def test_the_area_is_ferrets_over_all_sizes(compared):
 def test_the_bins_hold_ferrets_numbers(compared):
     for name, theirs, ours in compared:
         drops = np.array(theirs["drops"])
-        assert ours[name] == pytest.approx(drops[bin_sizes(len(drops) + 1) - 1].mean(), abs=TOLERANCE)
+        assert ours[name] == pytest.approx(
+            drops[bin_sizes(len(drops) + 1) - 1].mean(), abs=TOLERANCE
+        )
 
 
 def test_the_bins_are_ferrets_where_they_are_whole_and_distinct(compared):
@@ -83,9 +99,13 @@ def test_the_bins_are_ferrets_where_they_are_whole_and_distinct(compared):
         if units == 100:
             assert ours[name] == pytest.approx(theirs["perc"], abs=TOLERANCE)
         elif units == 20:  # 1 % is no unit there and is left out, and one unit here, as 5 % is
-            assert ours[name] * len(BINS) - theirs["drops"][0] == pytest.approx(theirs["perc"] * (len(BINS) - 1), abs=len(BINS) * TOLERANCE)
+            assert ours[name] * len(BINS) - theirs["drops"][0] == pytest.approx(
+                theirs["perc"] * (len(BINS) - 1), abs=len(BINS) * TOLERANCE
+            )
         else:  # 20 % and 50 % of 7 units are 1 and 3 there, 2 and 4 here
-            assert theirs["perc"] == pytest.approx((theirs["drops"][0] + theirs["drops"][2]) / 2, abs=TOLERANCE)
+            assert theirs["perc"] == pytest.approx(
+                (theirs["drops"][0] + theirs["drops"][2]) / 2, abs=TOLERANCE
+            )
 
 
 def test_positive_scores_alone_change_nothing_up_to_their_number():
@@ -95,8 +115,12 @@ def test_positive_scores_alone_change_nothing_up_to_their_number():
             other = both[named(case | {"only_pos": False})]
             positive = sum(score > 0 for score in case["scores"])
             for name in ("comprehensiveness", "sufficiency"):
-                assert case[name]["drops"][:positive] == pytest.approx(other[name]["drops"][:positive], abs=TOLERANCE)
+                assert case[name]["drops"][:positive] == pytest.approx(
+                    other[name]["drops"][:positive], abs=TOLERANCE
+                )
                 assert case[name]["drops"][positive:] == pytest.approx(
                     [case[name]["drops"][positive - 1]] * (len(case["scores"]) - 1 - positive)
                 )
-                assert case[name]["curve"] == pytest.approx(np.mean(other[name]["drops"][:positive]), abs=TOLERANCE)
+                assert case[name]["curve"] == pytest.approx(
+                    np.mean(other[name]["drops"][:positive]), abs=TOLERANCE
+                )

@@ -48,7 +48,9 @@ class TestScatter:
     def test_every_word_is_named_once_and_no_label_lies_on_another(self):
         explanation = explained(REVIEW)
         figure = figures.scatter(explanation)
-        assert sorted(labels(figure)) == sorted([unit.text for unit in explanation.units] + ["sink"])
+        assert sorted(labels(figure)) == sorted(
+            [unit.text for unit in explanation.units] + ["sink"]
+        )
         assert overlap_share(boxes(figure, "label-")) == 0
 
     def test_points_stand_at_their_scores_and_their_markers_tell_the_sign(self):
@@ -59,7 +61,9 @@ class TestScatter:
         for gid, sign in (("up", 1), ("down", -1)):
             places = [place for place in range(3) if removal[place] * sign > 0]
             found = sorted(map(tuple, drawn[gid].get_offsets().tolist()))
-            assert found == sorted(zip(explanation.values[places], explanation.importances[places], strict=True))
+            assert found == sorted(
+                zip(explanation.values[places], explanation.importances[places], strict=True)
+            )
         up, down = (drawn[gid].get_paths()[0].vertices for gid in ("up", "down"))
         assert np.allclose(up[0], [0, 0.5])  # the tip
         assert np.allclose(down[0], [0, -0.5])
@@ -67,20 +71,34 @@ class TestScatter:
     def test_the_strongest_are_named_where_not_all_can_be(self):
         explanation = explained(" ".join(f"w{place}" for place in range(120)))
         strongest = np.argsort(-np.abs(explanation.scores("removal")))[:10]
-        assert set(labels(figures.scatter(explanation, labels=10))) <= {f"w{place}" for place in strongest} | {"sink"}
+        assert set(labels(figures.scatter(explanation, labels=10))) <= {
+            f"w{place}" for place in strongest
+        } | {"sink"}
         assert len(labels(figures.scatter(explanation, labels=0))) == 1  # the sink
 
     def test_a_sink_far_away_is_at_the_border_with_its_numbers(self):
         explanation = explained("a b", [1.0, 2.0], [0.0, 0.0])
         assert "sink" not in labels(figures.scatter(explained("a b", sink=False)))
-        assert any(text.startswith("sink, further out: (+0.25") for text in labels(figures.scatter(explanation)))
+        assert any(
+            text.startswith("sink, further out: (+0.25")
+            for text in labels(figures.scatter(explanation))
+        )
 
     def test_errors_reach_one_standard_error_both_ways(self):
         explanation = explained("good bad film", [2.0, -3.0, 0.1], [1.0, 0.5, -1.5])
         axes = figures.scatter(explanation, errors=True).axes[0]
-        arms = [segment for lines in axes.collections if hasattr(lines, "get_segments") for segment in lines.get_segments()]
+        arms = [
+            segment
+            for lines in axes.collections
+            if hasattr(lines, "get_segments")
+            for segment in lines.get_segments()
+        ]
         lengths = sorted(float(np.abs(arm[1] - arm[0]).max()) for arm in arms)
-        wanted = [2 * error for name in ("value", "importance") for error in explanation.standard_errors[name]]
+        wanted = [
+            2 * error
+            for name in ("value", "importance")
+            for error in explanation.standard_errors[name]
+        ]
         assert np.allclose(lengths, sorted(wanted))
 
     def test_additive_explanations_have_no_plane(self):
@@ -95,7 +113,9 @@ def test_placed_labels_never_overlap(count, seed):
     anchors = rng.uniform(0, [600, 350], (count, 2))
     sizes = np.column_stack([rng.uniform(10, 80, count), np.full(count, 12.0)])
     markers = np.column_stack([anchors, np.full(count, 4.0)])
-    found = place_labels(anchors, sizes, markers, np.array([0.0, 0.0, 600.0, 350.0]), np.zeros((0, 4)))
+    found = place_labels(
+        anchors, sizes, markers, np.array([0.0, 0.0, 600.0, 350.0]), np.zeros((0, 4))
+    )
     placed = [box for box in found if box is not None]
     assert overlap_share(placed) == 0
     assert len(placed) >= 0.9 * count
@@ -118,25 +138,42 @@ class TestWords:
 
     def test_a_word_has_the_score_of_its_tokens_as_one_unit(self):
         """A SLALOM with the tokens joined by hand (summed weights, weighted mean of values) is the same function."""
-        values, importances = np.array([1.0, -2.0, 0.5, 3.0, 0.2]), np.array([0.4, -0.3, 0.1, 0.8, -1.0])
+        values, importances = (
+            np.array([1.0, -2.0, 0.5, 3.0, 0.2]),
+            np.array([0.4, -0.3, 0.1, 0.8, -1.0]),
+        )
         parts = explained(self.text, values, importances, units=self.pieces)
         weights = np.exp(parts.importances)
         joined_weights = np.array([weights[:3].sum(), weights[3], weights[4]])
         joined_values = np.array([(weights[:3] * values[:3]).sum() / weights[:3].sum(), 3.0, 0.2])
-        whole = explained(self.text, joined_values, np.log(joined_weights), units=((0, 11), (12, 16), (16, 17)))
+        whole = explained(
+            self.text, joined_values, np.log(joined_weights), units=((0, 11), (12, 16), (16, 17))
+        )
         # importances of fewer units are normalised anew: the sink moves along
         shift = np.log(joined_weights).mean()
         whole.function.sink_importances.fill_(-shift)
         for name in SCORES:
             found, wanted = word_scores(parts, merged(parts), name), whole.scores(name)
-            wanted = wanted + shift if name == "importance" else wanted * np.exp(shift) if name == "linearized" else wanted
+            wanted = (
+                wanted + shift
+                if name == "importance"
+                else wanted * np.exp(shift)
+                if name == "linearized"
+                else wanted
+            )
             if name not in ("shapley",):  # a fair part depends on who plays
                 assert np.allclose(found, wanted), name
-        assert math.isclose(word_scores(parts, merged(parts), "shapley").sum(), parts.scores("shapley").sum())
+        assert math.isclose(
+            word_scores(parts, merged(parts), "shapley").sum(), parts.scores("shapley").sum()
+        )
 
     def test_additive_parts_add_up(self):
-        explanation = explained(self.text, [1.0, 2.0, 3.0, 4.0, 5.0], units=self.pieces, method="linear")
-        assert np.allclose(word_scores(explanation, merged(explanation), "removal"), [6.0, 4.0, 5.0])
+        explanation = explained(
+            self.text, [1.0, 2.0, 3.0, 4.0, 5.0], units=self.pieces, method="linear"
+        )
+        assert np.allclose(
+            word_scores(explanation, merged(explanation), "removal"), [6.0, 4.0, 5.0]
+        )
 
     def test_the_only_word_loses_everything(self):
         explanation = explained("unwatchable", units=self.pieces[:3])
@@ -158,7 +195,10 @@ class TestHighlighted:
         for text in texts(figure):
             rows.setdefault(round(text.get_position()[1]), []).append(text)
         lines = [
-            "".join(text.get_text() for text in sorted(row, key=lambda text: text.get_position()[0])) for _, row in sorted(rows.items())
+            "".join(
+                text.get_text() for text in sorted(row, key=lambda text: text.get_position()[0])
+            )
+            for _, row in sorted(rows.items())
         ]
         assert REVIEW.replace(" ", "") in "".join(lines).replace(" ", "")
         assert len(lines) > 4
@@ -167,9 +207,15 @@ class TestHighlighted:
     def test_boxes_are_as_strong_as_the_scores_and_dashes_are_negative(self):
         explanation = explained("good bad film", [2.0, -3.0, 0.1], [0.0, 0.0, 0.0])
         axes = figures.highlighted(explanation).axes[0]
-        strengths = [float(patch.get_gid()[3:]) for patch in axes.patches][:-2]  # the last two are the key
+        strengths = [float(patch.get_gid()[3:]) for patch in axes.patches][
+            :-2
+        ]  # the last two are the key
         removal = explanation.scores("removal")
-        assert np.allclose(strengths, (removal / np.abs(removal).max())[np.abs(removal) >= 0.04 * np.abs(removal).max()], atol=1e-4)
+        assert np.allclose(
+            strengths,
+            (removal / np.abs(removal).max())[np.abs(removal) >= 0.04 * np.abs(removal).max()],
+            atol=1e-4,
+        )
         assert len(axes.lines) == (removal < 0).sum() + 1
 
     def test_a_long_text_is_cut_and_says_so(self):
@@ -185,13 +231,29 @@ class TestHighlighted:
         assert all(box[2] <= figure.bbox.width for box in boxes(figure, "word"))
 
     def test_words_from_right_to_left_are_in_that_order(self):
-        row = [Chunk((Piece(text, None),), True) for text in ("שלום", "עולם", "very", "good", "סוף")]
-        assert [chunk.text for chunk in visual_order(row, True)] == ["סוף", "very", "good", "עולם", "שלום"]
+        row = [
+            Chunk((Piece(text, None),), True) for text in ("שלום", "עולם", "very", "good", "סוף")
+        ]
+        assert [chunk.text for chunk in visual_order(row, True)] == [
+            "סוף",
+            "very",
+            "good",
+            "עולם",
+            "שלום",
+        ]
         row = [Chunk((Piece(text, None),), True) for text in ("so", "שלום", "עולם", "3", "end")]
-        assert [chunk.text for chunk in visual_order(row, False)] == ["so", "עולם", "שלום", "3", "end"]
+        assert [chunk.text for chunk in visual_order(row, False)] == [
+            "so",
+            "עולם",
+            "שלום",
+            "3",
+            "end",
+        ]
 
     def test_scripts_without_spaces_break_anywhere(self):
-        lines = scored_lines(explained("好看的电影很长"), "value", 3.0, lambda text: float(len(text)))
+        lines = scored_lines(
+            explained("好看的电影很长"), "value", 3.0, lambda text: float(len(text))
+        )
         assert [len("".join(chunk.text for chunk in line.chunks)) for line in lines] == [3, 3, 1]
 
     def test_both_texts_of_a_pair_are_there(self):
@@ -200,12 +262,22 @@ class TestHighlighted:
         from slalom_xai.text import Unit
 
         explanation = explained("It rains.", units=((0, 2), (3, 8)))
-        pair = replace(explanation, text_pair="Wet street.", units=(explanation.units[0], Unit("Wet", 0, 3, (), 1)))
-        assert [text.get_text() for text in texts(figures.highlighted(pair), "word")] == ["It", "Wet"]
+        pair = replace(
+            explanation,
+            text_pair="Wet street.",
+            units=(explanation.units[0], Unit("Wet", 0, 3, (), 1)),
+        )
+        assert [text.get_text() for text in texts(figures.highlighted(pair), "word")] == [
+            "It",
+            "Wet",
+        ]
 
 
 class TestBars:
-    @pytest.mark.parametrize(("interval", "factor"), [(None, 1.0), (0.9, NormalDist().inv_cdf(0.95)), (0.5, NormalDist().inv_cdf(0.75))])
+    @pytest.mark.parametrize(
+        ("interval", "factor"),
+        [(None, 1.0), (0.9, NormalDist().inv_cdf(0.95)), (0.5, NormalDist().inv_cdf(0.75))],
+    )
     def test_error_bars_span_what_the_standard_errors_say(self, interval, factor):
         explanation = explained(REVIEW)
         axes = figures.bars(explanation, score="value", interval=interval).axes[0]
@@ -217,7 +289,10 @@ class TestBars:
         order = np.argsort(-explanation.values, kind="stable")
         for place, segment in zip(order, whiskers.get_segments(), strict=True):
             error = factor * explanation.standard_errors["value"][place]
-            assert np.allclose(segment[:, 0], [explanation.values[place] - error, explanation.values[place] + error])
+            assert np.allclose(
+                segment[:, 0],
+                [explanation.values[place] - error, explanation.values[place] + error],
+            )
 
     def test_negative_bars_are_hatched(self):
         axes = figures.bars(explained("a b", [1.0, -1.0]), score="value").axes[0]
@@ -240,14 +315,20 @@ class TestSideBySide:
         slalom, linear = explained(REVIEW), explained(REVIEW, method="linear")
         figure = figures.side_by_side([slalom, linear])
         assert [axes.get_title().splitlines()[0] for axes in figure.axes] == ["slalom", "linear"]
-        assert [tick.get_text() for tick in figure.axes[0].get_yticklabels()] == [unit.text for unit in slalom.units]
+        assert [tick.get_text() for tick in figure.axes[0].get_yticklabels()] == [
+            unit.text for unit in slalom.units
+        ]
         for axes, explanation in zip(figure.axes, (slalom, linear), strict=True):
-            assert np.allclose([patch.get_width() for patch in axes.patches], explanation.scores("removal"))
+            assert np.allclose(
+                [patch.get_width() for patch in axes.patches], explanation.scores("removal")
+            )
 
     def test_four_classes_are_told_apart(self):
         explanation = explained(REVIEW, classes=4)
         figure = figures.side_by_side([explanation.for_target(index) for index in range(4)])
-        assert [axes.get_title().splitlines()[0] for axes in figure.axes] == [f"class {index}" for index in range(4)]
+        assert [axes.get_title().splitlines()[0] for axes in figure.axes] == [
+            f"class {index}" for index in range(4)
+        ]
 
     def test_other_texts_and_other_words_are_refused(self):
         with pytest.raises(InputError, match="explanation 1 is of"):
@@ -272,14 +353,21 @@ class TestFidelityCurve:
         assert linear.mse[-1] > 1e-4
         axes = figures.fidelity_curve([slalom, linear]).axes[0]
         assert [text.get_text() for text in axes.get_legend().get_texts()] == ["slalom", "linear"]
-        for line, curve in zip((container[0] for container in axes.containers), (slalom, linear), strict=True):
+        for line, curve in zip(
+            (container[0] for container in axes.containers), (slalom, linear), strict=True
+        ):
             assert np.allclose(line.get_ydata(), curve.mse)
-        styles = {(container[0].get_marker(), container[0].get_linestyle()) for container in axes.containers}
+        styles = {
+            (container[0].get_marker(), container[0].get_linestyle())
+            for container in axes.containers
+        }
         assert len(styles) == 2  # told apart without colours
 
     def test_texts_are_joined_by_method_and_short_ones_count_as_far_as_they_go(self):
         explainer = Explainer(Averaging())
-        (curve,) = figures.deletion_errors(explainer, explainer(["one two three", "four five six seven"]), rows=50)
+        (curve,) = figures.deletion_errors(
+            explainer, explainer(["one two three", "four five six seven"]), rows=50
+        )
         assert curve.deleted.tolist() == [1, 2, 3]
         assert curve.rows.tolist() == [3 + 4, 3 + 6, 4]  # all there are
 
@@ -303,7 +391,9 @@ class TestCorpus:
         assert [each.text for each in figures.token_types([first, second], least=2)] == ["good"]
 
     def test_the_strongest_are_named(self):
-        texts_of = [explained(f"good bad film number{place}", [3.0, -3.0, 0.0, 0.1]) for place in range(30)]
+        texts_of = [
+            explained(f"good bad film number{place}", [3.0, -3.0, 0.0, 0.1]) for place in range(30)
+        ]
         figure = figures.corpus_scatter(texts_of, labels=2)
         assert sorted(labels(figure)) == ["bad", "good"]
         assert overlap_share(boxes(figures.corpus_scatter(texts_of), "label-")) == 0
@@ -333,13 +423,17 @@ class TestFiles:
             assert isinstance(figure, Figure)
             root = ElementTree.parse(figures.save(figure, tmp_path / f"{place}.svg")).getroot()
             assert root.tag.endswith("svg")
-            assert figures.save(figure, tmp_path / f"{place}.png").read_bytes().startswith(b"\x89PNG")
+            assert (
+                figures.save(figure, tmp_path / f"{place}.png").read_bytes().startswith(b"\x89PNG")
+            )
 
     def test_the_same_bytes_twice_without_a_date(self, tmp_path):
         for suffix in ("svg", "pdf", "png"):
             contents = []
             for turn in range(2):
-                path = figures.save(figures.scatter(explained(REVIEW)), tmp_path / f"{turn}.{suffix}")
+                path = figures.save(
+                    figures.scatter(explained(REVIEW)), tmp_path / f"{turn}.{suffix}"
+                )
                 contents.append(path.read_bytes())
             assert contents[0] == contents[1]
             assert not re.search(rb"CreationDate|<dc:date>", contents[0])
@@ -349,14 +443,21 @@ class TestFiles:
         assert pdf.startswith(b"%PDF-")
         assert b"/FontFile2" in pdf  # TrueType, which publishers accept
         assert b"/Type3" not in pdf
-        streams = [zlib.decompress(stream) for stream in re.findall(rb"/FlateDecode.*?stream\n(.*?)\nendstream", pdf, re.S)]
-        assert any(b"Tj" in stream or b"TJ" in stream for stream in streams)  # text, to search and to copy
+        streams = [
+            zlib.decompress(stream)
+            for stream in re.findall(rb"/FlateDecode.*?stream\n(.*?)\nendstream", pdf, re.S)
+        ]
+        assert any(
+            b"Tj" in stream or b"TJ" in stream for stream in streams
+        )  # text, to search and to copy
         svg = figures.save(figures.highlighted(explained(REVIEW)), tmp_path / "f.svg").read_text()
         assert "<text" not in svg
         assert "yes: log odds" in svg  # the title, for those who cannot see
 
     def test_characters_without_a_font_are_named_once(self, tmp_path):
-        figure = figures.highlighted(explained("good \U0001f9a9 film \ue123"))  # the second has no font anywhere
+        figure = figures.highlighted(
+            explained("good \U0001f9a9 film \ue123")
+        )  # the second has no font anywhere
         with pytest.warns(UserWarning, match="no installed font has .*U\\+E123") as caught:
             figures.save(figure, tmp_path / "f.png")
         assert len(caught) == 1
@@ -371,7 +472,9 @@ class TestFiles:
         import matplotlib
 
         before = dict(matplotlib.rcParams)
-        with matplotlib.rc_context({"text.usetex": True, "figure.facecolor": "black", "font.family": ["serif"]}):
+        with matplotlib.rc_context(
+            {"text.usetex": True, "figure.facecolor": "black", "font.family": ["serif"]}
+        ):
             figure = figures.scatter(explained("$\\frac{"))
             figures.save(figure, tmp_path / "f.svg")
         assert figure.get_facecolor() == (1, 1, 1, 1)
@@ -398,7 +501,9 @@ class TestFiles:
             "try: figures.bars(explained())\n"
             "except ValueError as error: print(error)"
         )
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=ROOT)
+        done = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=ROOT
+        )
         assert "needs the package matplotlib" in done.stdout, done.stderr
         assert done.stdout.count("\n") == 1
 

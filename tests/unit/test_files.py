@@ -13,8 +13,8 @@ from made import made
 
 from slalom_xai.errors import InputError
 from slalom_xai.explanation import Explanation
-from slalom_xai.files import append_line, is_draft, replacing, write_file
-from slalom_xai.folders import recover, replacing_folder
+from slalom_xai.system.files import append_line, is_draft, replacing, write_file
+from slalom_xai.system.folders import recover, replacing_folder
 
 TESTS = Path(__file__).parents[1]
 
@@ -25,9 +25,17 @@ def names(folder):
 
 def program(code, *arguments, **options):
     """Runs Python in a process of its own."""
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), *sys.path]), "OMP_NUM_THREADS": "1"}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(TESTS), *sys.path]),
+        "OMP_NUM_THREADS": "1",
+    }
     return subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", code, *map(str, arguments)], capture_output=True, text=True, env=environment, **options
+        [sys.executable, "-W", "ignore", "-c", code, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        env=environment,
+        **options,
     )
 
 
@@ -62,7 +70,11 @@ def test_devices_and_pipes_are_written_as_they_are(tmp_path):
     assert not Path("/dev/null").is_file()
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    reader = subprocess.Popen([sys.executable, "-c", f"print(open({str(pipe)!r}).read())"], stdout=subprocess.PIPE, text=True)
+    reader = subprocess.Popen(
+        [sys.executable, "-c", f"print(open({str(pipe)!r}).read())"],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
     write_file(pipe, "through")
     assert reader.communicate(timeout=60)[0] == "through\n"
 
@@ -85,7 +97,10 @@ def test_an_error_leaves_what_was_there_and_nothing_beside_it(tmp_path):
 
 
 def test_what_cannot_be_written_is_one_line(tmp_path):
-    with pytest.raises(InputError, match=r"cannot write .*: No such file or directory; give a path in a folder that exists"):
+    with pytest.raises(
+        InputError,
+        match=r"cannot write .*: No such file or directory; give a path in a folder that exists",
+    ):
         write_file(tmp_path / "no" / "a.txt", "x")
     with pytest.raises(InputError, match=r"cannot write .*: Is a directory"):
         write_file(tmp_path, "x")
@@ -115,10 +130,22 @@ except InputError as error:
 """
 RESULTS = {
     "explanation.json": ("", "made(seed=2).save(sys.argv[1])"),
-    "page.html": ("from slalom_xai.reports.html import write_report", "write_report(made(seed=2), sys.argv[1])"),
-    "figure.svg": ("from slalom_xai.reports import figures", "figures.save(figures.scatter(made(seed=2)), sys.argv[1])"),
-    "figure.png": ("from slalom_xai.reports import figures", "figures.save(figures.bars(made(seed=2)), sys.argv[1])"),
-    "figure.pdf": ("from slalom_xai.reports import figures", "figures.save(figures.bars(made(seed=2)), sys.argv[1])"),
+    "page.html": (
+        "from slalom_xai.reports.html import write_report",
+        "write_report(made(seed=2), sys.argv[1])",
+    ),
+    "figure.svg": (
+        "from slalom_xai.reports import figures",
+        "figures.save(figures.scatter(made(seed=2)), sys.argv[1])",
+    ),
+    "figure.png": (
+        "from slalom_xai.reports import figures",
+        "figures.save(figures.bars(made(seed=2)), sys.argv[1])",
+    ),
+    "figure.pdf": (
+        "from slalom_xai.reports import figures",
+        "figures.save(figures.bars(made(seed=2)), sys.argv[1])",
+    ),
 }
 
 
@@ -130,7 +157,9 @@ def test_a_full_disk_leaves_the_earlier_result(tmp_path, name):
     code = SAVE.format(imports=imports, save=save)
     full = program(code, path, preexec_fn=small_files(2000))
     assert full.returncode == 3, full.stderr
-    assert full.stdout.startswith(f"cannot write {path}: File too large; what was there is unchanged: make room")
+    assert full.stdout.startswith(
+        f"cannot write {path}: File too large; what was there is unchanged: make room"
+    )
     assert path.read_text() == "an earlier result"
     assert names(tmp_path) == [name]
     done = program(code, path)
@@ -172,7 +201,7 @@ def test_a_kill_at_any_step_leaves_one_of_two_results_and_the_next_write_cleans_
 
 def test_a_draft_that_a_kill_left_is_removed_by_the_next_write(tmp_path):
     path = write_file(tmp_path / "a.json", "whole")
-    code = "import os, signal, sys\nfrom slalom_xai.files import replacing\nwith replacing(sys.argv[1]) as draft:\n    draft.write_text('half')\n    os.kill(os.getpid(), signal.SIGKILL)"
+    code = "import os, signal, sys\nfrom slalom_xai.system.files import replacing\nwith replacing(sys.argv[1]) as draft:\n    draft.write_text('half')\n    os.kill(os.getpid(), signal.SIGKILL)"
     assert program(code, path).returncode == -signal.SIGKILL
     assert path.read_text() == "whole"
     left = [name for name in names(tmp_path) if name != "a.json"]
@@ -189,7 +218,13 @@ def test_a_line_that_was_cut_short_does_not_swallow_the_next(tmp_path):
         file.write('{"half": "a li')
     append_line(path, "two ü")
     append_line(path, "three")
-    assert path.read_text(encoding="utf-8").split("\n") == ["one", '{"half": "a li', "two ü", "three", ""]
+    assert path.read_text(encoding="utf-8").split("\n") == [
+        "one",
+        '{"half": "a li',
+        "two ü",
+        "three",
+        "",
+    ]
 
 
 def folder_of(path, **files):

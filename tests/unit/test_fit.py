@@ -6,7 +6,12 @@ from games import surrogate
 from slalom_xai.designs import plan_rows
 from slalom_xai.surrogates.additive import fit_additive
 from slalom_xai.surrogates.fit import fit_slalom
-from slalom_xai.surrogates.influence import EVENNESS, _definite_inverse, covariance, inverse_variance
+from slalom_xai.surrogates.influence import (
+    EVENNESS,
+    _definite_inverse,
+    covariance,
+    inverse_variance,
+)
 from slalom_xai.surrogates.scores import slalom_standard_errors
 
 
@@ -53,7 +58,14 @@ def test_two_heads_fit_what_one_cannot():
     truth = surrogate(12, heads=2, seed=3)
     counts = design(12, 800)
     outputs = truth.predict(counts)
-    errors = [float(fit_slalom(counts, outputs, heads=heads, prior=1e-5, max_iterations=200).residuals.pow(2).mean()) for heads in (1, 2)]
+    errors = [
+        float(
+            fit_slalom(counts, outputs, heads=heads, prior=1e-5, max_iterations=200)
+            .residuals.pow(2)
+            .mean()
+        )
+        for heads in (1, 2)
+    ]
     assert errors[1] < 0.2 * errors[0]
 
 
@@ -85,10 +97,14 @@ def test_standard_errors_match_the_spread_over_repeated_noise(score):
     clean = truth.predict(counts)
     found, stated = [], []
     for seed in range(60):
-        noise = 0.05 * torch.randn(clean.shape, generator=torch.Generator().manual_seed(seed)).double()
+        noise = (
+            0.05 * torch.randn(clean.shape, generator=torch.Generator().manual_seed(seed)).double()
+        )
         fit = fit_slalom(counts, clean + noise, prior=1e-4)
         found.append(slalom_score(fit.surrogate, score, 0))
-        stated.append(slalom_standard_errors(fit.surrogate, covariance(counts, clean + noise, fit), 0)[score])
+        stated.append(
+            slalom_standard_errors(fit.surrogate, covariance(counts, clean + noise, fit), 0)[score]
+        )
     ratio = torch.stack(stated).mean(dim=0) / torch.stack(found).std(dim=0)
     assert 0.7 < float(ratio.median()) < 1.4
 
@@ -98,7 +114,11 @@ def test_no_standard_error_where_parameters_use_up_the_rows():
     counts = torch.tensor([[1.0, 1.0], [1.0, 0.0], [0.0, 1.0]]).double()
     outputs = truth.predict(counts)
     fit = fit_slalom(counts, outputs, sink=False, prior=1e-10)
-    assert slalom_standard_errors(fit.surrogate, covariance(counts, outputs, fit), 0)["value"].isnan().all()
+    assert (
+        slalom_standard_errors(fit.surrogate, covariance(counts, outputs, fit), 0)["value"]
+        .isnan()
+        .all()
+    )
 
 
 def test_weights_follow_the_growth_of_errors():
@@ -120,6 +140,8 @@ def test_linear_recovers_additive_scores_and_passes_through_the_whole_text():
 
 def test_errors_of_a_fit_whose_curvature_is_not_definite_are_no_crash():
     curvature = torch.tensor([[1.0, 2.0], [2.0, 1.0]], dtype=torch.float64)  # eigenvalues 3 and -1
-    assert torch.allclose(_definite_inverse(curvature), torch.tensor([[2 / 3, -1 / 3], [-1 / 3, 2 / 3]]).double())
+    assert torch.allclose(
+        _definite_inverse(curvature), torch.tensor([[2 / 3, -1 / 3], [-1 / 3, 2 / 3]]).double()
+    )
     assert torch.allclose(_definite_inverse(torch.eye(3).double()), torch.eye(3).double())
     assert bool(_definite_inverse(torch.full((2, 2), float("nan")).double()).isnan().all())

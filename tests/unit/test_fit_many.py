@@ -5,29 +5,37 @@ from games import surrogate
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from slalom_xai.surrogates.count_tables import DenseRows, ShortRows, rows_of
 from slalom_xai.surrogates.fit import fit_many, fit_slalom
+from slalom_xai.surrogates.formula import SlalomSurrogate
 from slalom_xai.surrogates.problem import Extras, FitRequest, make_problem
 from slalom_xai.surrogates.projection import curvature_of, project
-from slalom_xai.surrogates.rows import DenseRows, ShortRows, rows_of
-from slalom_xai.surrogates.slalom import SlalomSurrogate
 
 
 def planned(units, rows, seed):
     """The whole text and then deletions of every size."""
     rng = np.random.default_rng(seed)
     deleted = np.concatenate([[0], rng.integers(1, units, rows - 1)])
-    return torch.tensor(rng.random((rows, units)).argsort(axis=1).argsort(axis=1) >= deleted[:, None]).double()
+    return torch.tensor(
+        rng.random((rows, units)).argsort(axis=1).argsort(axis=1) >= deleted[:, None]
+    ).double()
 
 
 def request(units, rows, seed, *, classes=1, noise=0.1, **settings):
     """A noisy SLALOM with a sink, to be fitted."""
     counts = planned(units, rows, seed)
     outputs = surrogate(units, classes=classes, seed=seed).predict(counts)
-    outputs = outputs + noise * torch.randn(outputs.shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    outputs = outputs + noise * torch.randn(
+        outputs.shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64
+    )
     return FitRequest(counts, outputs, **settings)
 
 
-shapes = st.lists(st.tuples(st.integers(3, 14), st.integers(40, 90), st.integers(0, 10_000)), min_size=2, max_size=4)
+shapes = st.lists(
+    st.tuples(st.integers(3, 14), st.integers(40, 90), st.integers(0, 10_000)),
+    min_size=2,
+    max_size=4,
+)
 
 
 @settings(max_examples=25, deadline=None)
@@ -35,23 +43,42 @@ shapes = st.lists(st.tuples(st.integers(3, 14), st.integers(40, 90), st.integers
     shapes,
     st.integers(1, 2),
     st.booleans(),
-    st.sampled_from([Extras(), Extras(anchored=True), Extras(anchored=True, length_penalty=0.01), Extras(anchored=True, additive=True)]),
+    st.sampled_from(
+        [
+            Extras(),
+            Extras(anchored=True),
+            Extras(anchored=True, length_penalty=0.01),
+            Extras(anchored=True, additive=True),
+        ]
+    ),
 )
 def test_fitted_together_is_fitted_alone(sizes, classes, sink, extras):
     """Whatever else is in the batch, and however much it has to be padded."""
     extras = extras if sink else Extras(anchored=extras.anchored)
-    requests = [request(*size, classes=classes, sink=sink, prior=1e-2, extras=extras, tolerance=1e-7) for size in sizes]
-    for alone, together in zip([fit_many([r])[0] for r in requests], fit_many(requests), strict=True):
+    requests = [
+        request(*size, classes=classes, sink=sink, prior=1e-2, extras=extras, tolerance=1e-7)
+        for size in sizes
+    ]
+    for alone, together in zip(
+        [fit_many([r])[0] for r in requests], fit_many(requests), strict=True
+    ):
         scale = float(alone.residuals.abs().max()) + 1e-3
         assert torch.allclose(together.residuals, alone.residuals, atol=1e-3 * scale)
         counts = torch.ones(1, alone.surrogate.units)
-        assert torch.allclose(together.surrogate.predict(counts), alone.surrogate.predict(counts), atol=1e-3)
-        assert torch.allclose(together.surrogate.importances, alone.surrogate.importances, atol=2e-2)
+        assert torch.allclose(
+            together.surrogate.predict(counts), alone.surrogate.predict(counts), atol=1e-3
+        )
+        assert torch.allclose(
+            together.surrogate.importances, alone.surrogate.importances, atol=2e-2
+        )
         assert together.row_weights.shape == alone.row_weights.shape
 
 
 def test_one_step_of_a_batch_equals_steps_alone_to_rounding():
-    requests = [request(units, 80, units, sink=True, extras=Extras(True, False, 0.02)) for units in (4, 9, 13)]
+    requests = [
+        request(units, 80, units, sink=True, extras=Extras(True, False, 0.02))
+        for units in (4, 9, 13)
+    ]
     together = fit_many([FitRequest(**{**vars(r), "max_iterations": 2}) for r in requests])
     for r, fit in zip(requests, together, strict=True):
         alone = fit_many([FitRequest(**{**vars(r), "max_iterations": 2})])[0]
@@ -61,7 +88,12 @@ def test_one_step_of_a_batch_equals_steps_alone_to_rounding():
 
 
 def test_kinds_of_fits_may_be_mixed_and_keep_their_order():
-    requests = [request(5, 50, 1), request(12, 80, 2, sink=False), request(5, 50, 3, classes=3), request(6, 60, 4, prior=1.0)]
+    requests = [
+        request(5, 50, 1),
+        request(12, 80, 2, sink=False),
+        request(5, 50, 3, classes=3),
+        request(6, 60, 4, prior=1.0),
+    ]
     fits = fit_many(requests)
     assert [fit.surrogate.has_sink for fit in fits] == [True, False, True, True]
     assert [fit.surrogate.values.shape[1:] for fit in fits] == [(5, 1), (12, 1), (5, 3), (6, 1)]
@@ -82,19 +114,26 @@ def test_giving_up_early_never_loses_an_exact_slalom(units, rows, spread):
 def test_giving_up_early_saves_steps_where_no_slalom_fits():
     counts = planned(20, 300, 0)
     outputs = torch.randn(len(counts), 1, generator=torch.Generator().manual_seed(0)).double()
-    patient, hasty = (fit_slalom(counts, outputs, sink=False, prior=1e-6, tolerance=1e-6, hopeless=h) for h in (None, 0.05))
+    patient, hasty = (
+        fit_slalom(counts, outputs, sink=False, prior=1e-6, tolerance=1e-6, hopeless=h)
+        for h in (None, 0.05)
+    )
     assert hasty.iterations < patient.iterations
 
 
 @pytest.mark.parametrize("sink", [False, True])
-@pytest.mark.parametrize("extras", [Extras(), Extras(anchored=True), Extras(anchored=True, length_penalty=0.02)])
+@pytest.mark.parametrize(
+    "extras", [Extras(), Extras(anchored=True), Extras(anchored=True, length_penalty=0.02)]
+)
 def test_slope_and_values_equal_autograd(sink, extras):
     """At the best values nothing is to be gained from them, and the slope by importances is the derivative of the objective."""
     r = request(7, 60, 0, classes=2, sink=sink, extras=extras)
     problem = make_problem([r])
     importances = problem.importance_centre + 0.3
     importances[..., ::2] -= 0.5
-    state = project(problem, importances, problem.value_centre.expand(-1, -1, importances.shape[2], -1))
+    state = project(
+        problem, importances, problem.value_centre.expand(-1, -1, importances.shape[2], -1)
+    )
 
     def objective(s, v):
         counts = problem.rows.totals(torch.eye(s.shape[2], dtype=s.dtype)[None])
@@ -103,12 +142,20 @@ def test_slope_and_values_equal_autograd(sink, extras):
         missed = problem.from_anchor(predicted - problem.outputs)
         loss = (problem.row_weights[..., None] * missed * problem.beyond_length(missed)).sum()
         held = problem.importance_penalty * ((s - problem.importance_centre) ** 2).sum()
-        return (loss + held + (problem.value_penalty[..., None, None] * (v - problem.value_centre) ** 2).sum()).sum()
+        return (
+            loss
+            + held
+            + (problem.value_penalty[..., None, None] * (v - problem.value_centre) ** 2).sum()
+        ).sum()
 
-    by_importances, by_values = torch.autograd.functional.jacobian(objective, (importances, state.values))
+    by_importances, by_values = torch.autograd.functional.jacobian(
+        objective, (importances, state.values)
+    )
     assert torch.allclose(objective(importances, state.values), state.objective[0])
     assert by_values.abs().max() < 1e-9
-    assert torch.allclose(by_importances[0].flatten() / 2, curvature_of(problem, state).slope[0], atol=1e-9)
+    assert torch.allclose(
+        by_importances[0].flatten() / 2, curvature_of(problem, state).slope[0], atol=1e-9
+    )
 
 
 def test_short_rows_are_the_same_rows():
@@ -118,7 +165,10 @@ def test_short_rows_are_the_same_rows():
     short, dense = rows_of(counts), DenseRows(counts)
     assert isinstance(short, ShortRows)
     assert short.shape == dense.shape
-    weights, columns, rows = (torch.randn(*shape, generator=generator).double() for shape in ((2, 30), (2, 12, 3), (2, 30, 3)))
+    weights, columns, rows = (
+        torch.randn(*shape, generator=generator).double()
+        for shape in ((2, 30), (2, 12, 3), (2, 30, 3))
+    )
     groups = torch.randint(0, 4, (2, 30), generator=generator)
     assert torch.allclose(short.first(), dense.first())
     assert torch.allclose(short.totals(columns), dense.totals(columns))

@@ -20,7 +20,7 @@ from slalom_xai.errors import InputError
 from slalom_xai.explanation import Explanation
 from slalom_xai.reports.html import page, write_report
 from slalom_xai.reports.view import explanation_data, text_pieces, to_json
-from slalom_xai.surrogates.slalom import SlalomSurrogate
+from slalom_xai.surrogates.formula import SlalomSurrogate
 from slalom_xai.text import Unit, words
 
 ELEMENTS = {
@@ -89,11 +89,15 @@ def test_json_cannot_leave_its_element():
 
 def test_the_view_is_small_and_its_own():
     static = files("slalom_xai.reports").joinpath("static")
-    script, style = (static.joinpath(name).read_text(encoding="utf-8") for name in ("view.js", "view.css"))
+    script, style = (
+        static.joinpath(name).read_text(encoding="utf-8") for name in ("view.js", "view.css")
+    )
     assert len(script) + len(style) < 300_000
     assert "</script" not in script
     assert "</style" not in style
-    assert re.findall(r"https?://[^\"']+", script + style) == ["http://www.w3.org/2000/svg"]  # the name of SVG; nothing is fetched
+    assert re.findall(r"https?://[^\"']+", script + style) == [
+        "http://www.w3.org/2000/svg"
+    ]  # the name of SVG; nothing is fetched
     assert not re.search(r"\beval\(|innerHTML|document\.write|new Function|localStorage", script)
 
 
@@ -107,13 +111,17 @@ def test_the_surrogate_goes_in_at_full_precision(name):
         if key != "nearest":
             assert function[key] == (None if tensor is None else tensor.tolist())
     shown = explanation.for_target(1) if explanation.outputs.kind == "binary" else explanation
-    column = data["columns"][0 if explanation.outputs.kind == "binary" else explanation.target_index]
+    column = data["columns"][
+        0 if explanation.outputs.kind == "binary" else explanation.target_index
+    ]
     for score, numbers in column["scores"].items():
         assert np.allclose(numbers, shown.scores(score), rtol=1e-6, atol=0)
 
 
 def test_scores_of_very_many_classes_are_left_out_but_for_the_strongest():
-    explanation = made("one two three", kind="multiclass", labels=tuple(map(str, range(40))), target=7)
+    explanation = made(
+        "one two three", kind="multiclass", labels=tuple(map(str, range(40))), target=7
+    )
     columns = explanation_data(explanation)["columns"]
     there = [index for index, column in enumerate(columns) if column is not None]
     assert 7 in there
@@ -122,16 +130,30 @@ def test_scores_of_very_many_classes_are_left_out_but_for_the_strongest():
 
 
 def test_pieces_give_the_text_back():
-    pair = made("One text. ", units=(Unit("text", 4, 8), Unit("Two", 0, 3, (), 1)), text_pair="Two texts")
+    pair = made(
+        "One text. ", units=(Unit("text", 4, 8), Unit("Two", 0, 3, (), 1)), text_pair="Two texts"
+    )
     first, second = text_pieces(pair)
-    assert ["".join(text for text, _ in part) for part in (first, second)] == ["One text. ", "Two texts"]
+    assert ["".join(text for text, _ in part) for part in (first, second)] == [
+        "One text. ",
+        "Two texts",
+    ]
     assert first == [("One ", []), ("text", [0]), (". ", [])]
     cut = made(TEXT, units=words(TEXT)[:4], left_out="it again.")
     assert "".join(text for text, _ in text_pieces(cut)[0]) == TEXT.removesuffix("it again.")
 
 
 def test_units_that_share_characters_share_a_piece_and_overlaps_are_left_to_the_table():
-    emoji = made("x 🙂 y", units=(Unit("x", 0, 1), Unit("🙂", 2, 3), Unit("🙂", 2, 3), Unit("", 3, 3), Unit("🙂 y", 2, 5)))
+    emoji = made(
+        "x 🙂 y",
+        units=(
+            Unit("x", 0, 1),
+            Unit("🙂", 2, 3),
+            Unit("🙂", 2, 3),
+            Unit("", 3, 3),
+            Unit("🙂 y", 2, 5),
+        ),
+    )
     (pieces,) = text_pieces(emoji)
     assert [text for text, _ in pieces] == ["x", " ", "🙂", " y"]
     assert sorted(pieces[2][1]) == [1, 2]
@@ -149,7 +171,11 @@ def test_other_places_of_a_token_are_found_only_where_the_count_is_right():
 
 
 def test_reports_group_explanations_by_text(tmp_path):
-    path = write_report([made(), made("Other."), made(additive=True)], tmp_path / "report.html", title="Mine & <yours>")
+    path = write_report(
+        [made(), made("Other."), made(additive=True)],
+        tmp_path / "report.html",
+        title="Mine & <yours>",
+    )
     index, *blocks = embedded(path.read_text(encoding="utf-8"))
     assert [entry["items"] for entry in index["texts"]] == [[0, 2], [1]]
     assert index["title"] == "Mine & <yours>"
@@ -161,13 +187,30 @@ def test_what_cannot_be_reported_is_said():
         page([])
     with pytest.raises(InputError, match="entry 1 of the report is of type str"):
         page([made(), "explanation.json"])
-    broken = SlalomSurrogate(torch.full((1, 18, 1), torch.nan).double(), torch.zeros(1, 18).double())
+    broken = SlalomSurrogate(
+        torch.full((1, 18, 1), torch.nan).double(), torch.zeros(1, 18).double()
+    )
     with pytest.raises(InputError, match="scores that are not finite numbers"):
         page(Explanation(**(vars(made()) | {"function": broken})))
     with pytest.raises(InputError, match="scores that are not finite numbers"):
-        page(Explanation(**(vars(made()) | {"function": replace(made(heads=2).function, nearest=broken)})))
+        page(
+            Explanation(
+                **(vars(made()) | {"function": replace(made(heads=2).function, nearest=broken)})
+            )
+        )
     with pytest.raises(InputError, match="scores that are not finite numbers"):
-        page(Explanation(**(vars(made()) | {"function": replace(made().function, length_offsets=torch.full((19, 1), torch.inf))})))
+        page(
+            Explanation(
+                **(
+                    vars(made())
+                    | {
+                        "function": replace(
+                            made().function, length_offsets=torch.full((19, 1), torch.inf)
+                        )
+                    }
+                )
+            )
+        )
 
 
 def nan_value(data):
@@ -193,7 +236,10 @@ def no_outputs(data):
 BAD = {
     "missing": (lambda data: data.pop("units"), "the field 'units' is missing"),
     "foreign": (lambda data: data.update(colour="red"), "unknown fields 'colour'"),
-    "foreign in the function": (lambda data: data["function"].update(colour=[1.0]), "function is .*, which is not a function of numbers"),
+    "foreign in the function": (
+        lambda data: data["function"].update(colour=[1.0]),
+        "function is .*, which is not a function of numbers",
+    ),
     "newer": (lambda data: data.update(version=2), "version 2, but this package reads version 1"),
     "NaN": (nan_value, r"function.values has entries that are not finite"),
     "a null": (no_outputs, "full is \\[null\\], which is not a list of finite numbers"),
@@ -201,21 +247,48 @@ BAD = {
     "target": (lambda data: data.update(target=5), "target is 5, with 2 labels"),
     "kind": (lambda data: data["outputs"].update(kind="odd"), "not a known kind"),
     "text": (lambda data: data.update(text=7), "text is 7, which is not a text"),
-    "half a sink": (lambda data: data["function"].update(sink_values=None), "only one of the two numbers of a sink"),
-    "no units": (lambda data: data.update(units=[]), "units is \\[\\], which is not a list of units"),
+    "half a sink": (
+        lambda data: data["function"].update(sink_values=None),
+        "only one of the two numbers of a sink",
+    ),
+    "no units": (
+        lambda data: data.update(units=[]),
+        "units is \\[\\], which is not a list of units",
+    ),
     "occurrences": (lambda data: data.update(occurrences=[1]), "occurrences do not fit"),
     "errors": (lambda data: data.update(standard_errors=[]), "standard_errors do not fit"),
-    "no values": (lambda data: data["function"].update(values=None), "function is .*, which is not a function of numbers"),
-    "a number for values": (lambda data: data["function"].update(values=3), r"function.values has shape \(\)"),
-    "lengths of another text": (lambda data: data["function"]["length_offsets"].pop(), r"function.length_offsets has shape \(18, 1\)"),
-    "an offset for the whole text": (whole_text_offset, "length_offsets is not 0 for no unit and for all"),
-    "NaN in the nearest": (nan_in_nearest, "function.nearest.importances has entries that are not finite"),
+    "no values": (
+        lambda data: data["function"].update(values=None),
+        "function is .*, which is not a function of numbers",
+    ),
+    "a number for values": (
+        lambda data: data["function"].update(values=3),
+        r"function.values has shape \(\)",
+    ),
+    "lengths of another text": (
+        lambda data: data["function"]["length_offsets"].pop(),
+        r"function.length_offsets has shape \(18, 1\)",
+    ),
+    "an offset for the whole text": (
+        whole_text_offset,
+        "length_offsets is not 0 for no unit and for all",
+    ),
+    "NaN in the nearest": (
+        nan_in_nearest,
+        "function.nearest.importances has entries that are not finite",
+    ),
     "an additive nearest": (
         lambda data: data["function"].update(nearest=made(additive=True).to_dict()["function"]),
         "nearest is not a SLALOM",
     ),
-    "a list for the nearest": (lambda data: data["function"].update(nearest=[1.0]), "nearest is not a SLALOM"),
-    "two heads as the nearest": (lambda data: data["function"].update(nearest=made(heads=2).to_dict()["function"]), "nearest has 2 heads"),
+    "a list for the nearest": (
+        lambda data: data["function"].update(nearest=[1.0]),
+        "nearest is not a SLALOM",
+    ),
+    "two heads as the nearest": (
+        lambda data: data["function"].update(nearest=made(heads=2).to_dict()["function"]),
+        "nearest has 2 heads",
+    ),
 }
 
 
@@ -241,7 +314,18 @@ def test_the_command_makes_one_report_of_files_and_folders(tmp_path):
     made("Other.", seed=2).save(tmp_path / "results" / "b.json")
     made(additive=True).save(tmp_path / "c.json")
     out = tmp_path / "out.html"
-    done = CliRunner().invoke(app, ["report", str(tmp_path / "c.json"), str(tmp_path / "results"), "--html", str(out), "--title", "All"])
+    done = CliRunner().invoke(
+        app,
+        [
+            "report",
+            str(tmp_path / "c.json"),
+            str(tmp_path / "results"),
+            "--html",
+            str(out),
+            "--title",
+            "All",
+        ],
+    )
     assert done.exit_code == 0
     assert str(out) in done.stdout
     index, *blocks = embedded(out.read_text(encoding="utf-8"))
@@ -257,7 +341,9 @@ def test_the_command_says_what_it_cannot_do(tmp_path):
     assert "cannot read" in error(tmp_path / "missing.json", "--html", tmp_path / "out.html")
     assert "holds no .json files" in error(tmp_path, "--html", tmp_path / "out.html")
     made().save(tmp_path / "a.json")
-    assert "folder that exists" in error(tmp_path / "a.json", "--html", tmp_path / "no" / "out.html")
+    assert "folder that exists" in error(
+        tmp_path / "a.json", "--html", tmp_path / "no" / "out.html"
+    )
 
 
 def test_every_option_of_the_command_is_documented():

@@ -16,7 +16,7 @@ import torch
 from transformers import AutoModelForSequenceClassification
 
 from slalom_xai import Explainer
-from slalom_xai.models.inside import eager
+from slalom_xai.models.internals import eager
 from slalom_xai.models.relevance import relevance_rules
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "lrp"
@@ -37,7 +37,9 @@ def input_times_gradient(model, ids, around):
     """Logits, and embedding × gradient of logit 1 − logit 0 summed over the width, with ``around`` in force."""
     embeddings = model.get_input_embeddings()(torch.tensor([ids])).detach().requires_grad_()
     with eager(model), around(model):
-        logits = model(inputs_embeds=embeddings, attention_mask=torch.ones(1, len(ids), dtype=torch.long)).logits[0]
+        logits = model(
+            inputs_embeds=embeddings, attention_mask=torch.ones(1, len(ids), dtype=torch.long)
+        ).logits[0]
     (gradient,) = torch.autograd.grad(logits[1] - logits[0], embeddings)
     return logits.tolist(), (gradient * embeddings).sum(dim=-1)[0].tolist()
 
@@ -48,8 +50,12 @@ def test_relevances_of_all_tokens_are_those_of_lxt(name, precision):
     model = AutoModelForSequenceClassification.from_pretrained(FIXTURES / name).to(precision).eval()
     for reference in references(name):
         logits, found = input_times_gradient(model, reference["ids"], relevance_rules)
-        assert logits == pytest.approx(reference["logits"], abs=1e-5)  # the same model, by another version of transformers
-        assert deviation(found, reference["relevance"]) < (TOLERANCE if precision == torch.float32 else 1e-6)
+        assert logits == pytest.approx(
+            reference["logits"], abs=1e-5
+        )  # the same model, by another version of transformers
+        assert deviation(found, reference["relevance"]) < (
+            TOLERANCE if precision == torch.float32 else 1e-6
+        )
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -38,18 +38,33 @@ from slalom_xai.metrics.plausibility import runs, span_match
 from slalom_xai.metrics.ranks import auroc, average_precision, ranks, spearman
 from slalom_xai.outputs import Outputs
 from slalom_xai.surrogates.additive import AdditiveSurrogate
-from slalom_xai.surrogates.slalom import SlalomSurrogate
+from slalom_xai.surrogates.formula import SlalomSurrogate
 from slalom_xai.text import Unit, words
 
 TEXT = "a slow start but a wonderful film with one dull scene"
 PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
 
 
-def additive(scores, full=None, *, text=None, units=None, kind="binary", granularity="token", target=1, left_out="", random_state=0):
+def additive(
+    scores,
+    full=None,
+    *,
+    text=None,
+    units=None,
+    kind="binary",
+    granularity="token",
+    target=1,
+    left_out="",
+    random_state=0,
+):
     """An explanation with known additive scores; full: the output on the whole text, by default the scores' sum."""
     labels = {"binary": ("no", "yes"), "multiclass": ("a", "b", "c")}.get(kind, ("it",))
     column_scores = torch.as_tensor(np.asarray(scores, dtype=float).reshape(len(scores), -1))
-    outputs = column_scores.sum(dim=0) if full is None else torch.as_tensor(np.atleast_1d(np.asarray(full, dtype=float)))
+    outputs = (
+        column_scores.sum(dim=0)
+        if full is None
+        else torch.as_tensor(np.atleast_1d(np.asarray(full, dtype=float)))
+    )
     text = text or " ".join(f"w{place}" for place in range(len(scores)))
     return Explanation(
         text=text,
@@ -74,9 +89,15 @@ def additive(scores, full=None, *, text=None, units=None, kind="binary", granula
 def slalom(units=6, seed=0):
     generator = torch.Generator().manual_seed(seed)
     shapes = ((1, units, 1), (1, units), (1, 1), (1,))
-    function = SlalomSurrogate(*(torch.randn(*shape, generator=generator, dtype=torch.float64) for shape in shapes)).normalised()
+    function = SlalomSurrogate(
+        *(torch.randn(*shape, generator=generator, dtype=torch.float64) for shape in shapes)
+    ).normalised()
     explanation = additive(np.zeros(units))
-    return replace(explanation, function=function, full=tuple(function.predict(torch.ones(1, units))[0].tolist()))
+    return replace(
+        explanation,
+        function=function,
+        full=tuple(function.predict(torch.ones(1, units))[0].tolist()),
+    )
 
 
 def sigmoid(number):
@@ -171,7 +192,9 @@ def test_ranks_share_ties():
 
 
 def test_spearman_by_hand():
-    assert spearman(np.array([1.0, 2, 3, 4]), np.array([1.0, 3, 2, 4])) == pytest.approx(0.8)  # 1 - 6 * 2 / (4 * 15)
+    assert spearman(np.array([1.0, 2, 3, 4]), np.array([1.0, 3, 2, 4])) == pytest.approx(
+        0.8
+    )  # 1 - 6 * 2 / (4 * 15)
     assert math.isnan(spearman(np.ones(3), np.arange(3.0)))
 
 
@@ -187,7 +210,10 @@ rankings = st.lists(st.tuples(st.integers(-3, 3), st.booleans()), min_size=2, ma
 
 @given(rankings)
 def test_reversed_scores_reverse_auroc(pairs):
-    scores, marked = np.array([score for score, _ in pairs], dtype=float), np.array([mark for _, mark in pairs])
+    scores, marked = (
+        np.array([score for score, _ in pairs], dtype=float),
+        np.array([mark for _, mark in pairs]),
+    )
     assume(marked.any() and not marked.all())
     assert auroc(-scores, marked) == pytest.approx(1 - auroc(scores, marked))
 
@@ -195,12 +221,19 @@ def test_reversed_scores_reverse_auroc(pairs):
 @given(rankings)
 def test_the_same_as_scikit_learn_and_scipy(pairs):
     learn, stats = pytest.importorskip("sklearn.metrics"), pytest.importorskip("scipy.stats")
-    scores, marked = np.array([score for score, _ in pairs], dtype=float), np.array([mark for _, mark in pairs])
+    scores, marked = (
+        np.array([score for score, _ in pairs], dtype=float),
+        np.array([mark for _, mark in pairs]),
+    )
     assume(marked.any() and not marked.all())
     assert auroc(scores, marked) == pytest.approx(learn.roc_auc_score(marked, scores))
-    assert average_precision(scores, marked) == pytest.approx(learn.average_precision_score(marked, scores))
+    assert average_precision(scores, marked) == pytest.approx(
+        learn.average_precision_score(marked, scores)
+    )
     assume(len(set(scores)) > 1)
-    assert spearman(scores, marked.astype(float)) == pytest.approx(stats.spearmanr(scores, marked).statistic)
+    assert spearman(scores, marked.astype(float)) == pytest.approx(
+        stats.spearmanr(scores, marked).statistic
+    )
 
 
 # Fidelity
@@ -209,7 +242,9 @@ def test_the_same_as_scikit_learn_and_scipy(pairs):
 @given(st.integers(2, 25), st.integers(0, 99))
 def test_the_truth_has_no_error(units, seed):
     explanation = slalom(units, seed)
-    found = measure(Case(explanation, explanation.predict, seed=seed), ["fidelity-local", "fidelity-wide"])
+    found = measure(
+        Case(explanation, explanation.predict, seed=seed), ["fidelity-local", "fidelity-wide"]
+    )
     for one in found.values():
         assert one["mse"] < 1e-28
         assert one["r2"] == pytest.approx(1) or units < 4
@@ -218,17 +253,25 @@ def test_the_truth_has_no_error(units, seed):
 def test_fidelity_of_a_known_error():
     truth, guess = additive([1.0, -1, 2, 4]), additive([1.0, -1, 2, 4.5])
     masks = []
-    found = measured(FidelityLocal(rows=10), Case(guess, lambda rows: masks.extend(rows[1:]) or truth.predict(rows)))
+    found = measured(
+        FidelityLocal(rows=10),
+        Case(guess, lambda rows: masks.extend(rows[1:]) or truth.predict(rows)),
+    )
     rows = np.array(masks)
     assert found["rows"] == len(rows) == 10
-    assert found["mse"] == pytest.approx(0.25 * (~rows[:, 3]).mean())  # half a point wherever the last unit is gone
+    assert found["mse"] == pytest.approx(
+        0.25 * (~rows[:, 3]).mean()
+    )  # half a point wherever the last unit is gone
     changes = ~rows @ np.array([-1.0, 1, -2, -4])
     assert found["r2"] == pytest.approx(1 - found["mse"] / changes.var())
 
 
 def test_local_rows_delete_at_most_ten_and_are_distinct():
     explanation, asked = additive(np.linspace(-1, 1, 40)), []
-    measured("fidelity-local", Case(explanation, lambda rows: asked.extend(rows) or explanation.predict(rows)))
+    measured(
+        "fidelity-local",
+        Case(explanation, lambda rows: asked.extend(rows) or explanation.predict(rows)),
+    )
     deleted = (~np.array(asked)).sum(axis=1)
     assert (deleted[0], deleted[1:].min(), deleted[1:].max()) == (0, 1, 10)
     assert len({row.tobytes() for row in asked}) == 201
@@ -238,15 +281,24 @@ def test_seen_rows_are_not_used_again():
     explanation = additive([1.0, 2, 3])
     seen = np.array([[1, 1, 0], [1, 0, 0], [0, 1, 1], [1, 0, 1]], dtype=bool)
     asked = []
-    case = Case(explanation, lambda rows: asked.extend(rows) or explanation.predict(rows), extras={"seen": seen})
+    case = Case(
+        explanation,
+        lambda rows: asked.extend(rows) or explanation.predict(rows),
+        extras={"seen": seen},
+    )
     assert measured("fidelity-wide", case)["rows"] == 2
-    assert {tuple(row.tolist()) for row in asked[1:]} == {(False, True, False), (False, False, True)}
+    assert {tuple(row.tolist()) for row in asked[1:]} == {
+        (False, True, False),
+        (False, False, True),
+    }
     with pytest.raises(InputError, match=r"expected masks \(rows, 3\)"):
         measured("fidelity-wide", replace(case, extras={"seen": seen[:, :2]}))
 
 
 def test_a_constant_model_has_an_error_and_no_r2():
-    found = measured("fidelity-wide", Case(additive([1.0, 2, 3]), lambda rows: np.full(len(rows), 6.0)))
+    found = measured(
+        "fidelity-wide", Case(additive([1.0, 2, 3]), lambda rows: np.full(len(rows), 6.0))
+    )
     assert found["mse"] > 0
     assert math.isnan(found["r2"])
     assert "No deletion changes" in found.reason
@@ -271,16 +323,22 @@ def test_bins_round_up_and_leave_a_unit():
 
 
 def test_areas_of_an_additive_game():
-    explanation = additive([1.0, 4, 2, 3])  # in order: 4, 3, 2, 1; the bins take 1, 1, 1, 1 and 2 units
+    explanation = additive(
+        [1.0, 4, 2, 3]
+    )  # in order: 4, 3, 2, 1; the bins take 1, 1, 1, 1 and 2 units
     found = measure(Case(explanation, explanation.predict), ["deletion", "insertion"])
     assert found["deletion"]["comprehensiveness_log_odds"] == pytest.approx((4 * 4 + 7) / 5)
     assert found["deletion"]["area_log_odds"] == pytest.approx((4 + 7 + 9) / 3)
     assert found["insertion"]["sufficiency_log_odds"] == pytest.approx((4 * 6 + 3) / 5)
     assert found["insertion"]["area_log_odds"] == pytest.approx((6 + 3 + 1) / 3)
     whole = sigmoid(10)
-    assert found["deletion"]["comprehensiveness"] == pytest.approx((4 * (whole - sigmoid(6)) + whole - sigmoid(3)) / 5)
+    assert found["deletion"]["comprehensiveness"] == pytest.approx(
+        (4 * (whole - sigmoid(6)) + whole - sigmoid(3)) / 5
+    )
     assert found["deletion"]["area"] == pytest.approx(np.mean(whole - sigmoid([6, 3, 1])))
-    assert found["insertion"]["sufficiency"] == pytest.approx((4 * (whole - sigmoid(4)) + whole - sigmoid(7)) / 5)
+    assert found["insertion"]["sufficiency"] == pytest.approx(
+        (4 * (whole - sigmoid(4)) + whole - sigmoid(7)) / 5
+    )
     assert found["insertion"]["area"] == pytest.approx(np.mean(whole - sigmoid([4, 7, 9])))
 
 
@@ -288,7 +346,10 @@ def test_areas_of_an_additive_game():
 def test_the_models_answer_counts_whichever_class_is_explained(name):
     explanation = additive([-2.0, 1, -3, 0.5])  # the answer is "no"
     other = explanation.for_target("no")
-    mine, theirs = measured(name, Case(explanation, explanation.predict)), measured(name, Case(other, other.predict))
+    mine, theirs = (
+        measured(name, Case(explanation, explanation.predict)),
+        measured(name, Case(other, other.predict)),
+    )
     assert mine.values == pytest.approx(theirs.values)
     assert measured("deletion", Case(other, other.predict))["comprehensiveness"] > 0
 
@@ -309,7 +370,9 @@ def test_no_order_beats_that_of_an_additive_truth(scores, random):
     random.shuffle(shuffled)
     other = replace(truth, function=additive(shuffled).function)
     for name, better in (("deletion", 1), ("insertion", -1)):
-        best, any_order = (measured(name, Case(explanation, truth.predict)) for explanation in (truth, other))
+        best, any_order = (
+            measured(name, Case(explanation, truth.predict)) for explanation in (truth, other)
+        )
         assert better * (best["area_log_odds"] - any_order["area_log_odds"]) >= -1e-9
 
 
@@ -318,7 +381,10 @@ def test_deletion_and_insertion_of_opposite_orders_are_the_same_rows(scores, ran
     truth = additive(scores, full=20.0)
     order = list(range(len(scores)))
     random.shuffle(order)
-    one, other = (replace(truth, function=additive(ranking).function) for ranking in (order, [-place for place in order]))
+    one, other = (
+        replace(truth, function=additive(ranking).function)
+        for ranking in (order, [-place for place in order])
+    )
     deletion = measured("deletion", Case(one, truth.predict))["area_log_odds"]
     insertion = measured("insertion", Case(other, truth.predict))["area_log_odds"]
     assert deletion == pytest.approx(insertion)
@@ -337,12 +403,14 @@ def test_removal_rank():
     case = Case(truth, truth.predict)
     assert measured("removal-rank", case)["spearman"] == pytest.approx(1)
     signed = additive([3.0, -4, 1, 2])
-    assert measured("removal-rank", Case(additive([3.0, 1, -4, 2]), signed.predict))["spearman"] == pytest.approx(
-        0.8
-    )  # ranks 4123 and 4213
+    assert measured("removal-rank", Case(additive([3.0, 1, -4, 2]), signed.predict))[
+        "spearman"
+    ] == pytest.approx(0.8)  # ranks 4123 and 4213
     loud = Case(truth, truth.predict, score="importance")
     removed = np.abs(truth.scores("removal"))
-    assert measured("removal-rank", loud)["spearman"] == pytest.approx(spearman(truth.importances, removed))
+    assert measured("removal-rank", loud)["spearman"] == pytest.approx(
+        spearman(truth.importances, removed)
+    )
     equal = measured("removal-rank", Case(truth, lambda rows: np.zeros(len(rows))))
     assert math.isnan(equal["spearman"])
     assert "no ranking" in equal.reason
@@ -353,7 +421,16 @@ def test_removal_rank():
 
 def test_token_and_span_scores_by_hand():
     marks = [0, 1, 1, 0, 0, 1, 0, 0]
-    scores = [0.1, -5, 4, 3, 0, 0.2, 0, 0]  # the top three by size are units 1, 2, 3; one run against the runs 1-2 and 5
+    scores = [
+        0.1,
+        -5,
+        4,
+        3,
+        0,
+        0.2,
+        0,
+        0,
+    ]  # the top three by size are units 1, 2, 3; one run against the runs 1-2 and 5
     found = measured("human", Case(additive(scores), rationale=marks))
     assert found["token_f1"] == pytest.approx(2 / 3)
     assert found["iou_precision"] == 1  # 2 of 3 shared
@@ -369,7 +446,9 @@ def test_spans_match_from_half_of_the_union_on():
     assert runs(np.array([True, True]), pair) == [(0, 1), (1, 2)]
     assert span_match([(0, 1)], [(0, 2)]) == (1, 1, 1)
     assert span_match([(0, 1)], [(0, 3)]) == (0, 0, 0)
-    assert span_match([(0, 2), (5, 6)], [(0, 2), (8, 9), (12, 15)]) == pytest.approx((1 / 2, 1 / 3, 2 / 5))
+    assert span_match([(0, 2), (5, 6)], [(0, 2), (8, 9), (12, 15)]) == pytest.approx(
+        (1 / 2, 1 / 3, 2 / 5)
+    )
 
 
 def test_types_have_no_spans():
@@ -404,7 +483,9 @@ def test_naive_bayes():
     case = Case(additive([1.0, 2, 3, 4]), extras={"naive_bayes": [-1, 3, 2, 4]})
     assert measured("naive-bayes", case)["spearman"] == pytest.approx(0.8)
     loud = Case(slalom(4), score="importance", extras={"naive_bayes": [-9, 1, 2, -3]})
-    assert measured("naive-bayes", loud)["spearman"] == pytest.approx(spearman(slalom(4).importances, np.array([9.0, 1, 2, 3])))
+    assert measured("naive-bayes", loud)["spearman"] == pytest.approx(
+        spearman(slalom(4).importances, np.array([9.0, 1, 2, 3]))
+    )
     with pytest.raises(InputError, match="one number per unit"):
         measured("naive-bayes", Case(additive([1.0, 2, 3]), extras={"naive_bayes": [1, 2]}))
 
@@ -418,12 +499,16 @@ def pieces(text, *spans):
 
 def test_marks_reach_every_piece_of_a_word():
     text = "Wonderful film, isn't it?"
-    units = pieces(text, (0, 6), (6, 9), (10, 14), (14, 15), (16, 18), (18, 19), (19, 21), (22, 24), (24, 25))
+    units = pieces(
+        text, (0, 6), (6, 9), (10, 14), (14, 15), (16, 18), (18, 19), (19, 21), (22, 24), (24, 25)
+    )
     explanation = additive(np.zeros(9), text=text, units=units)
     found = to_units(explanation, [1, 0, 1, 0])
     assert found.marks.tolist() == [True, True, False, False, True, True, True, False, False]
     assert (found.words, found.cut, found.unread) == (4, 0, 0)
-    split = to_units(explanation, [0, 1, 0, 0, 1, 0, 1], ["Wonderful", "film", ",", "is", "n't", "it", "?"])
+    split = to_units(
+        explanation, [0, 1, 0, 0, 1, 0, 1], ["Wonderful", "film", ",", "is", "n't", "it", "?"]
+    )
     assert split.marks.tolist() == [False, False, True, False, False, True, True, False, True]
     coarse = additive(np.zeros(2), text=text, units=pieces(text, (0, 15), (16, 25)))
     assert to_units(coarse, [0, 1, 0, 0]).marks.tolist() == [True, False]
@@ -442,7 +527,9 @@ def test_counts_of_annotators():
 
 def test_words_behind_the_cut_are_counted_and_not_scored():
     text = "one two three four"
-    explanation = additive(np.zeros(2), text=text, units=pieces(text, (0, 3), (4, 7)), left_out=" three four")
+    explanation = additive(
+        np.zeros(2), text=text, units=pieces(text, (0, 3), (4, 7)), left_out=" three four"
+    )
     found = to_units(explanation, [0, 1, 1, 1])
     assert found.marks.tolist() == [False, True]
     assert (found.words, found.cut, found.unread) == (4, 2, 0)
@@ -494,30 +581,62 @@ def test_an_explanation_agrees_with_itself_and_opposes_its_negative(units, seed)
     same = measured("agreement", Case(explanation, others=(explanation,)))
     assert list(same.values.values()) == pytest.approx([1, 1, 1, 1])
     negative = additive(-explanation.scores("removal"))
-    assert measured("agreement", Case(explanation, others=(negative,)))["spearman"] == pytest.approx(-1)
+    assert measured("agreement", Case(explanation, others=(negative,)))[
+        "spearman"
+    ] == pytest.approx(-1)
     other_class = explanation.for_target("no")
-    assert measured("agreement", Case(explanation, others=(other_class,)))["spearman"] == pytest.approx(1)
+    assert measured("agreement", Case(explanation, others=(other_class,)))[
+        "spearman"
+    ] == pytest.approx(1)
 
 
 def test_finer_units_are_added_up():
     text = "wonderful film, it is"
-    fine = additive([1.0, 2, 3, 50, 4, 5], text=text, units=pieces(text, (0, 6), (6, 9), (10, 14), (14, 15), (16, 18), (19, 21)))
-    coarse = additive([10.0, 20, 30, 40], text=text, units=pieces(text, (0, 9), (10, 14), (16, 18), (19, 21)))
+    fine = additive(
+        [1.0, 2, 3, 50, 4, 5],
+        text=text,
+        units=pieces(text, (0, 6), (6, 9), (10, 14), (14, 15), (16, 18), (19, 21)),
+    )
+    coarse = additive(
+        [10.0, 20, 30, 40], text=text, units=pieces(text, (0, 9), (10, 14), (16, 18), (19, 21))
+    )
     one, other, compared = aligned(fine, coarse)
     assert (one.tolist(), other.tolist()) == ([3, 3, 4, 5], [10, 20, 30, 40])
     assert compared == 9 / 10  # the comma has no counterpart
     swapped = aligned(coarse, fine)
-    assert (swapped[0].tolist(), swapped[1].tolist(), swapped[2]) == (other.tolist(), one.tolist(), compared)
+    assert (swapped[0].tolist(), swapped[1].tolist(), swapped[2]) == (
+        other.tolist(),
+        one.tolist(),
+        compared,
+    )
 
 
 @pytest.mark.parametrize(
     ("other", "message"),
     [
         (additive([1.0, 2, 3], text="another text altogether"), "different texts"),
-        (additive([1.0, 2, 3], units=pieces("w0 w1 w2 w3", (0, 4), (4, 7), (8, 11)), text="w0 w1 w2 w3"), "without one holding the other"),
-        (additive([1.0], units=pieces("w0 w1 w2 w3", (0, 11)), text="w0 w1 w2 w3"), "fewer than two"),
+        (
+            additive(
+                [1.0, 2, 3],
+                units=pieces("w0 w1 w2 w3", (0, 4), (4, 7), (8, 11)),
+                text="w0 w1 w2 w3",
+            ),
+            "without one holding the other",
+        ),
+        (
+            additive([1.0], units=pieces("w0 w1 w2 w3", (0, 11)), text="w0 w1 w2 w3"),
+            "fewer than two",
+        ),
         (additive(np.ones((4, 3)), kind="multiclass"), "has only a, b, c"),
-        (additive([1.0, 2], units=pieces("w0 w1 w2 w3", (0, 5), (6, 11)), text="w0 w1 w2 w3", granularity="type"), "several places"),
+        (
+            additive(
+                [1.0, 2],
+                units=pieces("w0 w1 w2 w3", (0, 5), (6, 11)),
+                text="w0 w1 w2 w3",
+                granularity="type",
+            ),
+            "several places",
+        ),
     ],
 )
 def test_what_cannot_be_compared_is_refused_with_the_reason(other, message):
@@ -528,7 +647,13 @@ def test_what_cannot_be_compared_is_refused_with_the_reason(other, message):
 
 def test_importances_are_not_added_up():
     with pytest.raises(InputError, match="cannot be added up"):
-        aligned(slalom(4), replace(slalom(2), text="w0 w1 w2 w3", units=tuple(pieces("w0 w1 w2 w3", (0, 5), (6, 11)))), "importance")
+        aligned(
+            slalom(4),
+            replace(
+                slalom(2), text="w0 w1 w2 w3", units=tuple(pieces("w0 w1 w2 w3", (0, 5), (6, 11)))
+            ),
+            "importance",
+        )
 
 
 def test_stability_by_hand():
@@ -538,8 +663,14 @@ def test_stability_by_hand():
     noise = np.mean([math.sqrt(2), 0, math.sqrt(2)])
     assert found["relative_sd"] == pytest.approx(noise / np.std([2, 2, 5]))
     assert measured("stability", Case(one, others=(one, one)))["relative_sd"] == 0
-    assert "different texts or units" in measured("stability", Case(one, others=(additive([1.0, 2]),))).reason
-    assert "same method" in measured("stability", Case(one, others=(replace(other, method="another"),))).reason
+    assert (
+        "different texts or units"
+        in measured("stability", Case(one, others=(additive([1.0, 2]),))).reason
+    )
+    assert (
+        "same method"
+        in measured("stability", Case(one, others=(replace(other, method="another"),))).reason
+    )
 
 
 # Simulatability and cost
@@ -556,14 +687,27 @@ def test_a_reader_of_the_truth_guesses_right():
 
 def test_an_answer_that_never_changes_leaves_nothing_to_gain():
     truth = additive([1.0, 2, 3, 4], full=100.0)
-    assert measured("simulatability", Case(truth, truth.predict)).values == {"gain": 0, "accuracy": 1, "majority": 1}
-    assert math.isnan(measured("simulatability", Case(additive([1.0, 2, 3], kind="regression"), truth.predict))["gain"])
+    assert measured("simulatability", Case(truth, truth.predict)).values == {
+        "gain": 0,
+        "accuracy": 1,
+        "majority": 1,
+    }
+    assert math.isnan(
+        measured("simulatability", Case(additive([1.0, 2, 3], kind="regression"), truth.predict))[
+            "gain"
+        ]
+    )
 
 
 def test_cost():
     explanation = additive([1.0, 2])
-    assert measured("cost", Case(explanation, extras={"seconds": 1.5})).values == {"calls": 10, "seconds": 1.5}
-    assert measured("cost", Case(explanation, extras={"seconds": np.float32(2), "calls": np.int64(5000)})).values == {
+    assert measured("cost", Case(explanation, extras={"seconds": 1.5})).values == {
+        "calls": 10,
+        "seconds": 1.5,
+    }
+    assert measured(
+        "cost", Case(explanation, extras={"seconds": np.float32(2), "calls": np.int64(5000)})
+    ).values == {
         "calls": 5000,
         "seconds": 2,
     }
@@ -598,7 +742,12 @@ def test_several_classes():
     weights = {"red": [2, 0, 0], "green": [0, 2, 0], "blue": [0, 0, 2], "so": [0.1, 0.2, 0.3]}
 
     def model(texts):
-        logits = np.array([np.sum([weights[word] for word in text.split()] or [[0, 0, 0]], axis=0) for text in texts])
+        logits = np.array(
+            [
+                np.sum([weights[word] for word in text.split()] or [[0, 0, 0]], axis=0)
+                for text in texts
+            ]
+        )
         return np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
 
     explainer = Explainer(model, method="linear")
@@ -606,7 +755,9 @@ def test_several_classes():
     case = Case(explanation, asker(explainer, explanation))
     everything = np.ones((1, 6), dtype=bool)
     assert case.probabilities(everything)[0] == pytest.approx(model([explanation.text])[0, 0])
-    assert case.answered(np.array([[0, 0, 1, 0, 0, 0], [0, 1, 0, 0, 0, 0]], dtype=bool)).tolist() == [False, True]
+    assert case.answered(
+        np.array([[0, 0, 1, 0, 0, 0], [0, 1, 0, 0, 0, 0]], dtype=bool)
+    ).tolist() == [False, True]
     found = measure(case, ["deletion", "simulatability", "fidelity-wide"])
     assert found["deletion"]["comprehensiveness"] > 0
     assert found["simulatability"]["gain"] >= 0
@@ -618,22 +769,41 @@ def test_several_classes():
 
 def test_the_model_must_read_the_same_units():
     explainer = Explainer(Averaging())
-    with pytest.raises(InputError, match=r"2 units, but the model reads 3; unit 0 is 'a good' in the explanation and 'a' in the model"):
-        asker(explainer, additive([1.0, 2], text="a good film", units=pieces("a good film", (0, 6), (7, 11))))
-    with pytest.raises(InputError, match=r"unit 2 is nothing in the explanation and 'film' in the model"):
-        asker(explainer, additive([1.0, 2], text="a good film", units=pieces("a good film", (0, 1), (2, 6))))
+    with pytest.raises(
+        InputError,
+        match=r"2 units, but the model reads 3; unit 0 is 'a good' in the explanation and 'a' in the model",
+    ):
+        asker(
+            explainer,
+            additive([1.0, 2], text="a good film", units=pieces("a good film", (0, 6), (7, 11))),
+        )
+    with pytest.raises(
+        InputError, match=r"unit 2 is nothing in the explanation and 'film' in the model"
+    ):
+        asker(
+            explainer,
+            additive([1.0, 2], text="a good film", units=pieces("a good film", (0, 1), (2, 6))),
+        )
 
 
 def test_the_explanation_must_be_of_this_model_and_scale():
     explainer = Explainer(Averaging())
     with pytest.raises(InputError, match="same_scale=False"):
         asker(explainer, additive([10.0, 20, 30], text="a good film"))
-    imported = Explanation.from_scores("a good film", ["a", "good", "film"], [0.1, 0.2, 0.3], label="yes")
+    imported = Explanation.from_scores(
+        "a good film", ["a", "good", "film"], [0.1, 0.2, 0.3], label="yes"
+    )
     ask = asker(explainer, imported, same_scale=False)
     found = measured("deletion", Case(imported, ask))
     assert not math.isnan(found["comprehensiveness"])  # the model knows what its outputs mean
-    with pytest.raises(InputError, match=r"unknown target 'maybe': choose one of no \(0\), yes \(1\)"):
-        asker(explainer, replace(imported, outputs=Outputs("regression", ("maybe",))), same_scale=False)
+    with pytest.raises(
+        InputError, match=r"unknown target 'maybe': choose one of no \(0\), yes \(1\)"
+    ):
+        asker(
+            explainer,
+            replace(imported, outputs=Outputs("regression", ("maybe",))),
+            same_scale=False,
+        )
 
 
 # Intervals
@@ -682,7 +852,12 @@ def test_methods_against_the_best():
 
 def test_the_test_is_calibrated():
     rng = np.random.default_rng(2)
-    found = [against_best({"a": rng.normal(size=50), "b": rng.normal(size=50)}, "higher", draws=400, seed=seed) for seed in range(300)]
+    found = [
+        against_best(
+            {"a": rng.normal(size=50), "b": rng.normal(size=50)}, "higher", draws=400, seed=seed
+        )
+        for seed in range(300)
+    ]
     rejected = np.mean([min(one.p for one in pair.values()) < 0.1 for pair in found])
     assert 0.05 < rejected < 0.18
 
@@ -717,7 +892,10 @@ def test_the_page_lists_every_number():
         assert f"`{name}`" in page
         assert found.reference in page
         for number, described in found.gives.items():
-            assert f"| `{name}` | `{number}` | {described.direction or '–'} | {described.range} |" in page
+            assert (
+                f"| `{name}` | `{number}` | {described.direction or '–'} | {described.range} |"
+                in page
+            )
 
 
 def test_the_examples_on_the_page_run():

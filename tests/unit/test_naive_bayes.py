@@ -45,14 +45,20 @@ def test_units_of_several_words_sum_and_pieces_share():
     kinds = Explainer(flat, method=corpus, granularity="type")("good good film")
     assert np.allclose(kinds.values, [2 * np.log(4), 0])
     tokens = Explainer(method=NaiveBayes(["wonderfulness", "x"], [1, 0]))("wonderfulness film")
-    pieces = [score for unit, score in zip(tokens.units, tokens.values, strict=True) if unit.text != "film"]
+    pieces = [
+        score
+        for unit, score in zip(tokens.units, tokens.values, strict=True)
+        if unit.text != "film"
+    ]
     assert len(pieces) > 1
     assert sum(pieces) == pytest.approx(np.log(2))
 
 
 def test_a_corpus_that_leans_is_told():
     found = Explainer(flat, method=NaiveBayes(["good " * 10, "bad"], ["yes", "no"]))("good film")
-    assert found.notes == ("The corpus holds 1 words of 'no' and 10 words of 'yes': the scores lean towards the larger class.",)
+    assert found.notes == (
+        "The corpus holds 1 words of 'no' and 10 words of 'yes': the scores lean towards the larger class.",
+    )
 
 
 def test_by_name_it_says_how_to_give_a_corpus():
@@ -80,7 +86,9 @@ def test_floors():
     assert abs(drawn.values.mean()) < 0.3
     assert drawn.values.std() == pytest.approx(1, abs=0.2)
     assert drawn == Explainer(flat, method="random", budget=100)(text)
-    assert not np.array_equal(drawn.values, Explainer(flat, method="random", budget=100, random_state=1)(text).values)
+    assert not np.array_equal(
+        drawn.values, Explainer(flat, method="random", budget=100, random_state=1)(text).values
+    )
     zero = Explainer(flat, method="zero", budget=100)(text)
     assert not np.any(zero.values)
     assert zero.calls_fit == drawn.calls_fit == 0

@@ -61,7 +61,11 @@ def test_batches_hold_rows_of_similar_length_under_the_token_budget():
 @pytest.mark.parametrize("limit", [40, 77, 200])
 @pytest.mark.parametrize(
     "raises",
-    [MemoryError("no"), RuntimeError("CUDA out of memory. Tried to allocate"), RuntimeError("DefaultCPUAllocator: can't allocate memory")],
+    [
+        MemoryError("no"),
+        RuntimeError("CUDA out of memory. Tried to allocate"),
+        RuntimeError("DefaultCPUAllocator: can't allocate memory"),
+    ],
 )
 def test_out_of_memory_changes_nothing_but_the_batches(limit, raises):
     calm = Explainer(Averaging(), budget=300)(TEXT)

@@ -66,10 +66,16 @@ CONSERVING = {
     "relu squared": Module(lambda m, x: torch.square(torch.relu(x))),
     "a module of activation": Module(lambda m, x: m.act(x), act=OwnGELU()),
     "gated": Module(
-        lambda m, x: functional.silu(m.gate(x)) * m.up(x), gate=torch.nn.Linear(6, 5, bias=False), up=torch.nn.Linear(6, 5, bias=False)
+        lambda m, x: functional.silu(m.gate(x)) * m.up(x),
+        gate=torch.nn.Linear(6, 5, bias=False),
+        up=torch.nn.Linear(6, 5, bias=False),
     ),
     "matrix product": Module(lambda m, x: (x @ MATRIX) @ x.transpose(-1, -2)),
-    "bmm": Module(lambda m, x: torch.baddbmm(torch.zeros(1, 3, 3, dtype=x.dtype), x[None], (x @ MATRIX).mT[None])),
+    "bmm": Module(
+        lambda m, x: torch.baddbmm(
+            torch.zeros(1, 3, 3, dtype=x.dtype), x[None], (x @ MATRIX).mT[None]
+        )
+    ),
     "einsum": Module(lambda m, x: torch.einsum("id,jd->ij", x, x @ MATRIX)),
     "scores that weigh values": Module(lambda m, x: torch.relu(x @ x.mT) @ x),
     "residual": Module(lambda m, x: x + rms(x) @ MATRIX),
@@ -102,14 +108,20 @@ def test_activations_pass_relevance_one_to_one():
 def test_softmax_follows_the_taylor_rule():
     x, weights = drawn(5), drawn(5, seed=2)
     found, output = relevance(Module(lambda m, x: functional.softmax(x, dim=-1)), x, weights)
-    assert torch.allclose(found, x * (output - x.softmax(-1) * output.sum()))  # Proposition 3.1 of Achtibat et al.
+    assert torch.allclose(
+        found, x * (output - x.softmax(-1) * output.sum())
+    )  # Proposition 3.1 of Achtibat et al.
 
 
 def test_matrix_products_follow_the_uniform_rule():
     a, b, weights = drawn(3, 4), drawn(4, 2, seed=1), drawn(3, 2, seed=2)
     x = torch.cat([a.flatten(), b.flatten()])
-    found, _ = relevance(Module(lambda m, x: x[:12].reshape(3, 4) @ x[12:].reshape(4, 2)), x, weights)
-    left = torch.einsum("ji,ip,jp->ji", a, b, weights) / 2  # half of A_ji V_ip R_jp / O_jp, with R = O × weights
+    found, _ = relevance(
+        Module(lambda m, x: x[:12].reshape(3, 4) @ x[12:].reshape(4, 2)), x, weights
+    )
+    left = (
+        torch.einsum("ji,ip,jp->ji", a, b, weights) / 2
+    )  # half of A_ji V_ip R_jp / O_jp, with R = O × weights
     right = torch.einsum("ji,ip,jp->ip", a, b, weights) / 2
     assert torch.allclose(found, torch.cat([left.flatten(), right.flatten()]))
 
@@ -127,15 +139,21 @@ def test_fused_attention_is_attention_in_steps(causal):
         return functional.scaled_dot_product_attention(*x[None].chunk(3, dim=-1), is_causal=causal)
 
     x, weights = drawn(4, 9), drawn(1, 4, 3, seed=3)
-    assert torch.allclose(relevance(Module(steps), x, weights)[0], relevance(Module(fused), x, weights)[0])
+    assert torch.allclose(
+        relevance(Module(steps), x, weights)[0], relevance(Module(fused), x, weights)[0]
+    )
 
 
 def test_fused_attention_with_masks_and_shared_keys_computes_the_same():
     query, key = drawn(1, 4, 5, 6), drawn(1, 2, 5, 6, seed=1)
     for mask in (None, drawn(5, 5) > -1, drawn(5, 5)):
-        plain = functional.scaled_dot_product_attention(query, key, key, attn_mask=mask, enable_gqa=True, scale=0.3)
+        plain = functional.scaled_dot_product_attention(
+            query, key, key, attn_mask=mask, enable_gqa=True, scale=0.3
+        )
         module = Module(
-            lambda m, x, mask=mask: functional.scaled_dot_product_attention(x, key, key, attn_mask=mask, enable_gqa=True, scale=0.3)
+            lambda m, x, mask=mask: functional.scaled_dot_product_attention(
+                x, key, key, attn_mask=mask, enable_gqa=True, scale=0.3
+            )
         )
         with relevance_rules(module):
             assert torch.allclose(module(query.clone().requires_grad_()).detach(), plain)
@@ -154,10 +172,16 @@ def test_parameters_are_no_input():
     assert torch.allclose(found, output)  # not half of it
 
 
-@pytest.mark.parametrize("function", [torch.exp, torch.sigmoid, lambda x: 2**x, lambda x: x.mul_(x + 1), functional.softplus])
+@pytest.mark.parametrize(
+    "function",
+    [torch.exp, torch.sigmoid, lambda x: 2**x, lambda x: x.mul_(x + 1), functional.softplus],
+)
 def test_functions_without_a_rule_are_refused(function):
     module = Module(lambda m, x: function(x + 0), layer=torch.nn.Linear(2, 2))
-    with pytest.raises(InputError, match="attn-lrp needs a rule for every function"), relevance_rules(module):
+    with (
+        pytest.raises(InputError, match="attn-lrp needs a rule for every function"),
+        relevance_rules(module),
+    ):
         module(drawn(3).requires_grad_())
     assert all(parameter.requires_grad for parameter in module.parameters())
     assert torch.exp(drawn(2).requires_grad_()).requires_grad  # nothing is refused afterwards

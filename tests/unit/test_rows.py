@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tiny import tiny
 
 from slalom_xai.models import prompt
-from slalom_xai.models.rows import TokenBatch, WrittenTokens
+from slalom_xai.models.token_rows import TokenBatch, WrittenTokens
 from slalom_xai.models.tokens import Tokens
 
 CPU = torch.device("cpu")
@@ -62,27 +62,45 @@ def test_a_deletion_and_a_sequence_that_read_the_same_have_one_key():
 
 
 @settings(max_examples=40, deadline=None)
-@given(seed=st.integers(0, 10**6), side=st.sampled_from(["left", "right"]), pair=st.booleans(), removal=st.sampled_from(["delete", "unk"]))
+@given(
+    seed=st.integers(0, 10**6),
+    side=st.sampled_from(["left", "right"]),
+    pair=st.booleans(),
+    removal=st.sampled_from(["delete", "unk"]),
+)
 def test_inputs_are_the_rows_with_padding_on_one_side(seed, side, pair, removal):
-    first, second = prompt(reading(pair, removal), "token"), prompt(reading(pair, text="a bad film"), "token")
-    parts = [question.rows(masks_for(len(question.units), seed, rows=5)) for question in (first, second)]
+    first, second = (
+        prompt(reading(pair, removal), "token"),
+        prompt(reading(pair, text="a bad film"), "token"),
+    )
+    parts = [
+        question.rows(masks_for(len(question.units), seed, rows=5)) for question in (first, second)
+    ]
     parts.append(first.sequences(np.array([[0, 1, 0]])))
     batch = TokenBatch(parts)
     inputs = batch.inputs(7, side, CPU)
-    written = TokenBatch([WrittenTokens.of([batch.row(place) for place in range(len(batch))])]).inputs(7, side, CPU)
+    written = TokenBatch(
+        [WrittenTokens.of([batch.row(place) for place in range(len(batch))])]
+    ).inputs(7, side, CPU)
     for place in range(len(batch)):
         row, mask = batch.row(place), inputs["attention_mask"][place].bool()
         assert tuple(inputs["input_ids"][place][mask].tolist()) == row[0]
         assert tuple(inputs["token_type_ids"][place][mask].tolist()) == row[1]
         assert (inputs["input_ids"][place][~mask] == 7).all()
         padding = (~mask).nonzero().flatten().tolist()
-        assert padding == (list(range(len(padding))) if side == "left" else list(range(len(mask) - len(padding), len(mask))))
+        assert padding == (
+            list(range(len(padding)))
+            if side == "left"
+            else list(range(len(mask) - len(padding), len(mask)))
+        )
     assert all(torch.equal(inputs[name], written[name]) for name in inputs)
 
 
 def test_some_of_a_batch_are_the_same_rows():
     question = prompt(reading(), "token")
-    batch = TokenBatch([question.rows(masks_for(len(question.units), seed, rows=6)) for seed in (3, 4)])
+    batch = TokenBatch(
+        [question.rows(masks_for(len(question.units), seed, rows=6)) for seed in (3, 4)]
+    )
     places = np.array([1, 4, 7, 11])
     some = batch.take(places)
     assert [some.row(place) for place in range(4)] == [batch.row(place) for place in places]
@@ -94,5 +112,7 @@ def test_rows_share_the_tokens_before_the_first_that_is_gone(removal):
     masks = masks_for(len(question.units), 5)
     masks[0] = True
     whole = question.row(masks[0])[0]
-    expected = [1 + int((~mask).argmax()) if not mask.all() else len(whole) for mask in masks]  # behind [CLS]
+    expected = [
+        1 + int((~mask).argmax()) if not mask.all() else len(whole) for mask in masks
+    ]  # behind [CLS]
     assert question.rows(masks).shared.tolist() == expected

@@ -12,9 +12,9 @@ from rich.console import Console
 from slalom_xai.errors import InputError, SlalomError
 from slalom_xai.explainer import REMOVALS as TAKEN
 from slalom_xai.explanation import Explanation
+from slalom_xai.explanation.file_checks import REMOVALS
 from slalom_xai.reports.html import page
 from slalom_xai.reports.terminal import render
-from slalom_xai.saved_checks import REMOVALS
 from slalom_xai.text import GRANULARITIES
 
 
@@ -35,11 +35,15 @@ def test_what_an_explainer_takes_can_be_loaded(tmp_path):
     data = made().to_dict()
     for granularity in GRANULARITIES:
         for removal in REMOVALS:
-            loaded = Explanation.load(stored(tmp_path, data | {"granularity": granularity, "removal": removal}))
+            loaded = Explanation.load(
+                stored(tmp_path, data | {"granularity": granularity, "removal": removal})
+            )
             assert (loaded.granularity, loaded.removal) == (granularity, removal)
     imported = Explanation.from_scores("a b", ["a", "b"], [1.0, 2.0])
     assert Explanation.load(imported.save(tmp_path / "b.json")) == imported
-    assert Explanation.from_dict(data | {"random_state": 2**70}).random_state == 2**70  # a seed may be any whole number
+    assert (
+        Explanation.from_dict(data | {"random_state": 2**70}).random_state == 2**70
+    )  # a seed may be any whole number
 
 
 def test_files_without_the_fields_of_later_versions_load(tmp_path):
@@ -54,15 +58,33 @@ def test_files_without_the_fields_of_later_versions_load(tmp_path):
     ("content", "message"),
     [
         ("[" * 200_000, "nested too deep"),
-        ('{"format": "slalom-explanation", "version": 1, "text": ' + "[" * 200_000 + "]" * 200_000 + "}", "nested too deep"),
+        (
+            '{"format": "slalom-explanation", "version": 1, "text": '
+            + "[" * 200_000
+            + "]" * 200_000
+            + "}",
+            "nested too deep",
+        ),
         ('{"version": ' + "9" * 5000 + "}", "a number of thousands of digits"),
         ("", "is not JSON"),
         ("\x00\x00", "is not JSON"),
         ("[]", "is not a saved explanation"),
         ("null", "is not a saved explanation"),
-        ('{"format": "slalom-explanation", "version": [[1]]}', "has version unknown, but this package reads version 1"),
+        (
+            '{"format": "slalom-explanation", "version": [[1]]}',
+            "has version unknown, but this package reads version 1",
+        ),
     ],
-    ids=["brackets", "a deep field", "digits", "empty", "zeros", "a list", "null", "an odd version"],
+    ids=[
+        "brackets",
+        "a deep field",
+        "digits",
+        "empty",
+        "zeros",
+        "a list",
+        "null",
+        "an odd version",
+    ],
 )
 def test_what_is_no_result_file_is_one_clear_line(tmp_path, content, message):
     with pytest.raises(InputError, match=message) as caught:
@@ -100,21 +122,51 @@ DAMAGE = {
     "true as calls": (put("calls_check", True), "calls_check is true"),
     "calls below zero": (put("calls_check", -1), "calls_check is -1"),
     "true as a value": (put("function", "values", 0, 0, 0, True), "not a function of numbers"),
-    "a huge importance": (put("function", "importances", 0, 0, 1e308), "importances that differ by more than 700"),
+    "a huge importance": (
+        put("function", "importances", 0, 0, 1e308),
+        "importances that differ by more than 700",
+    ),
     "a text as a value": (put("function", "values", 0, 0, 0, "1"), "not a function of numbers"),
     "another kind of function": (put("function", "kind", "neural"), "not a function of numbers"),
     "notes of numbers": (put("notes", [1]), "notes is .* not a list of texts"),
     "one text as notes": (put("notes", "a note"), "notes is .* not a list of texts"),
-    "a text as fidelity": (put("fidelity", 0, "wide", "r2", "much"), "fidelity is .* not a list of agreements"),
-    "infinite fidelity": (put("fidelity", 0, "wide", "r2", -math.inf), "fidelity is .* not a list of agreements"),
-    "true as rows": (put("fidelity", 0, "wide", "rows", True), "fidelity is .* not a list of agreements"),
-    "a list as agreement": (put("fidelity", 0, "wide", []), "fidelity is .* not a list of agreements"),
-    "a text as error": (put("standard_errors", 0, "value", 0, "1.5"), "standard_errors is .* not a list of errors"),
-    "an infinite error": (put("standard_errors", 0, "value", 0, math.inf), "standard_errors is .* not a list of errors"),
-    "errors of no score": (put("standard_errors", 0, "beauty", [0.0]), "standard_errors is .* not a list of errors"),
-    "another granularity": (put("granularity", "<b>"), 'granularity is "<b>", which is not one of token, type'),
+    "a text as fidelity": (
+        put("fidelity", 0, "wide", "r2", "much"),
+        "fidelity is .* not a list of agreements",
+    ),
+    "infinite fidelity": (
+        put("fidelity", 0, "wide", "r2", -math.inf),
+        "fidelity is .* not a list of agreements",
+    ),
+    "true as rows": (
+        put("fidelity", 0, "wide", "rows", True),
+        "fidelity is .* not a list of agreements",
+    ),
+    "a list as agreement": (
+        put("fidelity", 0, "wide", []),
+        "fidelity is .* not a list of agreements",
+    ),
+    "a text as error": (
+        put("standard_errors", 0, "value", 0, "1.5"),
+        "standard_errors is .* not a list of errors",
+    ),
+    "an infinite error": (
+        put("standard_errors", 0, "value", 0, math.inf),
+        "standard_errors is .* not a list of errors",
+    ),
+    "errors of no score": (
+        put("standard_errors", 0, "beauty", [0.0]),
+        "standard_errors is .* not a list of errors",
+    ),
+    "another granularity": (
+        put("granularity", "<b>"),
+        'granularity is "<b>", which is not one of token, type',
+    ),
     "a list as granularity": (put("granularity", ["token"]), "granularity is .* not one of"),
-    "another removal": (put("removal", "constructor"), 'removal is "constructor", which is not one of delete'),
+    "another removal": (
+        put("removal", "constructor"),
+        'removal is "constructor", which is not one of delete',
+    ),
     "a seed below zero": (put("random_state", -1), "random_state is -1"),
     "no seed": (put("random_state", None), "random_state is null"),
     "a unit beyond the text": (put("units", -1, "end", 4000), "which is not in the text"),
@@ -129,7 +181,10 @@ DAMAGE = {
     "labels as one text": (put("outputs", "labels", "ab"), "not a known kind"),
     "one label of two classes": (put("outputs", "labels", ["one"]), "1 labels for two classes"),
     "a list as kind": (put("outputs", "kind", ["binary"]), "not a known kind"),
-    "occurrences of halves": (put("occurrences", [0.5] * 18), "occurrences is .* not a list of whole numbers"),
+    "occurrences of halves": (
+        put("occurrences", [0.5] * 18),
+        "occurrences is .* not a list of whole numbers",
+    ),
     "half a character": (put("notes", ["\ud800"]), "half a character"),
     "half a character in a name": (put("\udfff", 1), "half a character"),
     "a long name": (put("n" * 5000, 1), "unknown fields 'nnnn"),
@@ -176,7 +231,13 @@ ODD = [
 def places(data, way=()):
     """Every place in nested data."""
     yield way
-    entries = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
+    entries = (
+        data.items()
+        if isinstance(data, dict)
+        else enumerate(data)
+        if isinstance(data, list)
+        else ()
+    )
     for key, entry in entries:
         yield from places(entry, (*way, key))
 
@@ -199,7 +260,9 @@ def mutated(data, rng):
     return data
 
 
-@pytest.mark.parametrize("name", [*list(SHAPES)[:4], "four classes", "two heads with lengths and their nearest"])
+@pytest.mark.parametrize(
+    "name", [*list(SHAPES)[:4], "four classes", "two heads with lengths and their nearest"]
+)
 def test_files_with_random_damage_are_refused_or_shown(name):
     rng = random.Random(name)
     whole = shaped(name).to_dict()
@@ -219,7 +282,11 @@ def test_files_with_random_damage_are_refused_or_shown(name):
 
 def test_nothing_of_a_file_reaches_a_terminal_raw():
     data = made().to_dict()
-    data["notes"], data["method"], data["model"] = ["\x1b]0;owned\x07\x1b[2J"], "\x1b[2J", "\x1b[31m"
+    data["notes"], data["method"], data["model"] = (
+        ["\x1b]0;owned\x07\x1b[2J"],
+        "\x1b[2J",
+        "\x1b[31m",
+    )
     found = Explanation.from_dict(data)
     screen = io.StringIO()
     Console(file=screen, width=100).print(render(found))

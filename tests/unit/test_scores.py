@@ -5,10 +5,10 @@ import pytest
 import torch
 from games import surrogate
 
+from slalom_xai.surrogates.exact_shapley import shapley_derivatives, shapley_values
+from slalom_xai.surrogates.formula import SlalomSurrogate
 from slalom_xai.surrogates.influence import Covariance
 from slalom_xai.surrogates.scores import SCORES, slalom_score, slalom_standard_errors
-from slalom_xai.surrogates.shapley import shapley_derivatives, shapley_values
-from slalom_xai.surrogates.slalom import SlalomSurrogate
 
 
 def brute_force(known):
@@ -23,7 +23,9 @@ def brute_force(known):
     phi = []
     for i in range(n):
         without = torch.nonzero(rows[:, i] == 0)[:, 0]
-        weight = torch.tensor([1 / (n * math.comb(n - 1, int(k))) for k in size[without]], dtype=torch.float64)
+        weight = torch.tensor(
+            [1 / (n * math.comb(n - 1, int(k))) for k in size[without]], dtype=torch.float64
+        )
         phi.append(weight @ (outcome[without + powers[i]] - outcome[without]))
     return torch.stack(phi)
 
@@ -37,7 +39,9 @@ def test_shapley_values_equal_brute_force(units, sink):
 
 def test_shapley_values_of_wide_importances_and_several_heads():
     known = surrogate(8, heads=2, seed=1)
-    wide = SlalomSurrogate(known.values, 6 * known.importances, known.sink_values, 6 * known.sink_importances)
+    wide = SlalomSurrogate(
+        known.values, 6 * known.importances, known.sink_values, 6 * known.sink_importances
+    )
     assert (shapley_values(wide) - brute_force(wide)).abs().max() < 1e-8
 
 
@@ -58,9 +62,17 @@ def test_shapley_derivatives_equal_differences(sink):
     for j in range(importances.shape[1]):
         nudge = torch.zeros_like(importances)
         nudge[0, j] = step
-        up, down = (shapley_values(SlalomSurrogate.from_columns(values + s * nudge[..., None], importances, sink)) for s in (1, -1))
+        up, down = (
+            shapley_values(
+                SlalomSurrogate.from_columns(values + s * nudge[..., None], importances, sink)
+            )
+            for s in (1, -1)
+        )
         assert torch.allclose((up - down)[:, 0] / (2 * step), by_values[:, j], atol=1e-4)
-        up, down = (shapley_values(SlalomSurrogate.from_columns(values, importances + s * nudge, sink)) for s in (1, -1))
+        up, down = (
+            shapley_values(SlalomSurrogate.from_columns(values, importances + s * nudge, sink))
+            for s in (1, -1)
+        )
         assert torch.allclose((up - down)[:, 0] / (2 * step), by_importances[:, j], atol=1e-4)
 
 
@@ -71,10 +83,14 @@ def test_scores_say_what_they_promise(sink):
     full = known.predict(everything)
     without = known.predict(1 - torch.eye(7).double())
     assert torch.allclose(slalom_score(known, "removal", 0), (full - without)[:, 0])
-    assert torch.allclose(slalom_score(known, "alone", 0), known.predict(torch.eye(7).double())[:, 0])
+    assert torch.allclose(
+        slalom_score(known, "alone", 0), known.predict(torch.eye(7).double())[:, 0]
+    )
     softer = known.predict(everything - 1e-6 * torch.eye(7).double())
     assert torch.allclose(slalom_score(known, "slope", 0), (full - softer)[:, 0] / 1e-6, atol=1e-4)
-    assert torch.allclose(slalom_score(known, "linearized", 0), known.values[0, :, 0] * known.importances[0].exp())
+    assert torch.allclose(
+        slalom_score(known, "linearized", 0), known.values[0, :, 0] * known.importances[0].exp()
+    )
     assert slalom_score(known, "importance", 0).sum().abs() < 1e-9
 
 
@@ -85,7 +101,9 @@ def test_standard_errors_are_those_of_the_delta_method(name, heads, sink):
     known = surrogate(5, heads=heads, classes=2, sink=sink, seed=3)
     values, importances = known.column_values()[..., 1], known.column_importances()
     size, step = values.numel(), 1e-5
-    draws = torch.randn(40, 2, heads, values.shape[1], generator=torch.Generator().manual_seed(0)).double()
+    draws = torch.randn(
+        40, 2, heads, values.shape[1], generator=torch.Generator().manual_seed(0)
+    ).double()
     draws[:, 1] -= draws[:, 1, :, :5].mean(dim=2, keepdim=True)
     draws = draws.reshape(40, 2 * size)
     joint = draws.T @ draws
@@ -93,10 +111,16 @@ def test_standard_errors_are_those_of_the_delta_method(name, heads, sink):
     def score(moved):
         both = known.column_values().clone()
         both[..., 1] += moved[:size].reshape(values.shape)
-        nudged = SlalomSurrogate.from_columns(both, importances + moved[size:].reshape(values.shape), sink)
+        nudged = SlalomSurrogate.from_columns(
+            both, importances + moved[size:].reshape(values.shape), sink
+        )
         return slalom_score(nudged, name, 1)
 
-    slopes = torch.stack([score(step * unit) - score(-step * unit) for unit in torch.eye(2 * size).double()], dim=1) / (2 * step)
+    slopes = torch.stack(
+        [score(step * unit) - score(-step * unit) for unit in torch.eye(2 * size).double()], dim=1
+    ) / (2 * step)
     expected = ((slopes @ joint) * slopes).sum(dim=1).sqrt()
-    found = slalom_standard_errors(known, Covariance(torch.stack([0 * joint, joint])), 1, names=(name,))[name]
+    found = slalom_standard_errors(
+        known, Covariance(torch.stack([0 * joint, joint])), 1, names=(name,)
+    )[name]
     assert torch.allclose(found, expected, rtol=1e-3)

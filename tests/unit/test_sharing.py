@@ -5,14 +5,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slalom_xai.models.sharing import BORROWED, plan_batches
+from slalom_xai.queries.shared_batches import BORROWED, plan_batches
 
 
 def deletions(rows, tokens, fewest, most, fixed=0, seed=0):
     """How many tokens each row has in common with the beginning of its text, and how many it has."""
     rng = np.random.default_rng(seed)
-    gone = [fixed + rng.choice(tokens - fixed, rng.integers(fewest, most + 1), replace=False) for _ in range(rows)]
-    return np.array([places.min() for places in gone]), np.array([tokens - len(places) for places in gone])
+    gone = [
+        fixed + rng.choice(tokens - fixed, rng.integers(fewest, most + 1), replace=False)
+        for _ in range(rows)
+    ]
+    return np.array([places.min() for places in gone]), np.array(
+        [tokens - len(places) for places in gone]
+    )
 
 
 @given(
@@ -23,14 +28,18 @@ def test_every_row_is_in_one_batch_that_fits_and_borrows_no_more_than_it_shares(
     lengths = np.array([length for _, length in rows])
     shared = np.minimum([share for share, _ in rows], lengths)
     plan = plan_batches(shared, lengths, budget, 61)
-    assert sorted(np.concatenate([batch.rows for batch in plan.batches]).tolist()) == list(range(len(rows)))
+    assert sorted(np.concatenate([batch.rows for batch in plan.batches]).tolist()) == list(
+        range(len(rows))
+    )
     for batch in plan.batches:
         assert batch.shared <= shared[batch.rows].min()
         assert batch.width == (lengths[batch.rows] - batch.shared).max()
         assert (lengths[batch.rows] - batch.shared).min() >= 1
         if len(batch.rows) > 1:
             assert len(batch.rows) * batch.width <= budget
-            assert len(batch.rows) * (batch.shared + batch.width) <= BORROWED * (budget + len(batch.rows))
+            assert len(batch.rows) * (batch.shared + batch.width) <= BORROWED * (
+                budget + len(batch.rows)
+            )
     assert plan.tokens == sum(batch.tokens for batch in plan.batches) + 61
     assert plan.plain_tokens >= lengths.sum()
 

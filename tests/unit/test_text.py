@@ -40,7 +40,10 @@ def test_pieces_are_grouped_into_units(granularity, expected):
     text = "It's 3.5 stars, no more. Go!"
     pieces = words(text)
     owner = owners([text], pieces, np.arange(len(pieces)), granularity)
-    assert [joined([text], [pieces[i] for i in np.flatnonzero(owner == unit)]).text for unit in range(owner.max() + 1)] == expected
+    assert [
+        joined([text], [pieces[i] for i in np.flatnonzero(owner == unit)]).text
+        for unit in range(owner.max() + 1)
+    ] == expected
 
 
 def test_wide_punctuation_ends_sentences_without_spaces():
@@ -52,7 +55,10 @@ def test_wide_punctuation_ends_sentences_without_spaces():
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("Apple Inc. announced a phone. It sold well.", ["Apple Inc. announced a phone.", "It sold well."]),
+        (
+            "Apple Inc. announced a phone. It sold well.",
+            ["Apple Inc. announced a phone.", "It sold well."],
+        ),
         ("Mr. Smith met Dr. Jones. They left.", ["Mr. Smith met Dr. Jones.", "They left."]),
         ("Some films, e.g. this one, work. Yes.", ["Some films, e.g. this one, work.", "Yes."]),
         ("The U.S. army left. It rained.", ["The U.S. army left.", "It rained."]),
@@ -69,7 +75,10 @@ def test_wide_punctuation_ends_sentences_without_spaces():
 def test_sentences_do_not_end_at_abbreviations(text, expected):
     pieces = words(text)
     owner = owners([text], pieces, np.arange(len(pieces)), "sentence")
-    assert [joined([text], [pieces[i] for i in np.flatnonzero(owner == unit)]).text for unit in range(owner.max() + 1)] == expected
+    assert [
+        joined([text], [pieces[i] for i in np.flatnonzero(owner == unit)]).text
+        for unit in range(owner.max() + 1)
+    ] == expected
 
 
 LATIN = [chr(code) for code in range(33, 127)]
@@ -79,10 +88,21 @@ def rewriting(normalizer, kind):
     """A tokenizer that rewrites a text before it splits it."""
     if kind == "word pieces":
         tokens = ["[UNK]", *LATIN, *(f"##{letter}" for letter in LATIN), "of", "##fi", "ffi"]
-        backend = Tokenizer(models.WordPiece({token: place for place, token in enumerate(tokens)}, unk_token="[UNK]"))
+        backend = Tokenizer(
+            models.WordPiece(
+                {token: place for place, token in enumerate(tokens)}, unk_token="[UNK]"
+            )
+        )
         backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     else:
-        tokens = [("[UNK]", -10.0), ("▁", -2.0), *((letter, -3.0) for letter in LATIN), ("of", -1.0), ("fi", -1.0), ("ア", -2.0)]
+        tokens = [
+            ("[UNK]", -10.0),
+            ("▁", -2.0),
+            *((letter, -3.0) for letter in LATIN),
+            ("of", -1.0),
+            ("fi", -1.0),
+            ("ア", -2.0),
+        ]
         backend = Tokenizer(models.Unigram(tokens, 0))
         backend.pre_tokenizer = pre_tokenizers.Metaspace()
     backend.normalizer = normalizer
@@ -101,7 +121,21 @@ def rewriting(normalizer, kind):
 )
 @pytest.mark.parametrize(
     "text",
-    ["ｱﷺ", "ｱﷺｲ", "アﷺ", "ﷺア", "ﷺﷺ", "oﬃce ﬁne", "İİ x İ", "e\u0301a\u0301 b", "👨‍👩‍👧 family", "㈱ ﷺ ﷽ abc", "가각", "½ cup ㌖", "ǅ ŉa"],
+    [
+        "ｱﷺ",
+        "ｱﷺｲ",
+        "アﷺ",
+        "ﷺア",
+        "ﷺﷺ",
+        "oﬃce ﬁne",
+        "İİ x İ",
+        "e\u0301a\u0301 b",
+        "👨‍👩‍👧 family",
+        "㈱ ﷺ ﷽ abc",
+        "가각",
+        "½ cup ㌖",
+        "ǅ ŉa",
+    ],
 )
 def test_units_never_overlap(text, normalizer, kind):
     reading = Tokens(rewriting(normalizer, kind), limit=None, segments=0).read(text)

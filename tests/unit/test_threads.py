@@ -14,7 +14,7 @@ from slalom_xai.errors import ModelError
 from slalom_xai.estimators import Slalom
 from slalom_xai.models.load import text_model
 from slalom_xai.models.padded import has_small_steps
-from slalom_xai.threads import at_most
+from slalom_xai.system.threads import at_most
 
 MANY = 6
 TEXT = "a slow start but one good warm bad film"
@@ -138,15 +138,23 @@ def test_a_number_set_before_the_import_is_left_alone():
         "threads._cores = lambda: 16\n"
         "with threads.at_most(1): assert torch.get_num_threads() == 3"
     )
-    environment = {name: value for name, value in os.environ.items() if name not in threads.VARIABLES}
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+    environment = {
+        name: value for name, value in os.environ.items() if name not in threads.VARIABLES
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
 
 
 def test_large_models_and_long_texts_keep_all_cores():
     assert threads.for_fit(9) == threads.FIT
     assert threads.for_fit(1000) is None
-    assert has_small_steps(torch.nn.Sequential(torch.nn.Embedding(30_000, 128), torch.nn.Linear(128, 512)))
-    assert not has_small_steps(torch.nn.Sequential(torch.nn.Embedding(100, 768), torch.nn.Linear(768, 3072)))
+    assert has_small_steps(
+        torch.nn.Sequential(torch.nn.Embedding(30_000, 128), torch.nn.Linear(128, 512))
+    )
+    assert not has_small_steps(
+        torch.nn.Sequential(torch.nn.Embedding(100, 768), torch.nn.Linear(768, 3072))
+    )
     assert not has_small_steps(len)
     assert text_model(None, device="cpu").light

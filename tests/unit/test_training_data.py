@@ -15,7 +15,11 @@ from slalom_xai.tables import read_table
 from slalom_xai.training.data import checked, ordered_classes, prepare, split
 from slalom_xai.training.options import TrainingOptions
 
-ROWS = [{"text": 'a "fine", film', "label": "good"}, {"text": "dull\nand long", "label": "bad"}, {"text": "null", "label": "good"}]
+ROWS = [
+    {"text": 'a "fine", film', "label": "good"},
+    {"text": "dull\nand long", "label": "bad"},
+    {"text": "null", "label": "good"},
+]
 TEXTS = tuple(row["text"] for row in ROWS)
 CSV = 'text,label\n"a ""fine"", film",good\n"dull\nand long",bad\nnull,good\n'
 LINES = "".join(json.dumps(row) + "\n" for row in ROWS)
@@ -36,7 +40,10 @@ def written(tmp_path, content, name="table.csv"):
     [
         ("a.csv", CSV),
         ("a.CSV", "\ufeff" + CSV.replace("text,", "text ,") + "\n\n"),
-        ("a.tsv", CSV.replace(",good", "\tgood").replace(",bad", "\tbad").replace("text,", "text\t")),
+        (
+            "a.tsv",
+            CSV.replace(",good", "\tgood").replace(",bad", "\tbad").replace("text,", "text\t"),
+        ),
         ("a.jsonl", LINES),
         ("a.ndjson", LINES + "\n"),
         ("a.json", json.dumps(ROWS, indent=1)),
@@ -84,7 +91,12 @@ def test_parquet_without_pyarrow_names_the_package(tmp_path):
         "from slalom_xai.errors import InputError\n"
         "try:\n    read_table(Path(sys.argv[1]))\nexcept InputError as error:\n    sys.exit('pip install pyarrow' not in str(error))\n"
     )
-    done = subprocess.run([sys.executable, "-c", code, tmp_path / "a.parquet"], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", code, tmp_path / "a.parquet"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
 
 
@@ -101,10 +113,22 @@ def test_a_tsv_without_quoting_may_hold_quotes(tmp_path):
         ("a.csv", "", r"a.csv is empty"),
         ("a.csv", "text,label\n", r"a.csv has no rows"),
         ("a.jsonl", "\n", r"a.jsonl has no column 'text' and no column 'label', only none at all"),
-        ("a.csv", "review,stars\nfine,1\n", r"no column 'text' and no column 'label', only 'review', 'stars': .*--text COLUMN and --label"),
-        ("a.csv", "text;label\nfine;1\n", r"only 'text;label': its columns are not separated by commas"),
+        (
+            "a.csv",
+            "review,stars\nfine,1\n",
+            r"no column 'text' and no column 'label', only 'review', 'stars': .*--text COLUMN and --label",
+        ),
+        (
+            "a.csv",
+            "text;label\nfine;1\n",
+            r"only 'text;label': its columns are not separated by commas",
+        ),
         ("a.csv", "text,text,label\na,b,1\n", r"2 columns called 'text'"),
-        ("a.csv", "text,label\nfine, warm,good\n", r"line 2 of .* has 3 fields, but the first line names 2 columns"),
+        (
+            "a.csv",
+            "text,label\nfine, warm,good\n",
+            r"line 2 of .* has 3 fields, but the first line names 2 columns",
+        ),
         ("a.csv", 'text,label\n"fine,good\ndull,bad\n', r"begins on line 2; put quotes"),
         ("a.jsonl", '{"text": "a", "label": 1}\n{"text": \n', r"cannot read line 2 of .*not JSON"),
         ("a.jsonl", '"just a string"\n', r"line 1 of .* give a record like"),
@@ -123,9 +147,18 @@ def test_a_file_that_cannot_be_read_is_explained_in_one_line(tmp_path, name, con
     ("content", "message"),
     [
         ("text,label\nfine,good\n ,bad\n,bad\n", r"2 empty texts in column 'text', lines 3, 4:"),
-        ('text,label\n"fine\nfilm",good\nlong,\n', r"1 rows without a label in column 'label', line 4:"),
-        ("text,label\n" + "a film,\n" * 7, r"7 rows without a label in column 'label', lines 2, 3, 4, 5, 6, \.\.\.:"),
-        ("text,label\nfine,0.5\ndull,1\n", r"not classes: line 2 has 0.5; give names or whole numbers"),
+        (
+            'text,label\n"fine\nfilm",good\nlong,\n',
+            r"1 rows without a label in column 'label', line 4:",
+        ),
+        (
+            "text,label\n" + "a film,\n" * 7,
+            r"7 rows without a label in column 'label', lines 2, 3, 4, 5, 6, \.\.\.:",
+        ),
+        (
+            "text,label\nfine,0.5\ndull,1\n",
+            r"not classes: line 2 has 0.5; give names or whole numbers",
+        ),
         ("text,label\n12,good\n3.5,bad\n", r"column 'text' of .* holds numbers only, such as '12'"),
     ],
 )
@@ -141,7 +174,10 @@ def test_rows_that_cannot_be_used_are_counted_and_placed(tmp_path, content, mess
         ({"text": None, "label": "good"}, r"1 empty texts in column 'text', line 2"),
         ({"text": "fine", "label": None}, r"1 rows without a label .* line 2"),
         ({"text": "fine"}, r"1 rows without a label .* line 2"),
-        ({"text": "fine", "label": ["a", "b"]}, r"holds a list in line 2: give one class for each row"),
+        (
+            {"text": "fine", "label": ["a", "b"]},
+            r"holds a list in line 2: give one class for each row",
+        ),
     ],
 )
 def test_records_that_cannot_be_used(tmp_path, row, message):
@@ -165,12 +201,16 @@ def test_files_that_are_not_there_or_not_text(tmp_path):
 def test_a_pair_column_is_read_and_must_be_there(tmp_path):
     path = written(tmp_path, "text,second,label\na b,c d,1\ne f,g h,0\n")
     assert examples(path, pair="second").pairs == ("c d", "g h")
-    with pytest.raises(InputError, match=r"no column 'third', only 'text', 'second', 'label': .*--pair COLUMN"):
+    with pytest.raises(
+        InputError, match=r"no column 'third', only 'text', 'second', 'label': .*--pair COLUMN"
+    ):
         examples(path, pair="third")
 
 
 def classes_of(tmp_path, labels, names=None):
-    found = examples(written(tmp_path, "text,label\n" + "".join(f"a film,{label}\n" for label in labels)))
+    found = examples(
+        written(tmp_path, "text,label\n" + "".join(f"a film,{label}\n" for label in labels))
+    )
     return ordered_classes(found, names, "table.csv")
 
 
@@ -182,7 +222,10 @@ def test_classes_are_sorted_numbers_by_size(tmp_path):
 
 def test_names_order_named_classes_and_name_numbered_ones(tmp_path):
     assert classes_of(tmp_path, ["pos", "neg"], ("pos", "neg")).keys == ("pos", "neg")
-    assert classes_of(tmp_path, ["1", "0"], ("negative", "positive")).names == ("negative", "positive")
+    assert classes_of(tmp_path, ["1", "0"], ("negative", "positive")).names == (
+        "negative",
+        "positive",
+    )
     for labels, names, message in (
         (["0", "1"], ("a", "b", "c"), r"3 names, but table.csv has 2 classes, '0', '1'"),
         (["x", "y"], ("a", "b"), r"the classes of table.csv are 'x', 'y'"),
@@ -195,7 +238,12 @@ def test_names_order_named_classes_and_name_numbered_ones(tmp_path):
 
 def test_the_split_keeps_the_shares_of_the_classes(tmp_path):
     labels = ["a"] * 80 + ["b"] * 20 + ["c"] * 2
-    found = examples(written(tmp_path, "text,label\n" + "".join(f"film {i},{label}\n" for i, label in enumerate(labels))))
+    found = examples(
+        written(
+            tmp_path,
+            "text,label\n" + "".join(f"film {i},{label}\n" for i, label in enumerate(labels)),
+        )
+    )
     kept, aside = split(found, 0.1, seed=0)
     assert [aside.labels.count(label) for label in "abc"] == [8, 2, 1]
     assert sorted(kept.texts + aside.texts) == sorted(found.texts)
@@ -209,7 +257,10 @@ def test_other_tables_must_have_the_classes_of_the_first(tmp_path):
     path = written(tmp_path, "text,label\n" + "a film,0\na song,1\n" * 3)
     other = written(tmp_path, "text,label\na book,2\na film,0\n", "other.csv")
     for name in ("validation", "test"):
-        with pytest.raises(InputError, match=r"1 rows of .*other.csv have labels that the training table does not have, '2': .* '0', '1'"):
+        with pytest.raises(
+            InputError,
+            match=r"1 rows of .*other.csv have labels that the training table does not have, '2': .* '0', '1'",
+        ):
             prepare(path, TrainingOptions(**{name: other}).settled())
 
 

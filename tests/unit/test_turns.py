@@ -2,7 +2,7 @@ import threading
 
 import pytest
 
-from slalom_xai.turns import Job, take_turns
+from slalom_xai.queries.turns import Job, take_turns
 
 
 def adding(start, times):
@@ -28,7 +28,13 @@ def test_each_job_gets_its_own_answers_and_all_that_wait_are_answered_at_once():
         rounds.append(list(requests))
         return doubled(requests)
 
-    found = dict(take_turns([Job(adding(start, times), 1) for start, times in ((1, 3), (10, 1), (100, 0), (3, 2))], answer, room=100))
+    found = dict(
+        take_turns(
+            [Job(adding(start, times), 1) for start, times in ((1, 3), (10, 1), (100, 0), (3, 2))],
+            answer,
+            room=100,
+        )
+    )
     assert found == {0: 8, 1: 20, 2: 100, 3: 12}
     assert [sorted(requests) for requests in rounds if requests] == [[1, 3, 10], [2, 6], [4]]
 

@@ -28,7 +28,10 @@ def in_terminal(explanation):
 
 def test_the_predicted_class_comes_first_where_another_is_explained():
     explanation = with_output(-0.124)
-    assert answer(explanation) == "Predicted: negative, 53.1%. Explained: positive, 46.9% (log odds -0.12)"
+    assert (
+        answer(explanation)
+        == "Predicted: negative, 53.1%. Explained: positive, 46.9% (log odds -0.12)"
+    )
     assert question(explanation) == "Predicted “negative” (53.1%): what speaks for “positive”?"
     assert answer(explanation) in in_terminal(explanation)
     written = page(explanation)
@@ -43,8 +46,13 @@ def test_one_class_is_named_once_where_it_is_predicted_and_explained():
 
 
 def test_many_classes_have_probabilities():
-    explanation = with_output(2.0, 0.0, -2.0, kind="multiclass", labels=("sun", "rain", "snow"), target=2)
-    assert answer(explanation) == "Predicted: sun, 86.7%. Explained: snow, 1.6% (centred log probability -2.00)"
+    explanation = with_output(
+        2.0, 0.0, -2.0, kind="multiclass", labels=("sun", "rain", "snow"), target=2
+    )
+    assert (
+        answer(explanation)
+        == "Predicted: sun, 86.7%. Explained: snow, 1.6% (centred log probability -2.00)"
+    )
     shown = in_terminal(explanation)
     assert "probability" in shown
     for label, share in (("sun", "86.7%"), ("rain", "11.7%"), ("snow", "1.6%")):
@@ -54,7 +62,11 @@ def test_many_classes_have_probabilities():
 
 @pytest.mark.parametrize(
     ("kind", "said"),
-    [("single", "score, 73.1% (log odds +1.00)"), ("regression", "score: output +1.00"), ("multilabel", "score, 73.1% (log odds +1.00)")],
+    [
+        ("single", "score, 73.1% (log odds +1.00)"),
+        ("regression", "score: output +1.00"),
+        ("multilabel", "score, 73.1% (log odds +1.00)"),
+    ],
 )
 def test_outputs_that_choose_no_class(kind, said):
     explanation = with_output(1.0, kind=kind, labels=("score",), target=0)
@@ -90,7 +102,19 @@ def test_no_report_shows_the_path_of_a_model():
 
 def test_pieces_of_words_are_marked():
     text = "He plays, isn't playing 好人"
-    cuts = [(0, 2), (3, 7), (7, 8), (8, 9), (10, 13), (13, 14), (14, 15), (16, 20), (20, 23), (24, 25), (25, 26)]
+    cuts = [
+        (0, 2),
+        (3, 7),
+        (7, 8),
+        (8, 9),
+        (10, 13),
+        (13, 14),
+        (14, 15),
+        (16, 20),
+        (20, 23),
+        (24, 25),
+        (25, 26),
+    ]
     explanation = explained(text, units=cuts)
     expected = ["He", "play…", "…s", ",", "isn", "'", "t", "play…", "…ing", "好", "人"]
     assert unit_texts(explanation) == expected

@@ -5,4 +5,13 @@ from slalom_xai.bench.options import BenchOptions
 from slalom_xai.bench.run import bench
 from slalom_xai.bench.tables import summary, summary_table, tidy, without_numbers
 
-__all__ = ["BenchOptions", "Item", "bench", "read_items", "summary", "summary_table", "tidy", "without_numbers"]
+__all__ = [
+    "BenchOptions",
+    "Item",
+    "bench",
+    "read_items",
+    "summary",
+    "summary_table",
+    "tidy",
+    "without_numbers",
+]

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from slalom_xai.bench.tables import summary_table
-from slalom_xai.files import write_file
+from slalom_xai.system.files import write_file
 
 BEST, REST = "#2166ac", "#9db8d2"
 
@@ -35,7 +35,13 @@ def draw(frame: pd.DataFrame, folder: Path) -> list[Path]:
         axes = figure.add_subplot()
         spread = np.abs(table[["low", "high"]].to_numpy().T - table["mean"].to_numpy())
         colours = [BEST if best else REST for best in table["best"]]
-        axes.barh(table["method"], table["mean"], xerr=np.nan_to_num(spread), color=colours, error_kw={"elinewidth": 1, "capsize": 2})
+        axes.barh(
+            table["method"],
+            table["mean"],
+            xerr=np.nan_to_num(spread),
+            color=colours,
+            error_kw={"elinewidth": 1, "capsize": 2},
+        )
         axes.invert_yaxis()
         better = rows["direction"].iloc[0]
         axes.set_xlabel(f"{metric}: {number}" + (f" ({better} is better)" if better else ""))

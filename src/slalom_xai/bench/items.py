@@ -57,13 +57,17 @@ def read_items(path: str | Path, options: BenchOptions) -> Items:
     for flag, column in wanted.items():
         if column is not None and column not in table.columns:
             there = ", ".join(repr(name) for name in table.columns)
-            raise InputError(f"{table.path} has no column {column!r}, only {there}: say which to use with {flag} COLUMN")
+            raise InputError(
+                f"{table.path} has no column {column!r}, only {there}: say which to use with {flag} COLUMN"
+            )
     places = list(range(len(table.rows)))
     if not places:
         raise InputError(f"{table.path} has no rows: give a table with a text in each row")
     if options.texts is not None and options.texts < len(places):
         places = sorted(random.Random(options.seed).sample(places, options.texts))
-    columns = {flag: None if column is None else table.column(column) for flag, column in wanted.items()}
+    columns = {
+        flag: None if column is None else table.column(column) for flag, column in wanted.items()
+    }
     lines = any(number != place + 1 for place, number in enumerate(table.numbers))
     return Items(tuple(_item(table, place, columns) for place in places), table.sha256, lines)
 
@@ -93,11 +97,15 @@ def _listed(cell: Any, what: str) -> list[Any] | None:
         try:
             found = json.loads(cell)
         except json.JSONDecodeError as error:
-            raise InputError(f"{what}: {cell[:40]!r} is not a list ({error}); give a JSON list with one entry for each word") from error
+            raise InputError(
+                f"{what}: {cell[:40]!r} is not a list ({error}); give a JSON list with one entry for each word"
+            ) from error
     if hasattr(found, "tolist"):
         found = found.tolist()
     if not isinstance(found, (list, tuple)):
-        raise InputError(f"{what}: a {type(found).__name__} is not a list; give one entry for each word")
+        raise InputError(
+            f"{what}: a {type(found).__name__} is not a list; give one entry for each word"
+        )
     return list(found)
 
 

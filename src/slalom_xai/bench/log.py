@@ -11,9 +11,9 @@ from typing import Any
 
 from slalom_xai.errors import InputError, shortened
 from slalom_xai.explanation import Explanation
-from slalom_xai.files import append_line, is_draft, write_file
+from slalom_xai.explanation.saving import read_json
 from slalom_xai.metrics import Measured
-from slalom_xai.saved import read_json
+from slalom_xai.system.files import append_line, is_draft, write_file
 
 Cell = tuple[str, str]  # a text and a method
 
@@ -48,7 +48,9 @@ class Log:
         names = [file.name for file in folder.iterdir()]
         if not stated.is_file():
             if not all(map(_is_beginning, names)):
-                raise InputError(f"{folder} is not empty and is not a benchmark: give another folder")
+                raise InputError(
+                    f"{folder} is not empty and is not a benchmark: give another folder"
+                )
             # Before anything else: other processes may be opening the same folder.
             write_file(stated, json.dumps(settings, ensure_ascii=False, indent=1) + "\n")
         _check_same(folder, _settings(stated), settings)
@@ -60,7 +62,10 @@ class Log:
         """An explanation was made."""
         explanation.save(self._file(cell))
         self.failed.pop(cell, None)
-        self.made[cell] = {"seconds": seconds, "calls": float(explanation.calls + explanation.passes)}
+        self.made[cell] = {
+            "seconds": seconds,
+            "calls": float(explanation.calls + explanation.passes),
+        }
         self._write(cell, {"made": self.made[cell]})
 
     def add_failure(self, cell: Cell, reason: str) -> None:
@@ -70,9 +75,19 @@ class Log:
 
     def add_measured(self, cell: Cell, metric: str, found: Measured) -> None:
         """A metric was computed; an infinite number counts as none."""
-        values = {name: value if math.isfinite(value) else None for name, value in found.values.items()}
-        reason = found.reason or ("It is infinite." if any(map(math.isinf, found.values.values())) else "")
-        record = {"text": cell[0], "method": cell[1], "metric": metric, "values": values, "reason": reason}
+        values = {
+            name: value if math.isfinite(value) else None for name, value in found.values.items()
+        }
+        reason = found.reason or (
+            "It is infinite." if any(map(math.isinf, found.values.values())) else ""
+        )
+        record = {
+            "text": cell[0],
+            "method": cell[1],
+            "metric": metric,
+            "values": values,
+            "reason": reason,
+        }
         self._take(record)
         self._write(cell, record)
 
@@ -88,7 +103,9 @@ class Log:
         return self.folder / "explanations" / f"{cell[0]}-{cell[1]}.json"
 
     def _write(self, cell: Cell, record: Mapping[str, Any]) -> None:
-        line = json.dumps({"text": cell[0], "method": cell[1], **record}, ensure_ascii=False, allow_nan=False)
+        line = json.dumps(
+            {"text": cell[0], "method": cell[1], **record}, ensure_ascii=False, allow_nan=False
+        )
         append_line(self.folder / "log.jsonl", line)
 
     def _replay(self) -> None:
@@ -114,7 +131,10 @@ class Log:
         elif "failed" in record:
             self.failed[cell] = _text(record["failed"])
         else:
-            values = {name: math.nan if value is None else float(value) for name, value in record["values"].items()}
+            values = {
+                name: math.nan if value is None else float(value)
+                for name, value in record["values"].items()
+            }
             found = Measured(values, _text(record["reason"]))
             self.measured.setdefault(cell, {})[_text(record["metric"])] = found
 
@@ -129,7 +149,9 @@ def _make(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(f"cannot create the folder {folder} ({error.strerror or error}): give another --out") from error
+        raise InputError(
+            f"cannot create the folder {folder} ({error.strerror or error}): give another --out"
+        ) from error
 
 
 def _is_beginning(name: str) -> bool:
@@ -141,14 +163,22 @@ def _settings(stated: Path) -> dict[str, Any]:
     """The settings of an earlier run."""
     found = read_json(stated, "slalom bench")
     if not isinstance(found, dict) or not found:
-        raise InputError(f"{stated} holds no benchmark settings: give another --out, or delete this folder to start again")
+        raise InputError(
+            f"{stated} holds no benchmark settings: give another --out, or delete this folder to start again"
+        )
     return found
 
 
 def _check_same(folder: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
-    other = [f"{name} {_short(before.get(name))}, now {_short(value)}" for name, value in now.items() if before.get(name) != value]
+    other = [
+        f"{name} {_short(before.get(name))}, now {_short(value)}"
+        for name, value in now.items()
+        if before.get(name) != value
+    ]
     if other:
-        raise InputError(f"{folder} holds a benchmark with other settings ({'; '.join(other)}): give another folder")
+        raise InputError(
+            f"{folder} holds a benchmark with other settings ({'; '.join(other)}): give another folder"
+        )
 
 
 def _short(value: Any) -> str:

@@ -63,13 +63,19 @@ class BenchOptions:
         Raises:
             InputError: a name that is not known, or options that lack each other.
         """
-        chosen = replace(self, methods=_methods(self.methods), metrics=_chosen("metric", self.metrics, metrics()))
+        chosen = replace(
+            self, methods=_methods(self.methods), metrics=_chosen("metric", self.metrics, metrics())
+        )
         chosen._check_names()
         check_seed("--seed", chosen.seed)
         if chosen.budget is not None and chosen.budget < 1:
-            raise InputError(f"--budget is {chosen.budget}: give a whole number of at least 1, or 0 to choose by the text's length")
+            raise InputError(
+                f"--budget is {chosen.budget}: give a whole number of at least 1, or 0 to choose by the text's length"
+            )
         if chosen.at_least is not None and not math.isfinite(chosen.at_least):
-            raise InputError(f"--at-least is {chosen.at_least}: give how many annotators must mark a word, such as 2")
+            raise InputError(
+                f"--at-least is {chosen.at_least}: give how many annotators must mark a word, such as 2"
+            )
         if chosen.texts is not None and chosen.texts < 1:
             raise InputError(f"--texts is {chosen.texts}: give a whole number of at least 1")
         if chosen.part is not None and not 1 <= chosen.part[0] <= chosen.part[1]:
@@ -77,9 +83,13 @@ class BenchOptions:
                 f"--part is {chosen.part[0]}/{chosen.part[1]}: give the number of the part and how many parts there are, such as 2/4"
             )
         if "human" in chosen.metrics and chosen.rationale is None:
-            raise InputError("the metric human compares scores with people's marks: name the column of the marks with --rationale")
+            raise InputError(
+                "the metric human compares scores with people's marks: name the column of the marks with --rationale"
+            )
         if "naive-bayes" in (*chosen.methods, *chosen.metrics) and chosen.corpus is None:
-            raise InputError("naive-bayes learns from a corpus: give a table of texts and classes with --corpus")
+            raise InputError(
+                "naive-bayes learns from a corpus: give a table of texts and classes with --corpus"
+            )
         return chosen
 
     def _check_names(self) -> None:
@@ -90,14 +100,28 @@ class BenchOptions:
         if self.removal not in REMOVALS:
             raise one_of("removal", self.removal, REMOVALS)
         for label in self.methods:
-            if (ranking_score(label) or self.score) == "importance" and estimator(base_method(label)).additive:
+            if (ranking_score(label) or self.score) == "importance" and estimator(
+                base_method(label)
+            ).additive:
                 raise InputError(
                     f"method {base_method(label)!r} has no importances to rank by: leave the method out, or give another --score"
                 )
 
     def fixed(self) -> dict[str, object]:
         """What must not change between runs into one folder."""
-        names = ("texts", "budget", "text", "rationale", "words", "at_least", "score", "granularity", "removal", "truncation", "seed")
+        names = (
+            "texts",
+            "budget",
+            "text",
+            "rationale",
+            "words",
+            "at_least",
+            "score",
+            "granularity",
+            "removal",
+            "truncation",
+            "seed",
+        )
         return {name: getattr(self, name) for name in names}
 
 
@@ -131,7 +155,9 @@ def _chosen(what: str, wanted: Iterable[str], known: Mapping[str, str]) -> tuple
     """Names in the order given, each once; a group's name stands for its members."""
     found: dict[str, None] = {}
     for name in wanted:
-        members = [name] if name in known else [other for other in known if other.startswith(f"{name}-")]
+        members = (
+            [name] if name in known else [other for other in known if other.startswith(f"{name}-")]
+        )
         if not members:
             raise one_of(what, name, known)
         found |= dict.fromkeys(members)

@@ -18,10 +18,10 @@ from slalom_xai.errors import InputError, SlalomError
 from slalom_xai.estimators import Estimator, NaiveBayes
 from slalom_xai.explainer import Explainer
 from slalom_xai.explanation import Explanation
-from slalom_xai.files import write_file
 from slalom_xai.metrics import Asker, Case, Measured, asker, catalogue, metric, to_units
 from slalom_xai.models import TextModel
 from slalom_xai.progress import Bar, progress_bar
+from slalom_xai.system.files import write_file
 from slalom_xai.tables import read_table
 
 _SEEDS = 2  # further explanations of each text where stability is asked for
@@ -60,11 +60,17 @@ def bench(
     """
     settled = (options or BenchOptions()).settled()
     items = read_items(data, settled)
-    chosen = items.items if settled.part is None else items.items[settled.part[0] - 1 :: settled.part[1]]
+    chosen = (
+        items.items if settled.part is None else items.items[settled.part[0] - 1 :: settled.part[1]]
+    )
     first = Explainer(model, tokenizer, device=device, dtype=dtype, show_progress=False)
     corpus, say = _corpus(settled), tell or (lambda line: None)
-    counted = {"texts_named_by": "row"} if items.lines else {}  # earlier versions named them by line
-    log = Log.open(Path(out), {"model": first.model.name, "data": items.sha256, **settled.fixed(), **counted})
+    counted = (
+        {"texts_named_by": "row"} if items.lines else {}
+    )  # earlier versions named them by line
+    log = Log.open(
+        Path(out), {"model": first.model.name, "data": items.sha256, **settled.fixed(), **counted}
+    )
     grid = _Grid(first.model, settled, log, corpus, say)
     with progress_bar(show_progress) as bar:
         if bar is not None:
@@ -80,8 +86,21 @@ def bench(
 class _Grid:
     """Works through the texts, one at a time."""
 
-    def __init__(self, model: TextModel, options: BenchOptions, log: Log, corpus: NaiveBayes | None, tell: Callable[[str], None]) -> None:
-        self._options, self._log, self._corpus, self._model, self._tell = options, log, corpus, model, tell
+    def __init__(
+        self,
+        model: TextModel,
+        options: BenchOptions,
+        log: Log,
+        corpus: NaiveBayes | None,
+        tell: Callable[[str], None],
+    ) -> None:
+        self._options, self._log, self._corpus, self._model, self._tell = (
+            options,
+            log,
+            corpus,
+            model,
+            tell,
+        )
         self._explainers = {label: self._explainer(base_method(label)) for label in options.methods}
 
     def _explainer(self, method: str | Estimator, seed: int = 0) -> Explainer:
@@ -130,10 +149,14 @@ class _Grid:
         self._log.add_explanation(cell, explanation, time.perf_counter() - began)
         return explanation
 
-    def _measured(self, item: Item, method: str, found: Mapping[str, Explanation], asked: Asker | None) -> Asker | None:
+    def _measured(
+        self, item: Item, method: str, found: Mapping[str, Explanation], asked: Asker | None
+    ) -> Asker | None:
         """Measures one explanation; hands the model's answers on, as other methods ask for many of the same rows."""
         cell, explanation = (item.name, method), found[method]
-        missing = [name for name in self._options.metrics if name not in self._log.measured.get(cell, {})]
+        missing = [
+            name for name in self._options.metrics if name not in self._log.measured.get(cell, {})
+        ]
         if not missing:
             return asked
         for name in missing:
@@ -143,21 +166,32 @@ class _Grid:
                 case = self._case(item, method, found, asked, name)
                 measured = metric(name).measure(case)
             except SlalomError as error:
-                measured = Measured(dict.fromkeys(catalogue()[name].gives, float("nan")), str(error))
+                measured = Measured(
+                    dict.fromkeys(catalogue()[name].gives, float("nan")), str(error)
+                )
             self._log.add_measured(cell, name, measured)
         return asked
 
     @staticmethod
     def _comparable(label: str, method: str) -> bool:
         """Another method's explanation, once, and no floor: agreeing with chance says nothing."""
-        return ":" not in label and base_method(label) != base_method(method) and label not in ("random", "zero")
+        return (
+            ":" not in label
+            and base_method(label) != base_method(method)
+            and label not in ("random", "zero")
+        )
 
-    def _case(self, item: Item, method: str, found: Mapping[str, Explanation], asked: Asker, name: str) -> Case:
+    def _case(
+        self, item: Item, method: str, found: Mapping[str, Explanation], asked: Asker, name: str
+    ) -> Case:
         explanation, options = found[method], self._options
         extras: dict[str, Any] = dict(self._log.made[(item.name, base_method(method))])
         others = tuple(other for label, other in found.items() if self._comparable(label, method))
         if name == "stability":
-            others = tuple(self._explainer(base_method(method), seed)(item.text) for seed in range(1, _SEEDS + 1))
+            others = tuple(
+                self._explainer(base_method(method), seed)(item.text)
+                for seed in range(1, _SEEDS + 1)
+            )
         if name == "naive-bayes" and self._corpus is not None:
             extras["naive_bayes"] = self._explainer(self._corpus)(item.text).values
         marks = None
@@ -181,14 +215,20 @@ def _corpus(options: BenchOptions) -> NaiveBayes | None:
     from slalom_xai.training.data import checked
     from slalom_xai.training.options import TrainingOptions
 
-    examples = checked(read_table(options.corpus), TrainingOptions(text=options.text, label=options.label))
+    examples = checked(
+        read_table(options.corpus), TrainingOptions(text=options.text, label=options.label)
+    )
     return NaiveBayes(examples.texts, examples.labels)
 
 
-def _write(frame: pd.DataFrame, log: Log, options: BenchOptions, tell: Callable[[str], None]) -> None:
+def _write(
+    frame: pd.DataFrame, log: Log, options: BenchOptions, tell: Callable[[str], None]
+) -> None:
     write_file(log.folder / "results.csv", frame.to_csv(index=False, lineterminator="\n"))
     write_file(log.folder / "table.md", markdown(frame, log, options))
     try:
         draw(frame, log.folder / "figures")
     except ImportError as error:
-        tell(f"no figures were drawn ({error}): pip install matplotlib and run the same command again")
+        tell(
+            f"no figures were drawn ({error}): pip install matplotlib and run the same command again"
+        )

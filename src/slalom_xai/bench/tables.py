@@ -30,10 +30,16 @@ def tidy(log: Log, texts: Sequence[str], options: BenchOptions) -> pd.DataFrame:
                 found = log.measured.get((text, method), {}).get(name)
                 failed = log.failed.get((text, base_method(method)), "")
                 for number, about in gives.items():
-                    value = math.nan if found is None or failed else found.values.get(number, math.nan)
-                    why = failed or ("" if found is None else found.reason if math.isnan(value) else "")
+                    value = (
+                        math.nan if found is None or failed else found.values.get(number, math.nan)
+                    )
+                    why = failed or (
+                        "" if found is None else found.reason if math.isnan(value) else ""
+                    )
                     rows.append((text, method, name, number, value, about.direction or "", why))
-    return pd.DataFrame(rows, columns=["text", "method", "metric", "number", "value", "direction", "why"])
+    return pd.DataFrame(
+        rows, columns=["text", "method", "metric", "number", "value", "direction", "why"]
+    )
 
 
 def summary_table(frame: pd.DataFrame, metric: str, number: str, seed: int = 0) -> pd.DataFrame:
@@ -42,9 +48,13 @@ def summary_table(frame: pd.DataFrame, metric: str, number: str, seed: int = 0) 
     Columns: method, mean, low, high, texts, best (whether it is the best), p (Holm-corrected, against the best; NaN where it cannot be tested).
     """
     chosen = frame[(frame["metric"] == metric) & (frame["number"] == number)]
-    wide = chosen.pivot(index="text", columns="method", values="value")[list(dict.fromkeys(chosen["method"]))]
+    wide = chosen.pivot(index="text", columns="method", values="value")[
+        list(dict.fromkeys(chosen["method"]))
+    ]
     direction = str(chosen["direction"].iloc[0])
-    intervals: dict[str, Interval] = {name: bootstrap(wide[name].to_numpy(), seed=seed) for name in wide.columns}
+    intervals: dict[str, Interval] = {
+        name: bootstrap(wide[name].to_numpy(), seed=seed) for name in wide.columns
+    }
     answered = {name: wide[name].to_numpy() for name in wide.columns if intervals[name].texts}
     try:
         compared = against_best(answered, direction, seed=seed) if answered and direction else {}
@@ -54,7 +64,17 @@ def summary_table(frame: pd.DataFrame, metric: str, number: str, seed: int = 0) 
     for name, interval in intervals.items():
         comparison = compared.get(name)
         best = comparison is not None and comparison.best == name
-        rows.append((name, interval.mean, interval.low, interval.high, interval.texts, best, comparison.p_holm if comparison else math.nan))
+        rows.append(
+            (
+                name,
+                interval.mean,
+                interval.low,
+                interval.high,
+                interval.texts,
+                best,
+                comparison.p_holm if comparison else math.nan,
+            )
+        )
     return pd.DataFrame(rows, columns=["method", "mean", "low", "high", "texts", "best", "p"])
 
 
@@ -74,8 +94,17 @@ def markdown(frame: pd.DataFrame, log: Log, options: BenchOptions) -> str:
     ]
     for name in options.metrics:
         about = catalogue()[name]
-        lines += ["", f"## {name}", "", f"{about.summary[:1].upper()}{about.summary[1:]}. Reference: {about.reference}.", ""]
-        lines += [f"- {number} ({_better(info.direction)}{info.range}): {info.says}" for number, info in about.gives.items()]
+        lines += [
+            "",
+            f"## {name}",
+            "",
+            f"{about.summary[:1].upper()}{about.summary[1:]}. Reference: {about.reference}.",
+            "",
+        ]
+        lines += [
+            f"- {number} ({_better(info.direction)}{info.range}): {info.says}"
+            for number, info in about.gives.items()
+        ]
         lines += ["", *_table(frame, [(name, number) for number in about.gives])]
     return "\n".join([*lines, *_failures(frame, log), ""])
 
@@ -84,12 +113,17 @@ def summary(frame: pd.DataFrame) -> str:
     """The results in a few lines: for each metric its first number, the best methods first, and what has no number at all."""
     heads = frame.drop_duplicates("metric")
     counts = [_counted(frame[column].nunique(), column) for column in ("method", "metric", "text")]
-    lines = [", ".join(counts), *(_line(frame, row["metric"], row["number"]) for _, row in heads.iterrows())]
+    lines = [
+        ", ".join(counts),
+        *(_line(frame, row["metric"], row["number"]) for _, row in heads.iterrows()),
+    ]
     empty = without_numbers(frame)
     if len(empty):
         first = empty.iloc[0]
         which = f"{_counted(len(empty), 'pair')} of a text and a method {'has' if len(empty) == 1 else 'have'} no number"
-        lines.append(f"{which}; the first is row {first['text']}, {first['method']}: {first['why']}")
+        lines.append(
+            f"{which}; the first is row {first['text']}, {first['method']}: {first['why']}"
+        )
     return "\n".join(lines)
 
 
@@ -106,7 +140,11 @@ def _line(frame: pd.DataFrame, metric: str, number: str) -> str:
         table = table.sort_values("mean", ascending=direction == "lower", kind="stable")
     found = [f"{row['method']} {_short(row['mean'])}" for _, row in table.head(_SHOWN).iterrows()]
     more = len(table) - len(found)
-    shown = ", ".join(found) + (f" and {more} more" if more else "") if found else "no text has a number"
+    shown = (
+        ", ".join(found) + (f" and {more} more" if more else "")
+        if found
+        else "no text has a number"
+    )
     return f"{metric}: {number}{f' ({direction} is better)' if direction else ''}: {shown}"
 
 
@@ -128,7 +166,10 @@ def _table(frame: pd.DataFrame, numbers: Sequence[tuple[str, str]]) -> list[str]
     columns = {pair: summary_table(frame, *pair).set_index("method") for pair in numbers}
     texts = frame["text"].nunique()
     arrows = {"higher": " ↑", "lower": " ↓", "": ""}
-    titles = [f"{metric}: {number}{arrows[_direction(frame, metric, number)]}" for metric, number in numbers]
+    titles = [
+        f"{metric}: {number}{arrows[_direction(frame, metric, number)]}"
+        for metric, number in numbers
+    ]
     lines = [f"| method | {' | '.join(titles)} |", "| --- |" + " --- |" * len(numbers)]
     for method in dict.fromkeys(frame["method"]):
         cells = [_cell(columns[pair].loc[method], texts) for pair in numbers]
@@ -137,7 +178,9 @@ def _table(frame: pd.DataFrame, numbers: Sequence[tuple[str, str]]) -> list[str]
 
 
 def _direction(frame: pd.DataFrame, metric: str, number: str) -> str:
-    return str(frame[(frame["metric"] == metric) & (frame["number"] == number)]["direction"].iloc[0])
+    return str(
+        frame[(frame["metric"] == metric) & (frame["number"] == number)]["direction"].iloc[0]
+    )
 
 
 def _cell(row: pd.Series, texts: int) -> str:
@@ -158,7 +201,11 @@ def _short(number: float) -> str:
 def _failed(frame: pd.DataFrame, log: Log) -> dict[Cell, str]:
     """Why explanations of these texts by these methods could not be made, in the order of the rows."""
     texts, methods = set(frame["text"]), set(map(base_method, frame["method"]))
-    found = {cell: reason for cell, reason in log.failed.items() if cell[0] in texts and cell[1] in methods}
+    found = {
+        cell: reason
+        for cell, reason in log.failed.items()
+        if cell[0] in texts and cell[1] in methods
+    }
     return dict(sorted(found.items(), key=lambda entry: int(entry[0][0])))
 
 
@@ -170,7 +217,13 @@ def _failures(frame: pd.DataFrame, log: Log) -> list[str]:
     rows: dict[str, list[str]] = {}
     for (row, method), reason in failed.items():
         rows.setdefault(f"{method}: {reason}", []).append(row)
-    lines = ["", "## Failures", "", f"{_counted(len(failed), 'explanation')} could not be made.", ""]
+    lines = [
+        "",
+        "## Failures",
+        "",
+        f"{_counted(len(failed), 'explanation')} could not be made.",
+        "",
+    ]
     frequent = sorted(rows.items(), key=lambda entry: -len(entry[1]))[:20]
     return [*lines, *(f"- {len(where)} × {reason} ({_rows(where)})" for reason, where in frequent)]
 

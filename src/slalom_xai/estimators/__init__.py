@@ -3,14 +3,14 @@
 from slalom_xai.estimators.anchors import Anchors
 from slalom_xai.estimators.attention import AttentionMax, AttentionMean, AttentionRollout
 from slalom_xai.estimators.base import Estimator, Findings, estimator, methods
+from slalom_xai.estimators.deletion_methods import Gam, Lime, Occlusion
 from slalom_xai.estimators.floors import Random, Zero
 from slalom_xai.estimators.gradients import Gradient, IntegratedGradients, SmoothGrad
 from slalom_xai.estimators.linear import Linear
 from slalom_xai.estimators.lrp import AttnLRP
 from slalom_xai.estimators.naive_bayes import NaiveBayes
 from slalom_xai.estimators.paper import SlalomEff, SlalomExact, SlalomFidel
-from slalom_xai.estimators.perturbation import Gam, Lime, Occlusion
-from slalom_xai.estimators.shapley import KernelShap, PartitionShap, PermutationShap
+from slalom_xai.estimators.shap_methods import KernelShap, PartitionShap, PermutationShap
 from slalom_xai.estimators.slalom import Slalom
 
 __all__ = [

@@ -13,13 +13,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from slalom_xai.errors import InputError
-from slalom_xai.estimators.base import Findings, attributed, fitting_budget, register
+from slalom_xai.estimators.base import Estimator, Findings, attributed, fitting_budget, register
 from slalom_xai.queries import Queries
 
 Anchor = frozenset[int]
 
 BATCH = 10  # rows asked about one candidate at a time
-BROAD_SHARE = 0.25  # of the calls, on rows without any anchor, which serve every candidate that they hold
+BROAD_SHARE = (
+    0.25  # of the calls, on rows without any anchor, which serve every candidate that they hold
+)
 SEPARATION = 0.15  # the best candidates are known when no other may beat them by more
 SLACK = 0.05  # the lower bound of an anchor's precision may be below the wanted one by this
 CONFIDENCE = 0.05  # how often a bound may be wrong
@@ -28,7 +30,7 @@ MOST_DRAWS = 3000  # for one set of units: rows that were asked before are free,
 
 @register
 @dataclass(frozen=True)
-class Anchors:
+class Anchors(Estimator):
     """A rule instead of scores (Ribeiro et al. 2018): beam search with KL-LUCB bounds for the fewest units.
 
     An anchor is a set of units whose presence keeps the predicted class with at least ``precision`` when each other unit is
@@ -47,8 +49,9 @@ class Anchors:
     """
 
     name: ClassVar[str] = "anchors"
-    summary: ClassVar[str] = "a rule: the fewest units that keep the predicted class; needs a classifier and uses the whole budget"
-    additive: ClassVar[bool] = True
+    summary: ClassVar[str] = (
+        "a rule: the fewest units that keep the predicted class; needs a classifier and uses the whole budget"
+    )
 
     precision: float = 0.95
     beam: int = 3
@@ -59,14 +62,12 @@ class Anchors:
                 f"precision is {self.precision!r} and beam is {self.beam!r}: give a precision between 0 and 1 and a beam of at least 1"
             )
 
-    def parameters(self, units: int, kinds: int) -> int:
-        """A look at each unit."""
-        return units
-
     def explain(self, queries: Queries, rng: np.random.Generator) -> Findings:
         """Searches for the rule."""
         if queries.model.outputs.kind == "regression":
-            raise InputError("method 'anchors' explains a predicted class, but a regression has none: use another method, such as slalom")
+            raise InputError(
+                "method 'anchors' explains a predicted class, but a regression has none: use another method, such as slalom"
+            )
         units = len(queries.prompt.units)
         rows = fitting_budget(queries)
         limit = queries.calls + rows if rows >= units else queries.budget
@@ -84,9 +85,13 @@ class Anchors:
             return nothing
         beam, best = [nothing], nothing
         for size in range(1, samples.units + 1):
-            candidates = {old | {unit} for old in beam for unit in range(samples.units) if unit not in old}
+            candidates = {
+                old | {unit} for old in beam for unit in range(samples.units) if unit not in old
+            }
             beam = self._best(samples, sorted(candidates, key=sorted))
-            best = max([best, *beam], key=lambda anchor: samples.bounds(anchor, self._doubt(samples))[0])
+            best = max(
+                [best, *beam], key=lambda anchor: samples.bounds(anchor, self._doubt(samples))[0]
+            )
             if size == samples.units:
                 break
             found = [anchor for anchor in beam if self._holds(samples, anchor)]
@@ -115,7 +120,10 @@ class Anchors:
                 return best
             for anchor in (weakest, rival):
                 samples.draw(anchor, BATCH)
-                precision[anchor], bounds[anchor] = samples.precision(anchor), samples.bounds(anchor, doubt)
+                precision[anchor], bounds[anchor] = (
+                    samples.precision(anchor),
+                    samples.bounds(anchor, doubt),
+                )
                 drawn += BATCH
 
     def _holds(self, samples: Samples, anchor: Anchor) -> bool:
@@ -138,13 +146,22 @@ class Anchors:
         return math.log((1 + (self.beam - 1) * samples.units) / CONFIDENCE)
 
     def _notes(self, queries: Queries, samples: Samples, anchor: Anchor) -> tuple[str, ...]:
-        names = ", ".join(repr(queries.prompt.units[unit].text) for unit in sorted(anchor)) or "nothing"
+        names = (
+            ", ".join(repr(queries.prompt.units[unit].text) for unit in sorted(anchor)) or "nothing"
+        )
         whole = len(anchor) == samples.units
-        precision, least = (1.0, 1.0) if whole else (samples.precision(anchor), samples.bounds(anchor, self._doubt(samples))[0])
+        precision, least = (
+            (1.0, 1.0)
+            if whole
+            else (samples.precision(anchor), samples.bounds(anchor, self._doubt(samples))[0])
+        )
         rule = f"Anchor: {names}; precision {precision:.2f} (at least {least:.2f}), coverage {2.0 ** -len(anchor):.2g}."
         if precision >= self.precision and least >= self.precision - SLACK:
             return (rule,)
-        return (rule, f"No anchor of precision {self.precision:g} was found: this is the best one that was tried. Raise the budget.")
+        return (
+            rule,
+            f"No anchor of precision {self.precision:g} was found: this is the best one that was tried. Raise the budget.",
+        )
 
 
 class Samples:
@@ -179,7 +196,9 @@ class Samples:
 
     def allowance(self, candidates: Sequence[Anchor]) -> int:
         """Rows for the choice between sets of one size: half of what is left, so that larger sets get theirs."""
-        return min(MOST_DRAWS, max(2 * BATCH, (self._limit - self._queries.calls) // 2, len(candidates)))
+        return min(
+            MOST_DRAWS, max(2 * BATCH, (self._limit - self._queries.calls) // 2, len(candidates))
+        )
 
     def draw(self, anchor: Anchor, count: int) -> None:
         """Keeps the anchor and each other unit with probability 1/2."""

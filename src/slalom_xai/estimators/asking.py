@@ -9,10 +9,17 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from slalom_xai.designs import ENUMERABLE, LEAST_HELD_OUT, Pool, distinct_rows, held_out, held_out_rows
+from slalom_xai.designs import (
+    ENUMERABLE,
+    LEAST_HELD_OUT,
+    Pool,
+    distinct_rows,
+    held_out,
+    held_out_rows,
+)
 from slalom_xai.estimators.base import fitting_budget
-from slalom_xai.keys import Keys
 from slalom_xai.queries import Queries
+from slalom_xai.row_keys import Keys
 
 _one_at_a_time = threading.Lock()
 
@@ -35,7 +42,9 @@ def every_row(queries: Queries) -> int:
     if units > ENUMERABLE:
         return distinct_rows(queries.prompt.interchangeable)
     numbers = np.arange(1, 2**units)
-    return len(np.unique(queries.prompt.keys(((numbers[:, None] >> np.arange(units)) & 1).astype(bool))))
+    return len(
+        np.unique(queries.prompt.keys(((numbers[:, None] >> np.arange(units)) & 1).astype(bool)))
+    )
 
 
 def kept_back_rows(queries: Queries, parameters: int, rng: np.random.Generator) -> Keys:
@@ -44,7 +53,11 @@ def kept_back_rows(queries: Queries, parameters: int, rng: np.random.Generator) 
     spare = min(rows - 1 - parameters, queries.budget - 1 - parameters)
     if rows > queries.budget or spare < LEAST_HELD_OUT:
         return np.zeros(0, dtype=np.int64)
-    kept = held_out(Pool(queries.prompt.interchangeable, queries.prompt.keys), min(held_out_rows(queries.budget), spare // 2), rng)
+    kept = held_out(
+        Pool(queries.prompt.interchangeable, queries.prompt.keys),
+        min(held_out_rows(queries.budget), spare // 2),
+        rng,
+    )
     return queries.prompt.keys(np.concatenate([kept.local, kept.wide]))
 
 

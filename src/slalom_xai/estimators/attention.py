@@ -10,7 +10,14 @@ import torch
 from torch import Tensor
 
 from slalom_xai.errors import one_of
-from slalom_xai.estimators.base import Findings, attributed, by_unit, inside, register
+from slalom_xai.estimators.base import (
+    Estimator,
+    Findings,
+    attributed,
+    by_unit,
+    open_internals,
+    register,
+)
 from slalom_xai.estimators.white_box import special_share
 from slalom_xai.queries import Queries
 
@@ -22,7 +29,7 @@ UNSIGNED = (
 
 
 @dataclass(frozen=True)
-class _OverHeads:
+class _OverHeads(Estimator):
     """Attention weights from the position that the classifier reads, reduced over heads.
 
     Args:
@@ -33,13 +40,12 @@ class _OverHeads:
 
     name: ClassVar[str]
     reduction: ClassVar[str]
-    additive: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Checks the options."""
         _check_layers(self.layers)
 
-    def parameters(self, units: int, kinds: int) -> int:
+    def parameters(self, units: int, distinct: int) -> int:
         """Nothing is fitted."""
         return 1
 
@@ -48,7 +54,9 @@ class _OverHeads:
         attentions, read, where = _look(queries, self.name)
         weights = seen(attentions, read, self.layers)
         reduced = weights.mean(dim=0) if self.reduction == "mean" else weights.amax(dim=0)
-        return _findings(queries, reduced, rng, f"{_of(self.layers)}, {self.reduction} over heads, from {where}.")
+        return _findings(
+            queries, reduced, rng, f"{_of(self.layers)}, {self.reduction} over heads, from {where}."
+        )
 
 
 @register
@@ -77,21 +85,27 @@ class AttentionMax(_OverHeads):
 
 @register
 @dataclass(frozen=True)
-class AttentionRollout:
+class AttentionRollout(Estimator):
     """Attention multiplied through the layers, half of each for the residual stream (Abnar and Zuidema, 2020)."""
 
     name: ClassVar[str] = "attention-rollout"
-    summary: ClassVar[str] = "attention of all layers multiplied together, with the residual stream: needs attention weights, one pass"
-    additive: ClassVar[bool] = True
+    summary: ClassVar[str] = (
+        "attention of all layers multiplied together, with the residual stream: needs attention weights, one pass"
+    )
 
-    def parameters(self, units: int, kinds: int) -> int:
+    def parameters(self, units: int, distinct: int) -> int:
         """Nothing is fitted."""
         return 1
 
     def explain(self, queries: Queries, rng: np.random.Generator) -> Findings:
         """Looks at the weights."""
         attentions, read, where = _look(queries, self.name)
-        return _findings(queries, read @ rollout(attentions), rng, f"Attention of all layers, rolled out to {where}.")
+        return _findings(
+            queries,
+            read @ rollout(attentions),
+            rng,
+            f"Attention of all layers, rolled out to {where}.",
+        )
 
 
 def seen(attentions: Tensor, read: Tensor, layers: str = "last") -> Tensor:
@@ -142,7 +156,7 @@ def reading_position(config: Any, attentions: Tensor) -> tuple[Tensor, str]:
 
 
 def _look(queries: Queries, method: str) -> tuple[Tensor, Tensor, str]:
-    opened = inside(queries, method)
+    opened = open_internals(queries, method)
     attentions = opened.attentions()
     return attentions, *reading_position(getattr(opened.module, "config", None), attentions)
 
@@ -150,7 +164,12 @@ def _look(queries: Queries, method: str) -> tuple[Tensor, Tensor, str]:
 def _findings(queries: Queries, tokens: Tensor, rng: np.random.Generator, where: str) -> Findings:
     """The same scores (tokens,) for every column."""
     scores = by_unit(queries, tokens)[:, None].repeat(1, _columns(queries))
-    notes = (where, UNSIGNED, *special_share(queries, tokens), "Reading the weights took 1 pass on top of the calls counted.")
+    notes = (
+        where,
+        UNSIGNED,
+        *special_share(queries, tokens),
+        "Reading the weights took 1 pass on top of the calls counted.",
+    )
     return replace(attributed(queries, scores, rng, notes), passes=1)
 
 

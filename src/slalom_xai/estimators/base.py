@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar, Protocol, TypeVar
+from typing import ClassVar, TypeVar
 
 import numpy as np
 import torch
@@ -12,12 +13,13 @@ from torch import Tensor
 from slalom_xai.designs import LEAST_HELD_OUT, Pool, held_out, held_out_rows
 from slalom_xai.errors import InputError, one_of
 from slalom_xai.estimators.evidence import Answered, Evidence, Surrogate, answered_held_out, measure
-from slalom_xai.models.inside import Inside
+from slalom_xai.models.base import OpensInternals
+from slalom_xai.models.internals import Internals
 from slalom_xai.queries import Queries
 from slalom_xai.surrogates.additive import AdditiveFit, AdditiveSurrogate
+from slalom_xai.surrogates.formula import SlalomSurrogate
 from slalom_xai.surrogates.quality import Fidelity
 from slalom_xai.surrogates.scores import SCORES
-from slalom_xai.surrogates.slalom import SlalomSurrogate
 
 
 @dataclass(frozen=True)
@@ -39,21 +41,38 @@ class Findings:
     passes: int = 0
 
 
-class Estimator(Protocol):
-    """A method. Implement this, decorate the class with ``register``, and it is a method like any other."""
+class Estimator(ABC):
+    """A method. Inherit from this, decorate the class with ``register``, and it is a method like any other.
+
+    Attributes:
+        name: what users call it.
+        summary: one line on what it does, needs and costs.
+        additive: it gives one score per unit and no importances.
+        combines: it only asks the model and holds no lock meanwhile, so that several texts may be under
+            way at once and share batches and fits.
+        stops_by_itself: without a budget, it begins with ``queries.first`` calls and may stop before
+            ``queries.budget``.
+        probes_noise: it has standard errors, so that a noisy model is asked about the whole text several
+            times.
+    """
 
     name: ClassVar[str]
     summary: ClassVar[str]
-    additive: ClassVar[bool]  # one score per unit, no importances
+    additive: ClassVar[bool] = True
+    combines: ClassVar[bool] = False
+    stops_by_itself: ClassVar[bool] = False
+    probes_noise: ClassVar[bool] = False
 
-    # May also say:
-    # combines = True         holds no lock while it asks, so that several texts may be under way and ask together
-    # probes_noise = True     has standard errors: a noisy model is asked about the whole text several times
-    # stops_by_itself = True  without a budget, begins with ``queries.first`` calls and may stop before ``queries.budget``
+    def parameters(self, units: int, distinct: int) -> int:
+        """How many numbers a fit must determine, which sets the least budget; by default one per unit.
 
-    def parameters(self, units: int, kinds: int) -> int:
-        """How many numbers a fit to so many units, of so many different kinds, must determine; sets the least budget."""
+        Args:
+            units: of the text.
+            distinct: how many of them differ from each other.
+        """
+        return units
 
+    @abstractmethod
     def explain(self, queries: Queries, rng: np.random.Generator) -> Findings:
         """Asks the model through ``queries`` and fits."""
 
@@ -70,7 +89,9 @@ def register(method: _Class) -> _Class:
 
 def methods() -> dict[str, str]:
     """Every method's name and what it does, in one line; ours first."""
-    order = sorted(_register, key=lambda name: (not name.startswith("slalom"), name != "linear", name))
+    order = sorted(
+        _register, key=lambda name: (not name.startswith("slalom"), name != "linear", name)
+    )
     return {name: _register[name].summary for name in order}
 
 
@@ -80,8 +101,10 @@ def estimator(method: str | Estimator) -> Estimator:
         if method not in _register:
             raise one_of("method", method, _register)
         return _register[method]()
-    if isinstance(method, type) or not hasattr(method, "explain"):
-        raise InputError(f"method is {method!r}: give a name ({', '.join(_register)}) or an instance such as Slalom()")
+    if not isinstance(method, Estimator):
+        raise InputError(
+            f"method is {method!r}: give a name ({', '.join(_register)}) or an instance such as Slalom()"
+        )
     return method
 
 
@@ -97,7 +120,9 @@ def fitting_budget(queries: Queries) -> int:
     return queries.budget - queries.calls - held_out_rows(queries.budget)
 
 
-def attributed(queries: Queries, scores: Tensor, rng: np.random.Generator, notes: tuple[str, ...] = ()) -> Findings:
+def attributed(
+    queries: Queries, scores: Tensor, rng: np.random.Generator, notes: tuple[str, ...] = ()
+) -> Findings:
     """An additive explanation of given scores, tested on deletions that were not asked before.
 
     Args:
@@ -112,27 +137,31 @@ def attributed(queries: Queries, scores: Tensor, rng: np.random.Generator, notes
     pool.claim(queries.asked)
     spare = min(held_out_rows(queries.budget), queries.budget - queries.calls)
     rows = held_out(pool, spare, rng) if spare >= LEAST_HELD_OUT and len(scores) > 1 else None
-    report = answered_held_out(queries, rows if rows is not None and rows.complete else None, "check")
-    everything = Answered(torch.ones(1, len(scores), dtype=full.dtype, device=full.device), full[None])
+    report = answered_held_out(
+        queries, rows if rows is not None and rows.complete else None, "check"
+    )
+    everything = Answered(
+        torch.ones(1, len(scores), dtype=full.dtype, device=full.device), full[None]
+    )
     offsets = torch.zeros(len(scores), dtype=full.dtype, device=full.device)
-    evidence = Evidence(everything, None, report, full, offsets, queries.asking)
+    evidence = Evidence(everything, None, report, full, offsets, queries.pool)
     return Findings(surrogate, ({},) * len(full), measure(evidence, surrogate, surrogate), notes)
 
 
-def inside(queries: Queries, method: str) -> Inside:
+def open_internals(queries: Queries, method: str) -> Internals:
     """The model of a white-box method, open on the whole text.
 
     Raises:
         InputError: the model answers, and shows nothing more.
     """
-    look = getattr(queries.model, "inside", None)
-    if look is None:
+    if not isinstance(queries.model, OpensInternals):
         raise InputError(
             f"method {method!r} looks inside the model, but {queries.model.name} can only be asked: give a transformers model or a torch module, "
             "or use a method that only asks, such as slalom, lime or kernel-shap"
         )
-    opened: Inside = look(queries.prompt.row(np.ones(len(queries.prompt.units), dtype=bool)))
-    return opened
+    return queries.model.internals(
+        queries.prompt.row(np.ones(len(queries.prompt.units), dtype=bool))
+    )
 
 
 def by_unit(queries: Queries, tokens: Tensor) -> Tensor:
@@ -144,12 +173,14 @@ def by_unit(queries: Queries, tokens: Tensor) -> Tensor:
     return summed.index_add_(0, owner, tokens[torch.as_tensor(positions, device=tokens.device)])
 
 
-def one_kind(full: list[float], units: int, additive: bool) -> Findings:
+def one_distinct_unit(full: list[float], units: int, additive: bool) -> Findings:
     """A text of one distinct unit: its value is the model's output, and nothing competes with it."""
     outputs = torch.tensor(full, dtype=torch.float64)
     surrogate: Surrogate
     if additive:
         surrogate = AdditiveSurrogate(outputs.repeat(units, 1) / units, outputs)
     else:
-        surrogate = SlalomSurrogate(outputs.repeat(1, units, 1), torch.zeros(1, units, dtype=torch.float64))
+        surrogate = SlalomSurrogate(
+            outputs.repeat(1, units, 1), torch.zeros(1, units, dtype=torch.float64)
+        )
     return Findings(surrogate, ({},) * len(full), None)

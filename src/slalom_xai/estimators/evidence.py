@@ -11,14 +11,14 @@ import torch
 from torch import Tensor
 
 from slalom_xai.designs import HeldOut, Masks, Plan, Pool, more_rows, plan_rows, rows_of_every_size
-from slalom_xai.queries import Asking, Purpose, Queries
+from slalom_xai.queries import Purpose, Queries, WorkPool
 from slalom_xai.surrogates.additive import AdditiveFit, AdditiveSurrogate, fit_additive
+from slalom_xai.surrogates.count_tables import Counts, table_of
 from slalom_xai.surrogates.fit import Fit, fit_each
+from slalom_xai.surrogates.formula import SlalomSurrogate
 from slalom_xai.surrogates.influence import inverse_variance
 from slalom_xai.surrogates.problem import FitRequest
 from slalom_xai.surrogates.quality import Agreement, Fidelity, agreement
-from slalom_xai.surrogates.rows import Counts, table_of
-from slalom_xai.surrogates.slalom import SlalomSurrogate
 
 Surrogate = SlalomSurrogate | AdditiveSurrogate
 
@@ -44,7 +44,9 @@ class Answered:
 
     def joined(self, other: Answered) -> Answered:
         """These rows and then others."""
-        return Answered(torch.cat([self.counts, other.counts]), torch.cat([self.outputs, other.outputs]))
+        return Answered(
+            torch.cat([self.counts, other.counts]), torch.cat([self.outputs, other.outputs])
+        )
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,7 @@ class Evidence:
     Attributes:
         full: (C,), the model's outputs on the whole text.
         offsets: (n,), the log of each unit's occurrences: its importance before anything is known of it.
-        asking: works out fits, perhaps with those of other texts.
+        pool: where fits are handed in, perhaps with those of other texts.
         whole_variance: (C,), of ``full``, where the model does not repeat itself; None where it does.
     """
 
@@ -76,7 +78,7 @@ class Evidence:
     report: AnsweredHeldOut | None
     full: Tensor
     offsets: Tensor
-    asking: Asking
+    pool: WorkPool
     whole_variance: Tensor | None = None
 
     def solved(self, request: FitRequest) -> Fit:
@@ -85,7 +87,7 @@ class Evidence:
 
     def all_solved(self, requests: Sequence[FitRequest]) -> list[Fit]:
         """SLALOMs fitted as requested, those that are alike together."""
-        return self.asking.worked_out(fit_each, requests)
+        return self.pool.run(fit_each, requests)
 
     def errors(self, surrogate: Surrogate, rows: Answered) -> Tensor:
         """Predicted minus true change against the whole text, (m, C)."""
@@ -139,7 +141,9 @@ class Gathering:
     def first(self, budget: int) -> Evidence:
         """The first round, of so many calls."""
         queries = self._queries
-        plan = plan_rows(queries.prompt.interchangeable, budget, self._parameters, self._rng, pool=self._pool)
+        plan = plan_rows(
+            queries.prompt.interchangeable, budget, self._parameters, self._rng, pool=self._pool
+        )
         fit, choose, report = answered_plan(queries, plan)
         return Evidence(
             fit,
@@ -147,7 +151,7 @@ class Gathering:
             report,
             fit.outputs[0],
             torch.as_tensor(np.log(queries.prompt.occurrences), device=fit.outputs.device),
-            queries.asking,
+            queries.pool,
             queries.whole_variance,
         )
 
@@ -157,11 +161,16 @@ class Gathering:
         plan = more_rows(self._pool, calls, self._rng)
         fit, choose, report = answered_plan(queries, plan)
         return replace(
-            evidence, fit=evidence.fit.joined(fit), choose=_joined(evidence.choose, choose), report=_joined(evidence.report, report)
+            evidence,
+            fit=evidence.fit.joined(fit),
+            choose=_joined(evidence.choose, choose),
+            report=_joined(evidence.report, report),
         )
 
 
-def _joined(before: AnsweredHeldOut | None, after: AnsweredHeldOut | None) -> AnsweredHeldOut | None:
+def _joined(
+    before: AnsweredHeldOut | None, after: AnsweredHeldOut | None
+) -> AnsweredHeldOut | None:
     if before is None or after is None:
         return before
     return AnsweredHeldOut(before.local.joined(after.local), before.wide.joined(after.wide))
@@ -178,7 +187,9 @@ def answered_sets(queries: Queries, *sets: tuple[Masks, Purpose]) -> list[Answer
     return [with_answers(masks, answers) for (masks, _), answers in zip(sets, outputs, strict=True)]
 
 
-def answered_plan(queries: Queries, plan: Plan) -> tuple[Answered, AnsweredHeldOut | None, AnsweredHeldOut | None]:
+def answered_plan(
+    queries: Queries, plan: Plan
+) -> tuple[Answered, AnsweredHeldOut | None, AnsweredHeldOut | None]:
     """Asks the rows to fit, to choose and to report on."""
     held_out = held_out_sets(plan.choose, "fit") + held_out_sets(plan.report, "check")
     fit, *others = answered_sets(queries, (plan.fit, "fit"), *held_out)
@@ -191,9 +202,15 @@ def held_out_sets(rows: HeldOut | None, purpose: Purpose) -> list[tuple[Masks, P
     return [] if rows is None else [(rows.local, purpose), (rows.wide, purpose)]
 
 
-def answered_held_out(queries: Queries, rows: HeldOut | None, purpose: Purpose) -> AnsweredHeldOut | None:
+def answered_held_out(
+    queries: Queries, rows: HeldOut | None, purpose: Purpose
+) -> AnsweredHeldOut | None:
     """Asks held-out rows."""
-    return None if rows is None else AnsweredHeldOut(*answered_sets(queries, *held_out_sets(rows, purpose)))
+    return (
+        None
+        if rows is None
+        else AnsweredHeldOut(*answered_sets(queries, *held_out_sets(rows, purpose)))
+    )
 
 
 def with_answers(masks: Masks, outputs: Tensor) -> Answered:
@@ -231,7 +248,9 @@ def linear_fit(evidence: Evidence) -> AdditiveFit:
     return replace(best, whole_variance=evidence.whole_variance)
 
 
-def measure(evidence: Evidence, surrogate: Surrogate, linear: AdditiveSurrogate, exact: bool = False) -> tuple[Fidelity, ...] | None:
+def measure(
+    evidence: Evidence, surrogate: Surrogate, linear: AdditiveSurrogate, exact: bool = False
+) -> tuple[Fidelity, ...] | None:
     """Fidelity per column on the rows kept for the report.
 
     Args:
@@ -252,9 +271,13 @@ def measure(evidence: Evidence, surrogate: Surrogate, linear: AdditiveSurrogate,
     return tuple(Fidelity(*of_column) for of_column in zip(*compared, strict=True))
 
 
-def _agreements(evidence: Evidence, surrogate: Surrogate, rows: Answered, beyond: list[float]) -> list[Agreement]:
+def _agreements(
+    evidence: Evidence, surrogate: Surrogate, rows: Answered, beyond: list[float]
+) -> list[Agreement]:
     """How well changes are predicted, for each column."""
     true = (rows.outputs - evidence.full).cpu()
     predicted = true + evidence.errors(surrogate, rows).cpu()
     levels = rows.outputs.abs().amax(dim=0).tolist()
-    return [agreement(predicted[:, c], true[:, c], levels[c], beyond[c]) for c in range(len(levels))]
+    return [
+        agreement(predicted[:, c], true[:, c], levels[c], beyond[c]) for c in range(len(levels))
+    ]

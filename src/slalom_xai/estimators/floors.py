@@ -8,20 +8,19 @@ from typing import ClassVar
 import numpy as np
 import torch
 
-from slalom_xai.estimators.base import Findings, attributed, register
+from slalom_xai.estimators.base import Estimator, Findings, attributed, register
 from slalom_xai.queries import Queries
 
 
 @register
 @dataclass(frozen=True)
-class Random:
+class Random(Estimator):
     """Standard normal scores."""
 
     name: ClassVar[str] = "random"
     summary: ClassVar[str] = "a floor to beat: random scores; calls the model only for the test"
-    additive: ClassVar[bool] = True
 
-    def parameters(self, units: int, kinds: int) -> int:
+    def parameters(self, units: int, distinct: int) -> int:
         """Nothing is fitted."""
         return 0
 
@@ -32,14 +31,13 @@ class Random:
 
 @register
 @dataclass(frozen=True)
-class Zero:
+class Zero(Estimator):
     """No unit matters."""
 
     name: ClassVar[str] = "zero"
     summary: ClassVar[str] = "a floor to beat: all scores are 0; calls the model only for the test"
-    additive: ClassVar[bool] = True
 
-    def parameters(self, units: int, kinds: int) -> int:
+    def parameters(self, units: int, distinct: int) -> int:
         """Nothing is fitted."""
         return 0
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from slalom_xai.errors import InputError, one_of, optional_package
-from slalom_xai.estimators.base import Findings, register
+from slalom_xai.estimators.base import Estimator, Findings, register
 from slalom_xai.estimators.white_box import Opened, finished
 from slalom_xai.queries import Queries
 
@@ -20,7 +20,7 @@ BASELINES = ("zero", "pad", "mask")
 
 @register
 @dataclass(frozen=True)
-class Gradient:
+class Gradient(Estimator):
     """The gradient of the output by each token's embedding, made one number per token.
 
     Args:
@@ -31,15 +31,16 @@ class Gradient:
     reduction: str = "times-input"
 
     name: ClassVar[str] = "gradient"
-    summary: ClassVar[str] = "gradient × input (or mean, l1, l2) at the embeddings: needs a torch model and captum, one pass per class"
-    additive: ClassVar[bool] = True
+    summary: ClassVar[str] = (
+        "gradient × input (or mean, l1, l2) at the embeddings: needs a torch model and captum, one pass per class"
+    )
 
     def __post_init__(self) -> None:
         """Checks the options."""
         if self.reduction not in REDUCTIONS:
             raise one_of("reduction", self.reduction, REDUCTIONS)
 
-    def parameters(self, units: int, kinds: int) -> int:
+    def parameters(self, units: int, distinct: int) -> int:
         """Nothing is fitted."""
         return 1
 
@@ -47,11 +48,16 @@ class Gradient:
         """Differentiates."""
         opened = Opened(queries, self.name)
         captum = optional_package("captum.attr", f"method {self.name!r}")
-        scores = [self._reduced(_gradient(captum, opened, opened.embeddings[None], c), opened.embeddings) for c in range(len(opened.full))]
+        scores = [
+            self._reduced(_gradient(captum, opened, opened.embeddings[None], c), opened.embeddings)
+            for c in range(len(opened.full))
+        ]
         notes: tuple[str, ...] = ()
         if self.reduction != "times-input":
             sign = "" if self.reduction == "mean" else " and have no sign"
-            notes = (f"Scores by reduction={self.reduction!r} say how sensitive the output is{sign}: they do not predict deletions.",)
+            notes = (
+                f"Scores by reduction={self.reduction!r} say how sensitive the output is{sign}: they do not predict deletions.",
+            )
         return finished(queries, torch.stack(scores, dim=1), rng, opened.passes, notes)
 
     def _reduced(self, gradient: Tensor, embeddings: Tensor) -> Tensor:
@@ -60,12 +66,16 @@ class Gradient:
             return (gradient * embeddings).sum(dim=1)
         if self.reduction == "mean":
             return gradient.mean(dim=1)
-        return gradient.abs().sum(dim=1) if self.reduction == "l1" else gradient.square().sum(dim=1).sqrt()
+        return (
+            gradient.abs().sum(dim=1)
+            if self.reduction == "l1"
+            else gradient.square().sum(dim=1).sqrt()
+        )
 
 
 @register
 @dataclass(frozen=True)
-class IntegratedGradients:
+class IntegratedGradients(Estimator):
     """Gradients along the straight line from a baseline to the text, times their difference (Sundararajan et al., 2017).
 
     Special tokens stay as they are in the baseline, so that all of the change falls on the units.
@@ -82,7 +92,6 @@ class IntegratedGradients:
     summary: ClassVar[str] = (
         "gradients summed along the way from an empty baseline to the text: needs a torch model and captum, 50 passes per class"
     )
-    additive: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Checks the options."""
@@ -90,7 +99,7 @@ class IntegratedGradients:
         if self.baseline not in BASELINES:
             raise one_of("baseline", self.baseline, BASELINES)
 
-    def parameters(self, units: int, kinds: int) -> int:
+    def parameters(self, units: int, distinct: int) -> int:
         """Nothing is fitted."""
         return 1
 
@@ -101,7 +110,13 @@ class IntegratedGradients:
         inputs, baseline = opened.embeddings[None], self._start(queries, opened)[None]
         method = captum.IntegratedGradients(opened.columns)
         scores = [
-            method.attribute(inputs, baselines=baseline, target=c, n_steps=self.steps, internal_batch_size=opened.at_once)[0].sum(dim=1)
+            method.attribute(
+                inputs,
+                baselines=baseline,
+                target=c,
+                n_steps=self.steps,
+                internal_batch_size=opened.at_once,
+            )[0].sum(dim=1)
             for c in range(len(opened.full))
         ]
         tokens = torch.stack(scores, dim=1)
@@ -125,7 +140,7 @@ class IntegratedGradients:
 
 @register
 @dataclass(frozen=True)
-class SmoothGrad:
+class SmoothGrad(Estimator):
     """The mean gradient at noisy copies of the embeddings, times the input (Smilkov et al., 2017).
 
     Args:
@@ -137,16 +152,19 @@ class SmoothGrad:
     noise: float = 0.1
 
     name: ClassVar[str] = "smoothgrad"
-    summary: ClassVar[str] = "gradient × input with the gradient averaged over noise: needs a torch model and captum, 25 passes per class"
-    additive: ClassVar[bool] = True
+    summary: ClassVar[str] = (
+        "gradient × input with the gradient averaged over noise: needs a torch model and captum, 25 passes per class"
+    )
 
     def __post_init__(self) -> None:
         """Checks the options."""
         _check_whole("samples", self.samples)
         if not isinstance(self.noise, (int, float)) or not 0 <= self.noise < float("inf"):
-            raise InputError(f"noise is {self.noise!r}: give a share of the range of the embeddings, such as 0.1")
+            raise InputError(
+                f"noise is {self.noise!r}: give a share of the range of the embeddings, such as 0.1"
+            )
 
-    def parameters(self, units: int, kinds: int) -> int:
+    def parameters(self, units: int, distinct: int) -> int:
         """Nothing is fitted."""
         return 1
 
@@ -157,14 +175,20 @@ class SmoothGrad:
         clean = opened.embeddings
         drawn = torch.as_tensor(rng.standard_normal((self.samples, *clean.shape))).to(clean)
         noisy = clean + self.noise * (clean.max() - clean.min()) * drawn
-        scores = [(_gradient(captum, opened, noisy, c) * clean).sum(dim=1) for c in range(len(opened.full))]
+        scores = [
+            (_gradient(captum, opened, noisy, c) * clean).sum(dim=1)
+            for c in range(len(opened.full))
+        ]
         return finished(queries, torch.stack(scores, dim=1), rng, opened.passes)
 
 
 def _gradient(captum: Any, opened: Opened, rows: Tensor, column: int) -> Tensor:
     """The mean gradient (tokens, width) of a column at rows (m, tokens, width)."""
     saliency = captum.Saliency(opened.columns)
-    parts = [saliency.attribute(part.clone().requires_grad_(), target=column, abs=False) for part in torch.split(rows, opened.at_once)]
+    parts = [
+        saliency.attribute(part.clone().requires_grad_(), target=column, abs=False)
+        for part in torch.split(rows, opened.at_once)
+    ]
     mean: Tensor = torch.cat(parts).mean(dim=0)
     return mean
 
@@ -176,8 +200,12 @@ def _token(queries: Queries, kind: str) -> int:
     try:
         filled = queries.model.read(reading.text, reading.text_pair, truncation=True, removal=kind)
     except InputError as error:
-        raise InputError(f'baseline="{kind}" needs a tokenizer with a {kind} token, but this one has none: use baseline="zero"') from error
-    ids = cast(tuple[tuple[int, ...], ...], filled.shorten(np.zeros(len(reading.pieces), dtype=bool)))[0]
+        raise InputError(
+            f'baseline="{kind}" needs a tokenizer with a {kind} token, but this one has none: use baseline="zero"'
+        ) from error
+    ids = cast(
+        tuple[tuple[int, ...], ...], filled.shorten(np.zeros(len(reading.pieces), dtype=bool))
+    )[0]
     return ids[int(reading.positions[0])]
 
 

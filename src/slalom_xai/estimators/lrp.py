@@ -11,25 +11,24 @@ import numpy as np
 import torch
 
 from slalom_xai.errors import ModelError, few_numbers
-from slalom_xai.estimators.base import Findings, register
+from slalom_xai.estimators.base import Estimator, Findings, register
 from slalom_xai.estimators.white_box import Opened, finished
-from slalom_xai.models.inside import eager
+from slalom_xai.models.internals import eager
 from slalom_xai.models.relevance import relevance_rules
 from slalom_xai.queries import Queries
 
 
 @register
 @dataclass(frozen=True)
-class AttnLRP:
+class AttnLRP(Estimator):
     """Layer-wise relevance propagation with rules for attention (Achtibat et al., ICML 2024), as input × changed gradient."""
 
     name: ClassVar[str] = "attn-lrp"
     summary: ClassVar[str] = (
         "relevance passed back layer by layer (AttnLRP): needs a transformer in torch, one forward pass and one backward pass per class"
     )
-    additive: ClassVar[bool] = True
 
-    def parameters(self, units: int, kinds: int) -> int:
+    def parameters(self, units: int, distinct: int) -> int:
         """Nothing is fitted."""
         return 1
 
@@ -59,5 +58,8 @@ class AttnLRP:
 
 @contextmanager
 def _under_rules(module: Any) -> Iterator[None]:
-    with eager(module), relevance_rules(module):  # attention in plain steps: the rules cannot see into fused kernels
+    with (
+        eager(module),
+        relevance_rules(module),
+    ):  # attention in plain steps: the rules cannot see into fused kernels
         yield

@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from slalom_xai.errors import InputError
-from slalom_xai.estimators.base import Findings, attributed, register
+from slalom_xai.estimators.base import Estimator, Findings, attributed, register
 from slalom_xai.outputs import Outputs
 from slalom_xai.queries import Queries
 from slalom_xai.text import words
@@ -23,7 +23,7 @@ UNEVEN = 1.25  # from this ratio of class sizes on, a reader is told that counts
 
 @register
 @dataclass(frozen=True)
-class NaiveBayes:
+class NaiveBayes(Estimator):
     """The weight of a word is ``log((count in class 1 + α) / (count in class 0 + α))`` (App. E.4; Eq. 82 needs the logarithm).
 
     With more than two classes it is ``log p(word | class)``, smoothed alike and centred over the classes. Words are lower-cased.
@@ -37,8 +37,9 @@ class NaiveBayes:
     """
 
     name: ClassVar[str] = "naive-bayes"
-    summary: ClassVar[str] = "word weights of a naive Bayes classifier; needs a labelled corpus, NaiveBayes(texts, labels), and no calls"
-    additive: ClassVar[bool] = True
+    summary: ClassVar[str] = (
+        "word weights of a naive Bayes classifier; needs a labelled corpus, NaiveBayes(texts, labels), and no calls"
+    )
 
     texts: Sequence[str] = field(default=(), repr=False)
     labels: Sequence[str | int] = field(default=(), repr=False)
@@ -51,11 +52,13 @@ class NaiveBayes:
                 "use method=NaiveBayes(texts, labels) from slalom_xai.estimators"
             )
         if len(self.texts) != len(self.labels):
-            raise InputError(f"{len(self.texts)} texts were given with {len(self.labels)} labels: give one label for each text")
+            raise InputError(
+                f"{len(self.texts)} texts were given with {len(self.labels)} labels: give one label for each text"
+            )
         if not self.smoothing > 0:
             raise InputError(f"smoothing is {self.smoothing!r}: give a positive number, such as 1")
 
-    def parameters(self, units: int, kinds: int) -> int:
+    def parameters(self, units: int, distinct: int) -> int:
         """Nothing is fitted to the model."""
         return 0
 
@@ -72,7 +75,9 @@ class NaiveBayes:
                     shared = min(piece.end, word.end) - max(piece.start, word.start)
                     if piece.part == part and shared > 0:
                         scores[unit] += weight * shared / (word.end - word.start)
-        return attributed(queries, torch.as_tensor(scores), rng, _notes(counts, queries.model.outputs))
+        return attributed(
+            queries, torch.as_tensor(scores), rng, _notes(counts, queries.model.outputs)
+        )
 
     def weights(self, counts: Sequence[Counter[str]], found: Sequence[str]) -> NDArray[np.float64]:
         """Weights of lower-cased words, (words, 1) for two classes and (words, C) for more."""
@@ -80,7 +85,9 @@ class NaiveBayes:
         if len(counts) == 2:
             return np.asarray(smoothed[:, 1:] - smoothed[:, :1])
         vocabulary = len(set().union(*counts))
-        likelihood = smoothed - np.log([count.total() + self.smoothing * vocabulary for count in counts])
+        likelihood = smoothed - np.log(
+            [count.total() + self.smoothing * vocabulary for count in counts]
+        )
         return np.asarray(likelihood - likelihood.mean(axis=1, keepdims=True))
 
     def by_class(self, outputs: Outputs) -> list[Counter[str]]:
@@ -108,5 +115,7 @@ def _notes(counts: Sequence[Counter[str]], outputs: Outputs) -> tuple[str, ...]:
     sizes = [count.total() for count in counts]
     if len(sizes) > 2 or max(sizes) < UNEVEN * min(sizes):
         return ()
-    parts = " and ".join(f"{size:,} words of {label!r}" for size, label in zip(sizes, outputs.labels, strict=True))
+    parts = " and ".join(
+        f"{size:,} words of {label!r}" for size, label in zip(sizes, outputs.labels, strict=True)
+    )
     return (f"The corpus holds {parts}: the scores lean towards the larger class.",)

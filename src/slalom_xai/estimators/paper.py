@@ -11,9 +11,27 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from slalom_xai.designs import LEAST_HELD_OUT, HeldOut, Masks, Plan, Pool, held_out, held_out_rows, short_sequences, uniform_counts
+from slalom_xai.designs import (
+    LEAST_HELD_OUT,
+    HeldOut,
+    Masks,
+    Plan,
+    Pool,
+    held_out,
+    held_out_rows,
+    short_sequences,
+    uniform_counts,
+)
 from slalom_xai.errors import InputError, one_of
-from slalom_xai.estimators.base import Findings, register
+from slalom_xai.estimators.base import Estimator, Findings, register
+from slalom_xai.estimators.distinct_units import (
+    PRIOR,
+    DistinctUnits,
+    best_candidate,
+    fitted_findings,
+    plain_findings,
+    with_best_prior,
+)
 from slalom_xai.estimators.evidence import (
     Answered,
     AnsweredHeldOut,
@@ -23,20 +41,19 @@ from slalom_xai.estimators.evidence import (
     held_out_sets,
     with_answers,
 )
-from slalom_xai.estimators.kinds import PRIOR, Kinds, best_candidate, fitted_findings, plain_findings, with_best_prior
 from slalom_xai.queries import Queries
+from slalom_xai.surrogates.count_tables import Counts, counts_of, table_of
+from slalom_xai.surrogates.formula import SlalomSurrogate
 from slalom_xai.surrogates.problem import FitRequest
 from slalom_xai.surrogates.published import fit_alternating, fit_by_sgd
 from slalom_xai.surrogates.recover import recover, recover_with_sink, references
-from slalom_xai.surrogates.rows import Counts, counts_of, table_of
-from slalom_xai.surrogates.slalom import SlalomSurrogate
 
 FEW_TO_REPORT = 40  # rows that slalom-eff is tested on at least, where there are so many
 
 
 @register
 @dataclass(frozen=True)
-class SlalomEff:
+class SlalomEff(Estimator):
     """Algorithm 1: short random sequences of the text's distinct units.
 
     Attributes:
@@ -45,7 +62,9 @@ class SlalomEff:
     """
 
     name: ClassVar[str] = "slalom-eff"
-    summary: ClassVar[str] = "the paper's fast estimator: a value and an importance per distinct token from sequences of two tokens"
+    summary: ClassVar[str] = (
+        "the paper's fast estimator: a value and an importance per distinct token from sequences of two tokens"
+    )
     additive: ClassVar[bool] = False
     combines: ClassVar[bool] = True
 
@@ -55,32 +74,41 @@ class SlalomEff:
     def __post_init__(self) -> None:
         _check_solver(self.solver, ("gauss-newton", "sgd"))
         if self.length < 2:
-            raise InputError(f"length is {self.length}: give at least 2, because a single unit shows no importances")
+            raise InputError(
+                f"length is {self.length}: give at least 2, because a single unit shows no importances"
+            )
 
-    def parameters(self, units: int, kinds: int) -> int:
+    def parameters(self, units: int, distinct: int) -> int:
         """A value and an importance per kind, less one; and the whole text."""
-        return 2 * kinds
+        return 2 * distinct
 
     def explain(self, queries: Queries, rng: np.random.Generator) -> Findings:
         """Asks short sequences and fits."""
         # Rows of the report are as long as the text: no more of them than take about as long as all that is fitted.
         most = max(FEW_TO_REPORT, queries.budget * (self.length + 2) // len(queries.prompt.units))
-        kinds, pool, report = _held_out_first(queries, self.parameters(0, queries.prompt.kinds), rng, most=most)
+        distinct, pool, report = _held_out_first(
+            queries, self.parameters(0, queries.prompt.distinct), rng, most=most
+        )
         rows = queries.budget - 1 - (report.rows if report else 0)
-        sequences = short_sequences(pool, rows, self.length, rng, lambda units: queries.prompt.sequences(units).keys)
+        sequences = short_sequences(
+            pool, rows, self.length, rng, lambda units: queries.prompt.sequences(units).keys
+        )
         outputs, tested = _sequences_and_report(queries, sequences, report)
-        units, of_kind = (torch.as_tensor(places, device=outputs.device) for places in (sequences, kinds.of_unit[sequences]))
-        evidence = _evidence(queries, counts_of(units, len(kinds.of_unit)), outputs, tested)
-        by_kind = counts_of(of_kind, len(kinds.place))
+        units, of_kind = (
+            torch.as_tensor(places, device=outputs.device)
+            for places in (sequences, distinct.of_unit[sequences])
+        )
+        evidence = _evidence(queries, counts_of(units, len(distinct.of_unit)), outputs, tested)
+        by_kind = counts_of(of_kind, len(distinct.place))
         if self.solver == "sgd":
             surrogate = fit_by_sgd(table_of(by_kind), outputs, int(rng.integers(2**31)))
-            return plain_findings(evidence, kinds, surrogate)
-        return fitted_findings(evidence, kinds, by_kind, with_best_prior(evidence, by_kind))
+            return plain_findings(evidence, distinct, surrogate)
+        return fitted_findings(evidence, distinct, by_kind, with_best_prior(evidence, by_kind))
 
 
 @register
 @dataclass(frozen=True)
-class SlalomFidel:
+class SlalomFidel(Estimator):
     """Algorithm 2: the text with a few units deleted.
 
     Attributes:
@@ -90,7 +118,9 @@ class SlalomFidel:
     """
 
     name: ClassVar[str] = "slalom-fidel"
-    summary: ClassVar[str] = "the paper's faithful estimator: a value and an importance per distinct token from up to 5 deletions"
+    summary: ClassVar[str] = (
+        "the paper's faithful estimator: a value and an importance per distinct token from up to 5 deletions"
+    )
     additive: ClassVar[bool] = False
     combines: ClassVar[bool] = True
 
@@ -102,41 +132,67 @@ class SlalomFidel:
         if self.deletions < 1:
             raise InputError(f"deletions is {self.deletions}: give a whole number of at least 1")
 
-    def parameters(self, units: int, kinds: int) -> int:
+    def parameters(self, units: int, distinct: int) -> int:
         """A value and an importance per kind and for the sink, less one."""
-        return 2 * kinds + 1
+        return 2 * distinct + 1
 
     def explain(self, queries: Queries, rng: np.random.Generator) -> Findings:
         """Asks deletions and fits."""
-        parameters = self.parameters(0, queries.prompt.kinds)
+        parameters = self.parameters(0, queries.prompt.distinct)
         choosing = self.solver == "gauss-newton"
-        kinds, pool, report = _held_out_first(queries, parameters, rng, parts=2 if choosing else 1)
+        distinct, pool, report = _held_out_first(
+            queries, parameters, rng, parts=2 if choosing else 1
+        )
         rows = queries.budget - 1 - (report.rows if report else 0)
-        choose = self._rows_to_choose(pool, min(held_out_rows(queries.budget), rows - parameters), rng) if choosing and report else None
+        choose = (
+            self._rows_to_choose(pool, min(held_out_rows(queries.budget), rows - parameters), rng)
+            if choosing and report
+            else None
+        )
         deleted = uniform_counts(1, min(self.deletions, pool.units - 1), rng)
         drawn = pool.draw(rows - (0 if choose is None else len(choose)), deleted, rng)
         masks = np.concatenate([np.ones((1, pool.units), dtype=bool), drawn])
-        fit, chosen, tested = answered_plan(queries, Plan(masks, None if choose is None else HeldOut(choose, choose), report))
+        fit, chosen, tested = answered_plan(
+            queries, Plan(masks, None if choose is None else HeldOut(choose, choose), report)
+        )
         outputs = fit.outputs
         evidence = _evidence(queries, fit.counts, outputs, tested)
-        by_kind = torch.as_tensor(kinds.counts(masks, queries.prompt.occurrences), device=outputs.device)
+        by_kind = torch.as_tensor(
+            distinct.counts(masks, queries.prompt.occurrences), device=outputs.device
+        )
         if self.solver == "alternating":
             if outputs.shape[1] > 1:
-                raise InputError("solver='alternating' explains one output: use the default solver for more classes")
-            return plain_findings(evidence, kinds, fit_alternating(by_kind, outputs))
+                raise InputError(
+                    "solver='alternating' explains one output: use the default solver for more classes"
+                )
+            return plain_findings(evidence, distinct, fit_alternating(by_kind, outputs))
         if choose is None or chosen is None:
-            return fitted_findings(evidence, kinds, by_kind, evidence.solved(FitRequest(by_kind, outputs, sink=False, prior=PRIOR)))
-        rows_to_choose = torch.as_tensor(kinds.counts(choose, queries.prompt.occurrences), device=outputs.device)
-        return fitted_findings(evidence, kinds, by_kind, best_candidate(evidence, by_kind, rows_to_choose, chosen.local.outputs))
+            return fitted_findings(
+                evidence,
+                distinct,
+                by_kind,
+                evidence.solved(FitRequest(by_kind, outputs, sink=False, prior=PRIOR)),
+            )
+        rows_to_choose = torch.as_tensor(
+            distinct.counts(choose, queries.prompt.occurrences), device=outputs.device
+        )
+        return fitted_findings(
+            evidence,
+            distinct,
+            by_kind,
+            best_candidate(evidence, by_kind, rows_to_choose, chosen.local.outputs),
+        )
 
     def _rows_to_choose(self, pool: Pool, rows: int, rng: np.random.Generator) -> Masks | None:
-        masks = pool.draw(rows, uniform_counts(1, min(2 * self.deletions, pool.units - 1), rng), rng, quota=True)
+        masks = pool.draw(
+            rows, uniform_counts(1, min(2 * self.deletions, pool.units - 1), rng), rng, quota=True
+        )
         return masks if len(masks) else None
 
 
 @register
 @dataclass(frozen=True)
-class SlalomExact:
+class SlalomExact(Estimator):
     """Proposition 5.2: as many calls as there are unknowns; exact where the model is a SLALOM, fragile elsewhere.
 
     Attributes:
@@ -144,49 +200,77 @@ class SlalomExact:
     """
 
     name: ClassVar[str] = "slalom-exact"
-    summary: ClassVar[str] = "the paper's recovery: 2 calls per distinct token, exact for a model that is a SLALOM and fragile for others"
+    summary: ClassVar[str] = (
+        "the paper's recovery: 2 calls per distinct token, exact for a model that is a SLALOM and fragile for others"
+    )
     additive: ClassVar[bool] = False
     combines: ClassVar[bool] = True
 
     sink: bool = False
 
-    def parameters(self, units: int, kinds: int) -> int:
+    def parameters(self, units: int, distinct: int) -> int:
         """One call per unknown, and the whole text."""
-        return 2 * kinds + (2 if self.sink else 0)
+        return 2 * distinct + (2 if self.sink else 0)
 
     def explain(self, queries: Queries, rng: np.random.Generator) -> Findings:
         """Asks single units and pairs and solves."""
-        kinds, _, report = _held_out_first(queries, self.parameters(0, queries.prompt.kinds), rng, exact=True)
-        surrogate, doubtful, counts, outputs = (self._with_sink if self.sink else self._without_sink)(queries, kinds)
+        distinct, _, report = _held_out_first(
+            queries, self.parameters(0, queries.prompt.distinct), rng, exact=True
+        )
+        surrogate, doubtful, counts, outputs = (
+            self._with_sink if self.sink else self._without_sink
+        )(queries, distinct)
         evidence = _evidence(queries, counts, outputs, answered_held_out(queries, report, "check"))
-        names = ", ".join(repr(queries.prompt.units[kinds.place[k]].text) for k in doubtful[:5])
+        names = ", ".join(repr(queries.prompt.units[distinct.place[k]].text) for k in doubtful[:5])
         note = (
-            f"{len(doubtful)} of {len(kinds.place)} distinct units have ill-determined importances ({names}{', …' if len(doubtful) > 5 else ''}): "
+            f"{len(doubtful)} of {len(distinct.place)} distinct units have ill-determined importances ({names}{', …' if len(doubtful) > 5 else ''}): "
             "the model is not an exact SLALOM here; use method 'slalom'"
         )
-        return plain_findings(evidence, kinds, surrogate, (note,) if doubtful else ())
+        return plain_findings(evidence, distinct, surrogate, (note,) if doubtful else ())
 
     @staticmethod
-    def _without_sink(queries: Queries, kinds: Kinds) -> tuple[SlalomSurrogate, list[int], Tensor, Tensor]:
-        singles = queries.ask_sequences(kinds.place[:, None])
+    def _without_sink(
+        queries: Queries, distinct: DistinctUnits
+    ) -> tuple[SlalomSurrogate, list[int], Tensor, Tensor]:
+        singles = queries.ask_sequences(distinct.place[:, None])
         chosen, _, high = references(singles)
-        partners = [(place, kinds.place[int(chosen[k])]) for k, place in enumerate(kinds.place) if k != high]
+        partners = [
+            (place, distinct.place[int(chosen[k])])
+            for k, place in enumerate(distinct.place)
+            if k != high
+        ]
         answers = queries.ask_sequences(np.array(partners))
         pairs = torch.cat([answers[:high], singles[high : high + 1], answers[high:]])
         surrogate, doubtful = recover(singles, pairs)
-        rows = [(place,) for place in kinds.place] + partners
-        return surrogate, doubtful, _unit_counts(rows, len(kinds.of_unit), singles), torch.cat([singles, answers])
+        rows = [(place,) for place in distinct.place] + partners
+        return (
+            surrogate,
+            doubtful,
+            _unit_counts(rows, len(distinct.of_unit), singles),
+            torch.cat([singles, answers]),
+        )
 
     @staticmethod
-    def _with_sink(queries: Queries, kinds: Kinds) -> tuple[SlalomSurrogate, list[int], Tensor, Tensor]:
-        nothing = queries.prompt.row(np.zeros(len(kinds.of_unit), dtype=bool))
+    def _with_sink(
+        queries: Queries, distinct: DistinctUnits
+    ) -> tuple[SlalomSurrogate, list[int], Tensor, Tensor]:
+        nothing = queries.prompt.row(np.zeros(len(distinct.of_unit), dtype=bool))
         if queries.model.size(nothing) == 0 or nothing == "":
-            raise InputError("slalom-exact with a sink asks the empty text, which this model does not accept: use sink=False")
-        empty = queries.ask(np.zeros((1, len(kinds.of_unit)), dtype=bool), "fit")[0]
-        singles, doubles = (queries.ask_sequences(np.tile(kinds.place[:, None], times)) for times in (1, 2))
+            raise InputError(
+                "slalom-exact with a sink asks the empty text, which this model does not accept: use sink=False"
+            )
+        empty = queries.ask(np.zeros((1, len(distinct.of_unit)), dtype=bool), "fit")[0]
+        singles, doubles = (
+            queries.ask_sequences(np.tile(distinct.place[:, None], times)) for times in (1, 2)
+        )
         surrogate, doubtful = recover_with_sink(empty, singles, doubles)
-        rows = [(place,) * times for times in (1, 2) for place in kinds.place]
-        return surrogate, doubtful, _unit_counts(rows, len(kinds.of_unit), singles), torch.cat([singles, doubles])
+        rows = [(place,) * times for times in (1, 2) for place in distinct.place]
+        return (
+            surrogate,
+            doubtful,
+            _unit_counts(rows, len(distinct.of_unit), singles),
+            torch.cat([singles, doubles]),
+        )
 
 
 def _check_solver(given: str, valid: tuple[str, ...]) -> None:
@@ -195,26 +279,36 @@ def _check_solver(given: str, valid: tuple[str, ...]) -> None:
 
 
 def _held_out_first(
-    queries: Queries, parameters: int, rng: np.random.Generator, *, exact: bool = False, parts: int = 1, most: int | None = None
-) -> tuple[Kinds, Pool, HeldOut | None]:
+    queries: Queries,
+    parameters: int,
+    rng: np.random.Generator,
+    *,
+    exact: bool = False,
+    parts: int = 1,
+    most: int | None = None,
+) -> tuple[DistinctUnits, Pool, HeldOut | None]:
     """The rows to report on, drawn before any other, where the budget and the text leave some.
 
     With ``parts`` 2, as many are left for a choice; ``most`` limits them further.
     """
-    kinds, pool = Kinds.of(queries), Pool(queries.prompt.codes, queries.prompt.keys)
+    distinct, pool = DistinctUnits.of(queries), Pool(queries.prompt.codes, queries.prompt.keys)
     pool.take(np.ones((1, pool.units), dtype=bool))
     if exact:  # the rows of the recovery are given, so the report must do without them
-        pairs = np.stack(np.meshgrid(kinds.place, kinds.place), axis=-1).reshape(-1, 2)
-        for sequences in (kinds.place[:, None], pairs):
+        pairs = np.stack(np.meshgrid(distinct.place, distinct.place), axis=-1).reshape(-1, 2)
+        for sequences in (distinct.place[:, None], pairs):
             pool.claim(queries.prompt.sequences(sequences).keys)
     spare = (queries.budget - parameters) // parts
     if spare < LEAST_HELD_OUT or pool.units < 5:
-        return kinds, pool, None
-    report = held_out(pool, min(held_out_rows(queries.budget), spare, spare if most is None else most), rng)
-    return kinds, pool, report if report.complete else None
+        return distinct, pool, None
+    report = held_out(
+        pool, min(held_out_rows(queries.budget), spare, spare if most is None else most), rng
+    )
+    return distinct, pool, report if report.complete else None
 
 
-def _sequences_and_report(queries: Queries, sequences: NDArray[np.int64], report: HeldOut | None) -> tuple[Tensor, AnsweredHeldOut | None]:
+def _sequences_and_report(
+    queries: Queries, sequences: NDArray[np.int64], report: HeldOut | None
+) -> tuple[Tensor, AnsweredHeldOut | None]:
     """Asks sequences and the rows to report on at once."""
     queries.asked_sequences = True
     tests = held_out_sets(report, "check")
@@ -224,10 +318,12 @@ def _sequences_and_report(queries: Queries, sequences: NDArray[np.int64], report
     return outputs, AnsweredHeldOut(*tested) if tested else None
 
 
-def _evidence(queries: Queries, counts: Counts, outputs: Tensor, report: AnsweredHeldOut | None) -> Evidence:
+def _evidence(
+    queries: Queries, counts: Counts, outputs: Tensor, report: AnsweredHeldOut | None
+) -> Evidence:
     full = queries.ask(np.ones((1, counts.shape[1]), dtype=bool), "check")[0]
     offsets = torch.as_tensor(np.log(queries.prompt.occurrences), device=outputs.device)
-    return Evidence(Answered(counts, outputs), None, report, full, offsets, queries.asking)
+    return Evidence(Answered(counts, outputs), None, report, full, offsets, queries.pool)
 
 
 def _unit_counts(rows: Sequence[Sequence[np.int64]], units: int, like: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ import numpy as np
 
 from slalom_xai.designs import ENUMERABLE
 from slalom_xai.errors import InputError
-from slalom_xai.estimators.base import Findings, linear_findings, register
+from slalom_xai.estimators.base import Estimator, Findings, linear_findings, register
 from slalom_xai.estimators.evidence import Evidence, Gathering, held_out_loss, linear_fit, measure
 from slalom_xai.estimators.exactness import EXACT, is_the_model, nothing_left, share_left
 from slalom_xai.queries import Queries
@@ -35,7 +35,7 @@ RICH = 9  # rows per unit from which an additive head is tried
 
 @register
 @dataclass(frozen=True)
-class Slalom:
+class Slalom(Estimator):
     """Fits several SLALOMs to few and many deletions at once; held-out error chooses, and linear is among the candidates.
 
     Attributes:
@@ -47,7 +47,9 @@ class Slalom:
     """
 
     name: ClassVar[str] = "slalom"
-    summary: ClassVar[str] = "a value and an importance per token: a softmax-weighted average fitted to few and many deletions at once"
+    summary: ClassVar[str] = (
+        "a value and an importance per token: a softmax-weighted average fitted to few and many deletions at once"
+    )
 
     additive: ClassVar[bool] = False
     combines: ClassVar[bool] = True
@@ -61,18 +63,30 @@ class Slalom:
     probes_noise: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        if self.heads is not None and (not isinstance(self.heads, int) or isinstance(self.heads, bool) or self.heads < 1):
-            raise InputError(f"heads is {self.heads!r}: give a whole number of at least 1, or leave it out to choose by held-out error")
+        if self.heads is not None and (
+            not isinstance(self.heads, int) or isinstance(self.heads, bool) or self.heads < 1
+        ):
+            raise InputError(
+                f"heads is {self.heads!r}: give a whole number of at least 1, or leave it out to choose by held-out error"
+            )
         if not self.sink and (self.heads or 1) > 1:
-            raise InputError(f"heads is {self.heads} with sink=False, but several heads need a sink: leave out sink=False, or use heads=1")
+            raise InputError(
+                f"heads is {self.heads} with sink=False, but several heads need a sink: leave out sink=False, or use heads=1"
+            )
         if not 0 <= self.tolerance < math.inf:
             raise InputError(
                 f"tolerance is {self.tolerance!r}: give a share of the largest score, such as 0.02, or 0 to use held-out error alone"
             )
-        if not isinstance(self.priors, Sequence) or not self.priors or not all(0 < prior < math.inf for prior in self.priors):
-            raise InputError(f"priors is {self.priors!r}: give at least one positive number, such as (0.01,)")
+        if (
+            not isinstance(self.priors, Sequence)
+            or not self.priors
+            or not all(0 < prior < math.inf for prior in self.priors)
+        ):
+            raise InputError(
+                f"priors is {self.priors!r}: give at least one positive number, such as (0.01,)"
+            )
 
-    def parameters(self, units: int, kinds: int) -> int:
+    def parameters(self, units: int, distinct: int) -> int:
         """A value and an importance per unit and for the sink and head, less one for the common shift.
 
         In a long text not every importance asks for a call of its own: those that no row tells apart are held by their prior.
@@ -83,22 +97,38 @@ class Slalom:
         """Asks the model, fits the candidates and keeps the best."""
         evidence, fit = self._in_rounds(queries, rng)
         linear = linear_fit(evidence)
-        if evidence.choose is not None and held_out_loss(evidence, linear.surrogate) < held_out_loss(evidence, fit.surrogate):
+        if evidence.choose is not None and held_out_loss(
+            evidence, linear.surrogate
+        ) < held_out_loss(evidence, fit.surrogate):
             return linear_findings(evidence, linear, (LINEAR_WINS,))
         spread, nearest = _covariances(evidence, fit)
-        errors = tuple(slalom_standard_errors(fit.surrogate, spread, column, nearest) for column in range(len(evidence.full)))
-        return Findings(fit.surrogate, errors, measure(evidence, fit.surrogate, linear.surrogate, fit.exact))
+        errors = tuple(
+            slalom_standard_errors(fit.surrogate, spread, column, nearest)
+            for column in range(len(evidence.full))
+        )
+        return Findings(
+            fit.surrogate, errors, measure(evidence, fit.surrogate, linear.surrogate, fit.exact)
+        )
 
     def _in_rounds(self, queries: Queries, rng: np.random.Generator) -> tuple[Evidence, Fit]:
         """All the budget at once; or, where none was given, rounds that double the calls while that pays."""
-        gathering = Gathering(queries, self.parameters(len(queries.prompt.units), queries.prompt.kinds), rng)
+        gathering = Gathering(
+            queries, self.parameters(len(queries.prompt.units), queries.prompt.distinct), rng
+        )
         evidence = gathering.first(min(queries.first or queries.budget, queries.distinct_budget))
         fit = self._best(evidence)
-        growing = queries.first is not None and evidence.choose is not None and len(queries.prompt.units) > ENUMERABLE
+        growing = (
+            queries.first is not None
+            and evidence.choose is not None
+            and len(queries.prompt.units) > ENUMERABLE
+        )
         while growing and queries.calls < queries.budget and not self._enough(evidence, fit):
             evidence = gathering.more(evidence, min(queries.calls, queries.budget - queries.calls))
             better = self._best(evidence)
-            growing = held_out_loss(evidence, fit.surrogate) - held_out_loss(evidence, better.surrogate) > PAYS
+            growing = (
+                held_out_loss(evidence, fit.surrogate) - held_out_loss(evidence, better.surrogate)
+                > PAYS
+            )
             fit = better
         return evidence, fit
 
@@ -107,7 +137,9 @@ class Slalom:
         spread = covariance(evidence.fit.counts, evidence.fit.outputs, fit, evidence.whole_variance)
         worst = 0.0
         for column in range(len(evidence.full)):
-            error = slalom_standard_errors(fit.surrogate, spread, column, names=("removal",))["removal"]
+            error = slalom_standard_errors(fit.surrogate, spread, column, names=("removal",))[
+                "removal"
+            ]
             largest = float(slalom_score(fit.surrogate, "removal", column).abs().max()) + 1e-300
             worst = max(worst, float(error.median()) / largest)
         return worst <= self.tolerance
@@ -117,12 +149,20 @@ class Slalom:
         if self.heads is not None and self.heads > 1:
             return _with_nearest(evidence, best, _richer(evidence, best, self.heads))
         rows, units = evidence.fit.counts.shape
-        if self.heads == 1 or evidence.choose is None or not best.surrogate.has_sink or rows < RICH * units:
+        if (
+            self.heads == 1
+            or evidence.choose is None
+            or not best.surrogate.has_sink
+            or rows < RICH * units
+        ):
             return best
         if nothing_left(best, evidence):
             return best
         richer = _richer(evidence, best, None)
-        if held_out_loss(evidence, richer.surrogate) >= held_out_loss(evidence, best.surrogate) - INDIFFERENCE:
+        if (
+            held_out_loss(evidence, richer.surrogate)
+            >= held_out_loss(evidence, best.surrogate) - INDIFFERENCE
+        ):
             return best
         return _with_nearest(evidence, best, richer)
 
@@ -147,7 +187,11 @@ class Slalom:
             losses.append(held_out_loss(evidence, fit.surrogate))
             if len(losses) > 1 and losses[-1] > losses[-2] - INDIFFERENCE:
                 break  # what one weaker prior does not gain, still weaker ones do not either
-        good = [fit for fit, loss in zip(fits, losses, strict=True) if loss <= min(losses) + INDIFFERENCE]
+        good = [
+            fit
+            for fit, loss in zip(fits, losses, strict=True)
+            if loss <= min(losses) + INDIFFERENCE
+        ]
         # Noise hides what a strong prior does to the scores, and intervals do not hold that.
         return good[0] if evidence.whole_variance is None else good[-1]
 
@@ -178,7 +222,14 @@ class Slalom:
         if evidence.choose is None:
             # Importances without a prior run off where a few rows cannot be met exactly.
             free = evidence.solved(
-                FitRequest(counts, outputs, sink=False, prior=max(self.priors), offsets=evidence.offsets, extras=ANCHORED)
+                FitRequest(
+                    counts,
+                    outputs,
+                    sink=False,
+                    prior=max(self.priors),
+                    offsets=evidence.offsets,
+                    extras=ANCHORED,
+                )
             )
         return free
 
@@ -210,7 +261,9 @@ class Slalom:
                 return  # weaker priors are for models that are nearly a SLALOM
             penalty = length_penalty(fit, counts)
             weights = inverse_variance(fit.residuals, evidence.fit.deleted)
-            extras = Extras(anchored=True, length_penalty=penalty if math.isfinite(penalty) else None)
+            extras = Extras(
+                anchored=True, length_penalty=penalty if math.isfinite(penalty) else None
+            )
             fit = evidence.solved(
                 FitRequest(
                     counts,
@@ -275,7 +328,12 @@ def _covariances(evidence: Evidence, fit: Fit) -> tuple[Covariance, Covariance |
     spread = covariance(counts, outputs, fit, evidence.whole_variance)
     if fit.surrogate.nearest is None:
         return spread, None
-    near = replace(fit, surrogate=fit.surrogate.nearest, prior=max(fit.prior, READABLE), extras=replace(fit.extras, additive=False))
+    near = replace(
+        fit,
+        surrogate=fit.surrogate.nearest,
+        prior=max(fit.prior, READABLE),
+        extras=replace(fit.extras, additive=False),
+    )
     return spread, covariance(counts, outputs, near, evidence.whole_variance)
 
 

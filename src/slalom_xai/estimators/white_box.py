@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from slalom_xai.errors import InputError, few_numbers
-from slalom_xai.estimators.base import Findings, attributed, by_unit, inside
+from slalom_xai.estimators.base import Findings, attributed, by_unit, open_internals
 from slalom_xai.queries import Queries
 
 HALF = (torch.float16, torch.bfloat16)
@@ -31,7 +31,7 @@ class Opened:
 
     def __init__(self, queries: Queries, method: str) -> None:
         self._model = queries.model
-        self._inside = inside(queries, method)
+        self._inside = open_internals(queries, method)
         found = self._inside.embeddings()
         self._dtype = found.dtype
         self.embeddings = _at_least_single(found)
@@ -39,7 +39,9 @@ class Opened:
         self.full = self.columns(self.embeddings[None]).detach()[0]
         asked = queries.ask(np.ones((1, len(queries.prompt.units)), dtype=bool), "check")[0]
         tolerance = (5e-2 if self._dtype in HALF else 1e-3) * (1 + asked.abs())
-        if self.full.shape != asked.shape or bool(((self.full.to(asked) - asked).abs() > tolerance).any()):
+        if self.full.shape != asked.shape or bool(
+            ((self.full.to(asked) - asked).abs() > tolerance).any()
+        ):
             raise InputError(
                 f"method {method!r} looks inside the model, but {self._model.name} returns {few_numbers(asked.tolist())} when asked and {few_numbers(self.full.tolist())} from within: "
                 'give a module that returns logits, without output="probabilities", or use a method that only asks'
@@ -50,7 +52,11 @@ class Opened:
         """How many rows go through the model together."""
         return max(1, TOKENS_AT_ONCE // len(self.embeddings))
 
-    def columns(self, embeddings: Tensor, around: Callable[[Any], AbstractContextManager[Any]] = lambda _: nullcontext()) -> Tensor:
+    def columns(
+        self,
+        embeddings: Tensor,
+        around: Callable[[Any], AbstractContextManager[Any]] = lambda _: nullcontext(),
+    ) -> Tensor:
         """Explained columns (m, C) for embeddings (m, tokens, width); gradients flow."""
         self.passes += len(embeddings)
         logits = _at_least_single(self._inside.logits(embeddings.to(self._dtype), around))
@@ -61,7 +67,13 @@ class Opened:
         return self._inside.lookup(token).to(self.embeddings)
 
 
-def finished(queries: Queries, tokens: Tensor, rng: np.random.Generator, passes: int, notes: tuple[str, ...] = ()) -> Findings:
+def finished(
+    queries: Queries,
+    tokens: Tensor,
+    rng: np.random.Generator,
+    passes: int,
+    notes: tuple[str, ...] = (),
+) -> Findings:
     """An additive explanation from scores of all tokens, special ones included.
 
     Args:
@@ -72,7 +84,11 @@ def finished(queries: Queries, tokens: Tensor, rng: np.random.Generator, passes:
         notes: what a reader should know, first.
     """
     plural = "es" if passes > 1 else ""
-    told = (*notes, *special_share(queries, tokens), f"{passes} pass{plural} over embeddings came on top of the calls counted.")
+    told = (
+        *notes,
+        *special_share(queries, tokens),
+        f"{passes} pass{plural} over embeddings came on top of the calls counted.",
+    )
     return replace(attributed(queries, by_unit(queries, tokens.detach()), rng, told), passes=passes)
 
 
@@ -81,8 +97,16 @@ def special_share(queries: Queries, tokens: Tensor) -> tuple[str, ...]:
     positions = queries.prompt.reading.positions
     assert positions is not None
     total = float(tokens.abs().sum())
-    share = 1 - float(tokens[torch.as_tensor(positions, device=tokens.device)].abs().sum()) / total if total else 0.0
-    return (f"Special tokens hold {share:.0%} of the absolute scores and are left out.",) if share >= LARGE_SHARE else ()
+    share = (
+        1 - float(tokens[torch.as_tensor(positions, device=tokens.device)].abs().sum()) / total
+        if total
+        else 0.0
+    )
+    return (
+        (f"Special tokens hold {share:.0%} of the absolute scores and are left out.",)
+        if share >= LARGE_SHARE
+        else ()
+    )
 
 
 def _at_least_single(tensor: Tensor) -> Tensor:

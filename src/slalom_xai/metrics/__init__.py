@@ -1,7 +1,17 @@
 """Metrics: how good an explanation is, each metric a small class registered by name."""
 
 from slalom_xai.metrics.agreement import Agreement, Stability, aligned
-from slalom_xai.metrics.base import Direction, Measured, Metric, Number, catalogue, measure, metric, metrics, register
+from slalom_xai.metrics.base import (
+    Direction,
+    Measured,
+    Metric,
+    Number,
+    catalogue,
+    measure,
+    metric,
+    metrics,
+    register,
+)
 from slalom_xai.metrics.case import Asker, Case, asker
 from slalom_xai.metrics.cost import Cost
 from slalom_xai.metrics.fidelity import FidelityLocal, FidelityWide

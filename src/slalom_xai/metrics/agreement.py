@@ -35,7 +35,12 @@ class Agreement:
     reference: ClassVar[str] = "Krishna et al. (2024), the disagreement problem"
     gives: ClassVar[Mapping[str, Number]] = {
         "spearman": Number("higher", -1, 1, "rank correlation of the scores"),
-        "top_overlap": Number("higher", 0, 1, "share of the top fifth of units, by size of score, that both have in common"),
+        "top_overlap": Number(
+            "higher",
+            0,
+            1,
+            "share of the top fifth of units, by size of score, that both have in common",
+        ),
         "sign_agreement": Number("higher", 0, 1, "share of units with the same sign in both"),
         "compared": Number(None, 0, 1, "share of the units in both that have a counterpart"),
     }
@@ -51,15 +56,27 @@ class Agreement:
         found = []
         for other in case.others:
             try:
-                found.append(self._compare(*aligned(case.explanation, other, case.score), case.unsigned))
+                found.append(
+                    self._compare(*aligned(case.explanation, other, case.score), case.unsigned)
+                )
             except InputError as error:
                 return unavailable(self, f"Cannot be compared: {error}.")
         mean = {name: float(np.mean([one[name] for one in found])) for name in self.gives}
-        return Measured(mean, "All scores of an explanation are equal: there is no ranking." if math.isnan(mean["spearman"]) else "")
+        return Measured(
+            mean,
+            "All scores of an explanation are equal: there is no ranking."
+            if math.isnan(mean["spearman"])
+            else "",
+        )
 
-    def _compare(self, one: Array, other: Array, compared: float, unsigned: bool) -> dict[str, float]:
+    def _compare(
+        self, one: Array, other: Array, compared: float, unsigned: bool
+    ) -> dict[str, float]:
         size = math.ceil(self.share * len(one))
-        tops = [set(descending(scores if unsigned else np.abs(scores))[:size].tolist()) for scores in (one, other)]
+        tops = [
+            set(descending(scores if unsigned else np.abs(scores))[:size].tolist())
+            for scores in (one, other)
+        ]
         return {
             "spearman": spearman(one, other),
             "top_overlap": len(tops[0] & tops[1]) / size,
@@ -68,7 +85,9 @@ class Agreement:
         }
 
 
-def aligned(first: Explanation, second: Explanation, score: str | None = None) -> tuple[Array, Array, float]:
+def aligned(
+    first: Explanation, second: Explanation, score: str | None = None
+) -> tuple[Array, Array, float]:
     """Scores of two explanations on common units, (k,) each, and the share of all units that have a counterpart.
 
     Where units differ, those of the finer explanation are added up inside the units of the coarser one they lie in; units that lie in none,
@@ -100,14 +119,18 @@ def aligned(first: Explanation, second: Explanation, score: str | None = None) -
         compared = (int((owner >= 0).sum()) + len(common)) / (len(first) + len(second))
         pair = (summed[common], scores[coarser][common])
         return (pair[1], pair[0], compared) if swapped else (*pair, compared)
-    raise InputError(f"the {len(first)} and {len(second)} units overlap without one holding the other, or have fewer than two in common")
+    raise InputError(
+        f"the {len(first)} and {len(second)} units overlap without one holding the other, or have fewer than two in common"
+    )
 
 
 def _same_target(first: Explanation, second: Explanation) -> Explanation:
     if first.target == second.target or 1 in (first.outputs.width, second.outputs.width):
         return second
     if first.target not in second.outputs.labels:
-        raise InputError(f"one explains {first.target!r} and the other has only {', '.join(second.outputs.labels)}")
+        raise InputError(
+            f"one explains {first.target!r} and the other has only {', '.join(second.outputs.labels)}"
+        )
     return second.for_target(first.target)
 
 
@@ -124,7 +147,11 @@ def _owners(finer: Sequence[Unit], coarser: Sequence[Unit]) -> NDArray[np.int64]
     owner = np.full(len(finer), -1, dtype=np.int64)
     for place, unit in enumerate(finer):
         for index, larger in enumerate(coarser):
-            if unit.part != larger.part or unit.start >= larger.end or larger.start >= max(unit.end, unit.start + 1):
+            if (
+                unit.part != larger.part
+                or unit.start >= larger.end
+                or larger.start >= max(unit.end, unit.start + 1)
+            ):
                 continue
             if unit.start < larger.start or unit.end > larger.end:
                 return None
@@ -147,25 +174,43 @@ class Stability:
     reference: ClassVar[str] = "Visani et al. (2022), stability indices for LIME"
     gives: ClassVar[Mapping[str, Number]] = {
         "spearman": Number("higher", -1, 1, "mean rank correlation over pairs of seeds"),
-        "relative_sd": Number("lower", 0, math.inf, "standard deviation over seeds, divided by the spread over units"),
+        "relative_sd": Number(
+            "lower", 0, math.inf, "standard deviation over seeds, divided by the spread over units"
+        ),
     }
 
     def measure(self, case: Case) -> Measured:
         """Needs explanations with the same units."""
         repeats = [other for other in case.others if other.method == case.explanation.method]
         if not repeats:
-            return unavailable(self, "Needs explanations by the same method with other seeds (others).")
+            return unavailable(
+                self, "Needs explanations by the same method with other seeds (others)."
+            )
         try:
-            every = [case.explanation, *(_same_target(case.explanation, other) for other in repeats)]
+            every = [
+                case.explanation,
+                *(_same_target(case.explanation, other) for other in repeats),
+            ]
         except InputError as error:
             return unavailable(self, f"Cannot be compared: {error}.")
-        if any((one.text, one.text_pair) != (every[0].text, every[0].text_pair) or _spans(one) != _spans(every[0]) for one in every):
+        if any(
+            (one.text, one.text_pair) != (every[0].text, every[0].text_pair)
+            or _spans(one) != _spans(every[0])
+            for one in every
+        ):
             return unavailable(self, "The explanations are of different texts or units.")
         scores = np.stack([case.scores(one) for one in every])
         spread = float(scores.mean(axis=0).std())
         noise = float(scores.std(axis=0, ddof=1).mean())
         found = {
-            "spearman": float(np.mean([spearman(one, other) for one, other in combinations(scores, 2)])),
+            "spearman": float(
+                np.mean([spearman(one, other) for one, other in combinations(scores, 2)])
+            ),
             "relative_sd": noise / spread if spread > 0 else math.nan,
         }
-        return Measured(found, "All scores of an explanation are equal: there is no ranking." if math.isnan(found["spearman"]) else "")
+        return Measured(
+            found,
+            "All scores of an explanation are equal: there is no ranking."
+            if math.isnan(found["spearman"])
+            else "",
+        )

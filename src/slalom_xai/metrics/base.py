@@ -96,7 +96,9 @@ def metric(wanted: str | Metric) -> Metric:
             raise one_of("metric", wanted, _register)
         return _register[wanted]()
     if isinstance(wanted, type) or not hasattr(wanted, "measure"):
-        raise InputError(f"metric is {wanted!r}: give a name ({', '.join(_register)}) or an instance such as Deletion()")
+        raise InputError(
+            f"metric is {wanted!r}: give a name ({', '.join(_register)}) or an instance such as Deletion()"
+        )
     return wanted
 
 
@@ -116,7 +118,9 @@ def unavailable(found: Metric | type[Metric], reason: str) -> Measured:
     return Measured(dict.fromkeys(found.gives, math.nan), reason)
 
 
-def rank_correlation(found: Metric | type[Metric], scores: Array, truth: Array, what: str) -> Measured:
+def rank_correlation(
+    found: Metric | type[Metric], scores: Array, truth: Array, what: str
+) -> Measured:
     """Spearman's correlation as a metric's one number, or why there is none."""
     for numbers, name in ((truth, what), (scores, "scores")):
         if (numbers == numbers[0]).all():

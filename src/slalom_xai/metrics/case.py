@@ -23,7 +23,9 @@ from slalom_xai.text import GRANULARITIES, Unit
 Array = NDArray[np.float64]
 Masks = NDArray[np.bool_]
 
-_UNBOUNDED = 2**62  # metrics count their calls; what they may cost is set by each metric's own number of rows
+_UNBOUNDED = (
+    2**62
+)  # metrics count their calls; what they may cost is set by each metric's own number of rows
 _SAME = 0.05  # answers of one model differ by less, relative to their size, whatever the batch and the precision
 
 
@@ -78,15 +80,24 @@ def asker(explainer: Explainer, explanation: Explanation, *, same_scale: bool = 
     Raises:
         InputError: the model reads other units, does not have the label, or answers something else for the whole text.
     """
-    granularity = explanation.granularity if explanation.granularity in GRANULARITIES else explainer.granularity
+    granularity = (
+        explanation.granularity
+        if explanation.granularity in GRANULARITIES
+        else explainer.granularity
+    )
     removal = explanation.removal if explanation.removal in REMOVALS else explainer.removal
     truncation = explainer.truncation or bool(explanation.left_out)
     model = explainer.model
-    question = prompt(model.read(explanation.text, explanation.text_pair, truncation=truncation, removal=removal), granularity)
+    question = prompt(
+        model.read(explanation.text, explanation.text_pair, truncation=truncation, removal=removal),
+        granularity,
+    )
     _check_units(explanation.units, question.units)
     queries = Queries(explainer._batches, question, budget=_UNBOUNDED)
     full = queries.ask(np.ones((1, len(question.units)), dtype=bool), "check")[0].tolist()
-    wanted = explanation.target_index if explanation.outputs == model.outputs else explanation.target
+    wanted = (
+        explanation.target_index if explanation.outputs == model.outputs else explanation.target
+    )
     target = model.outputs.target(wanted, full)
     answer = full[target.column] * target.sign
     if same_scale and abs(answer - explanation.prediction) > _SAME * (1 + abs(answer)):
@@ -102,8 +113,13 @@ def _check_units(given: tuple[Unit, ...], read: tuple[Unit, ...]) -> None:
     spans = [[(unit.part, unit.start, unit.end) for unit in units] for units in (given, read)]
     if spans[0] == spans[1]:
         return
-    place = next((place for place, (one, other) in enumerate(zip(*spans, strict=False)) if one != other), min(map(len, spans)))
-    names = [repr(units[place].text) if place < len(units) else "nothing" for units in (given, read)]
+    place = next(
+        (place for place, (one, other) in enumerate(zip(*spans, strict=False)) if one != other),
+        min(map(len, spans)),
+    )
+    names = [
+        repr(units[place].text) if place < len(units) else "nothing" for units in (given, read)
+    ]
     raise InputError(
         f"the explanation has {len(given)} units, but the model reads {len(read)}; unit {place} is {names[0]} in the explanation and {names[1]} in the model: "
         "explain with the same tokenizer, granularity and truncation"
@@ -166,7 +182,9 @@ class Case:
         if "seen" in self.extras:
             seen = np.asarray(self.extras["seen"], dtype=bool)
             if seen.ndim != 2 or seen.shape[1] != self.units:
-                raise InputError(f"extras['seen'] has shape {seen.shape}: expected masks (rows, {self.units})")
+                raise InputError(
+                    f"extras['seen'] has shape {seen.shape}: expected masks (rows, {self.units})"
+                )
             pool.take(seen)
         return pool
 
@@ -195,14 +213,22 @@ class Case:
         try:
             found = np.asarray(numbers, dtype=np.float64)
         except (TypeError, ValueError) as error:
-            raise InputError(f"the {what} has entries that are not numbers ({error}): give one number per unit") from error
+            raise InputError(
+                f"the {what} has entries that are not numbers ({error}): give one number per unit"
+            ) from error
         if found.shape != (self.units,):
-            raise InputError(f"the {what} has shape {found.shape}: expected ({self.units},), one number per unit of the explanation")
+            raise InputError(
+                f"the {what} has shape {found.shape}: expected ({self.units},), one number per unit of the explanation"
+            )
         if not np.isfinite(found).all():
-            raise InputError(f"the {what} has entries that are not finite: give one number per unit")
+            raise InputError(
+                f"the {what} has entries that are not finite: give one number per unit"
+            )
         return found
 
 
 def ranking_scores(explanation: Explanation, score: str | None = None) -> Array:
     """The score that ranks units, (n,): by default what is lost when a unit goes ("removal"; additive: the score itself)."""
-    return explanation.scores(score or ("removal" if explanation.surrogate == "slalom" else "value"))
+    return explanation.scores(
+        score or ("removal" if explanation.surrogate == "slalom" else "value")
+    )

@@ -24,18 +24,35 @@ class Cost:
     summary: ClassVar[str] = "what the explanation cost"
     reference: ClassVar[str] = "Leemann et al. (2024), Table 2"
     gives: ClassVar[Mapping[str, Number]] = {
-        "calls": Number("lower", 0, math.inf, "rows that the model computed: distinct rows asked, and passes inside the model"),
+        "calls": Number(
+            "lower",
+            0,
+            math.inf,
+            "rows that the model computed: distinct rows asked, and passes inside the model",
+        ),
         "seconds": Number("lower", 0, math.inf, "wall-clock time"),
     }
 
     def measure(self, case: Case) -> Measured:
         """Reads them off; NaN for seconds that nobody took."""
-        found = {"calls": float(case.explanation.calls + case.explanation.passes), "seconds": math.nan}
+        found = {
+            "calls": float(case.explanation.calls + case.explanation.passes),
+            "seconds": math.nan,
+        }
         for name in self.gives:
             if name not in case.extras:
                 continue
             given = case.extras[name]
-            if isinstance(given, bool) or not isinstance(given, (int, float, np.integer, np.floating)) or not 0 <= given < math.inf:
+            if (
+                isinstance(given, bool)
+                or not isinstance(given, (int, float, np.integer, np.floating))
+                or not 0 <= given < math.inf
+            ):
                 raise InputError(f"extras[{name!r}] is {given!r}: give a number of at least 0")
             found[name] = float(given)
-        return Measured(found, "Needs the seconds that the explanation took (extras['seconds'])." if math.isnan(found["seconds"]) else "")
+        return Measured(
+            found,
+            "Needs the seconds that the explanation took (extras['seconds'])."
+            if math.isnan(found["seconds"])
+            else "",
+        )

@@ -34,7 +34,9 @@ class _Fidelity:
     reference: ClassVar[str] = _REFERENCE
     gives: ClassVar[Mapping[str, Number]] = {
         "mse": Number("lower", 0, math.inf, "mean squared error of the predicted changes"),
-        "r2": Number("higher", -math.inf, 1, "share of the variance of the changes that is predicted"),
+        "r2": Number(
+            "higher", -math.inf, 1, "share of the variance of the changes that is predicted"
+        ),
         "rows": Number(None, 0, math.inf, "how many deletions it was measured on"),
     }
     most: ClassVar[int | None]  # units deleted at most; None: all but one
@@ -58,7 +60,9 @@ class _Fidelity:
         outputs = case.ask(np.concatenate([everything, masks]))
         predicted = case.explanation.predict(masks) - case.explanation.predict(everything)
         level = float(np.abs(outputs).max())
-        found = agreement(torch.as_tensor(predicted), torch.as_tensor(outputs[1:] - outputs[0]), level)
+        found = agreement(
+            torch.as_tensor(predicted), torch.as_tensor(outputs[1:] - outputs[0]), level
+        )
         reason = "No deletion changes the model's output." if math.isnan(found.r2) else ""
         return Measured({"mse": found.mse, "r2": found.r2, "rows": float(found.rows)}, reason)
 

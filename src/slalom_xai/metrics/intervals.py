@@ -53,7 +53,9 @@ class Comparison:
     p_holm: float
 
 
-def bootstrap(numbers: ArrayLike, *, level: float = 0.95, draws: int = DRAWS, seed: int = 0) -> Interval:
+def bootstrap(
+    numbers: ArrayLike, *, level: float = 0.95, draws: int = DRAWS, seed: int = 0
+) -> Interval:
     """The mean of one number per text, (texts,), with an interval from drawing texts with replacement; NaN are left out."""
     given = _numbers(numbers, "numbers")
     _check(level, draws)
@@ -66,7 +68,12 @@ def bootstrap(numbers: ArrayLike, *, level: float = 0.95, draws: int = DRAWS, se
 
 
 def against_best(
-    table: Mapping[str, ArrayLike], direction: str, *, level: float = 0.95, draws: int = DRAWS, seed: int = 0
+    table: Mapping[str, ArrayLike],
+    direction: str,
+    *,
+    level: float = 0.95,
+    draws: int = DRAWS,
+    seed: int = 0,
 ) -> dict[str, Comparison]:
     """Compares every method with the one of the best mean, text by text.
 
@@ -95,22 +102,36 @@ def against_best(
     held = every[:, ~np.isnan(every).any(axis=0)]
     left_out = every.shape[1] - held.shape[1]
     if not held.shape[1]:
-        raise InputError("no text has a number for every method: leave out the methods without numbers")
+        raise InputError(
+            "no text has a number for every method: leave out the methods without numbers"
+        )
     means = held.mean(axis=1)
     top = int(means.argmax() if direction == "higher" else means.argmin())
     names = list(rows)
-    found = {name: _difference(held[place] - held[top], left_out, level, draws, seed) for place, name in enumerate(names)}
+    found = {
+        name: _difference(held[place] - held[top], left_out, level, draws, seed)
+        for place, name in enumerate(names)
+    }
     found[names[top]] = (found[names[top]][0], 1.0)
-    corrected = _holm({name: p for name, (_, p) in found.items() if name != names[top]}) | {names[top]: 1.0}
-    return {name: Comparison(names[top], interval, p, corrected[name]) for name, (interval, p) in found.items()}
+    corrected = _holm({name: p for name, (_, p) in found.items() if name != names[top]}) | {
+        names[top]: 1.0
+    }
+    return {
+        name: Comparison(names[top], interval, p, corrected[name])
+        for name, (interval, p) in found.items()
+    }
 
 
-def _difference(differences: Array, left_out: int, level: float, draws: int, seed: int) -> tuple[Interval, float]:
+def _difference(
+    differences: Array, left_out: int, level: float, draws: int, seed: int
+) -> tuple[Interval, float]:
     mean, texts = float(differences.mean()), len(differences)
     if texts < 2:
         return Interval(mean, math.nan, math.nan, texts, left_out), math.nan
     means = _means(differences, draws, seed)
-    rounding = 1e-12 * float(np.abs(differences).max())  # so that equal numbers are not told apart by how they were added up
+    rounding = 1e-12 * float(
+        np.abs(differences).max()
+    )  # so that equal numbers are not told apart by how they were added up
     p = (1 + int((np.abs(means - mean) >= abs(mean) - rounding).sum())) / (draws + 1)
     return Interval(mean, *_ends(means, level), texts, left_out), p
 
@@ -129,7 +150,12 @@ def _means(numbers: Array, draws: int, seed: int) -> Array:
     rng = np.random.default_rng(seed)
     size = max(1, _CHUNK // len(numbers))
     return np.concatenate(
-        [numbers[rng.integers(0, len(numbers), (min(size, draws - start), len(numbers)))].mean(axis=1) for start in range(0, draws, size)]
+        [
+            numbers[rng.integers(0, len(numbers), (min(size, draws - start), len(numbers)))].mean(
+                axis=1
+            )
+            for start in range(0, draws, size)
+        ]
     )
 
 
@@ -144,10 +170,14 @@ def _numbers(numbers: ArrayLike, what: str) -> Array:
     except (TypeError, ValueError) as error:
         raise InputError(f"the {what} are not numbers ({error}): give one per text") from error
     if found.ndim != 1 or np.isinf(found).any():
-        raise InputError(f"the {what} have shape {found.shape} or an infinite entry: give one finite number, or NaN, per text")
+        raise InputError(
+            f"the {what} have shape {found.shape} or an infinite entry: give one finite number, or NaN, per text"
+        )
     return found
 
 
 def _check(level: float, draws: int) -> None:
     if not 0 < level < 1 or draws < 1:
-        raise InputError(f"level is {level!r} and draws is {draws!r}: give a level between 0 and 1 and at least one draw")
+        raise InputError(
+            f"level is {level!r} and draws is {draws!r}: give a level between 0 and 1 and at least one draw"
+        )

@@ -26,7 +26,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slalom_xai.errors import InputError
-from slalom_xai.metrics.base import Direction, Measured, Number, rank_correlation, register, unavailable
+from slalom_xai.metrics.base import (
+    Direction,
+    Measured,
+    Number,
+    rank_correlation,
+    register,
+    unavailable,
+)
 from slalom_xai.metrics.case import Array, Case, Masks
 from slalom_xai.metrics.ranks import descending
 
@@ -97,8 +104,15 @@ class _Curve:
         for numbers, suffix in ((probabilities, ""), (outputs, "_log_odds")):
             if numbers is not None:
                 drops = numbers[0] - numbers[1:]
-                found |= {f"{next(iter(self.gives))}{suffix}": float(drops[:bins].mean()), f"area{suffix}": float(drops[bins:].mean())}
-        reason = "" if probabilities is not None else "The model's outputs give no probability of the explained label."
+                found |= {
+                    f"{next(iter(self.gives))}{suffix}": float(drops[:bins].mean()),
+                    f"area{suffix}": float(drops[bins:].mean()),
+                }
+        reason = (
+            ""
+            if probabilities is not None
+            else "The model's outputs give no probability of the explained label."
+        )
         return Measured(found, reason)
 
     def _masks(self, order: NDArray[np.int64], sizes: NDArray[np.int64]) -> Masks:
@@ -115,7 +129,9 @@ class Deletion(_Curve):
 
     name: ClassVar[str] = "deletion"
     summary: ClassVar[str] = "the answer drops when the highest-scoring units are deleted"
-    gives: ClassVar[Mapping[str, Number]] = _numbers("comprehensiveness", "higher", "mean drop without the top units")
+    gives: ClassVar[Mapping[str, Number]] = _numbers(
+        "comprehensiveness", "higher", "mean drop without the top units"
+    )
     inserts: ClassVar[bool] = False
 
 
@@ -125,7 +141,9 @@ class Insertion(_Curve):
 
     name: ClassVar[str] = "insertion"
     summary: ClassVar[str] = "the answer is reached with only the highest-scoring units"
-    gives: ClassVar[Mapping[str, Number]] = _numbers("sufficiency", "lower", "mean drop with only the top units")
+    gives: ClassVar[Mapping[str, Number]] = _numbers(
+        "sufficiency", "lower", "mean drop with only the top units"
+    )
     inserts: ClassVar[bool] = True
 
 
@@ -136,7 +154,9 @@ class RemovalRank:
     name: ClassVar[str] = "removal-rank"
     summary: ClassVar[str] = "ranks units as their single removals do"
     reference: ClassVar[str] = "Spearman (1904); Zeiler and Fergus (2014), occlusion"
-    gives: ClassVar[Mapping[str, Number]] = {"spearman": Number("higher", -1, 1, "rank correlation with true single removals")}
+    gives: ClassVar[Mapping[str, Number]] = {
+        "spearman": Number("higher", -1, 1, "rank correlation with true single removals")
+    }
 
     def measure(self, case: Case) -> Measured:
         """Removes every unit once; importances, which have no sign, are compared with the size of the change."""
@@ -145,11 +165,15 @@ class RemovalRank:
         if case.units < 2:
             return unavailable(self, "A text of one unit has nothing to rank.")
         changes = removals(case)
-        return rank_correlation(self, case.scores(), np.abs(changes) if case.unsigned else changes, "removals")
+        return rank_correlation(
+            self, case.scores(), np.abs(changes) if case.unsigned else changes, "removals"
+        )
 
 
 def removals(case: Case) -> Array:
     """What each unit's removal takes from the output, ``f(all) - f(all but i)``, (n,)."""
     assert case.ask is not None
-    outputs = case.ask(np.concatenate([np.ones((1, case.units), dtype=bool), ~np.eye(case.units, dtype=bool)]))
+    outputs = case.ask(
+        np.concatenate([np.ones((1, case.units), dtype=bool), ~np.eye(case.units, dtype=bool)])
+    )
     return np.asarray(outputs[0] - outputs[1:])

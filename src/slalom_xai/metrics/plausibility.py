@@ -36,9 +36,13 @@ class Human:
         "auroc": Number("higher", 0, 1, "chance that a marked unit outscores another"),
         "auprc": Number("higher", 0, 1, "average precision"),
         "token_f1": Number("higher", 0, 1, "overlap of the top units with the marked ones"),
-        "iou_f1": Number("higher", 0, 1, "F1 of spans; two match if they share half of their union"),
+        "iou_f1": Number(
+            "higher", 0, 1, "F1 of spans; two match if they share half of their union"
+        ),
         "iou_precision": Number("higher", 0, 1, "share of chosen spans that match"),
-        "iou_recall": Number("higher", 0, 1, "number of matching spans divided by that of the marked ones"),
+        "iou_recall": Number(
+            "higher", 0, 1, "number of matching spans divided by that of the marked ones"
+        ),
     }
 
     def measure(self, case: Case) -> Measured:
@@ -52,7 +56,10 @@ class Human:
             )
         marked = given == 1
         if marked.all() or not marked.any():
-            return unavailable(self, f"{'Every' if marked.any() else 'No'} unit is marked: there is nothing to tell apart.")
+            return unavailable(
+                self,
+                f"{'Every' if marked.any() else 'No'} unit is marked: there is nothing to tell apart.",
+            )
         scores = case.scores() if case.unsigned else np.abs(case.scores())
         chosen = np.zeros(len(marked), dtype=bool)
         chosen[descending(scores)[: int(marked.sum())]] = True
@@ -62,7 +69,9 @@ class Human:
             "token_f1": float((chosen & marked).sum() / marked.sum()),
         }
         if case.explanation.granularity == "type":
-            spans = unavailable(self, 'Units of granularity "type" stand in several places: they have no spans.')
+            spans = unavailable(
+                self, 'Units of granularity "type" stand in several places: they have no spans.'
+            )
             return Measured({**spans.values, **found}, spans.reason)
         units = case.explanation.units
         precision, recall, f1 = span_match(runs(chosen, units), runs(marked, units))
@@ -71,7 +80,9 @@ class Human:
 
 def runs(marked: NDArray[np.bool_], units: Sequence[Unit] = ()) -> list[Span]:
     """Runs of neighbouring marked units, as (first, behind the last); a run ends with its text where ``units`` are of a pair."""
-    breaks = {place + 1 for place, (one, other) in enumerate(pairwise(units)) if one.part != other.part}
+    breaks = {
+        place + 1 for place, (one, other) in enumerate(pairwise(units)) if one.part != other.part
+    }
     found: list[Span] = []
     for place in np.flatnonzero(marked).tolist():
         if found and found[-1][1] == place and place not in breaks:
@@ -81,9 +92,13 @@ def runs(marked: NDArray[np.bool_], units: Sequence[Unit] = ()) -> list[Span]:
     return found
 
 
-def span_match(chosen: Sequence[Span], marked: Sequence[Span], threshold: float = IOU) -> tuple[float, float, float]:
+def span_match(
+    chosen: Sequence[Span], marked: Sequence[Span], threshold: float = IOU
+) -> tuple[float, float, float]:
     """Precision, recall and F1 of spans that match some marked span by intersection over union (ERASER)."""
-    matches = sum(max((_iou(one, other) for other in marked), default=0.0) >= threshold for one in chosen)
+    matches = sum(
+        max((_iou(one, other) for other in marked), default=0.0) >= threshold for one in chosen
+    )
     precision = matches / len(chosen) if chosen else 0.0
     recall = matches / len(marked) if marked else 0.0
     return precision, recall, 2 * precision * recall / (precision + recall) if matches else 0.0
@@ -105,11 +120,15 @@ class NaiveBayes:
     name: ClassVar[str] = "naive-bayes"
     summary: ClassVar[str] = "ranks units as a Naive Bayes bag of words does"
     reference: ClassVar[str] = "Leemann et al. (2024), Table 1a and Eq. 82"
-    gives: ClassVar[Mapping[str, Number]] = {"spearman": Number("higher", -1, 1, "rank correlation with Naive Bayes weights")}
+    gives: ClassVar[Mapping[str, Number]] = {
+        "spearman": Number("higher", -1, 1, "rank correlation with Naive Bayes weights")
+    }
 
     def measure(self, case: Case) -> Measured:
         """Compares with ``case.extras["naive_bayes"]``."""
         if "naive_bayes" not in case.extras:
             return unavailable(self, "Needs Naive Bayes weights per unit (extras['naive_bayes']).")
         weights = case.per_unit(case.extras["naive_bayes"], "array of Naive Bayes weights")
-        return rank_correlation(self, case.scores(), np.abs(weights) if case.unsigned else weights, "weights")
+        return rank_correlation(
+            self, case.scores(), np.abs(weights) if case.unsigned else weights, "weights"
+        )

@@ -33,7 +33,13 @@ class Rationale:
     unread: int
 
 
-def to_units(explanation: Explanation, marks: ArrayLike, words: Sequence[str] | None = None, *, at_least: float | None = None) -> Rationale:
+def to_units(
+    explanation: Explanation,
+    marks: ArrayLike,
+    words: Sequence[str] | None = None,
+    *,
+    at_least: float | None = None,
+) -> Rationale:
     """Maps marks on words to units: a unit is marked when it shares a character with a marked word.
 
     Args:
@@ -47,17 +53,25 @@ def to_units(explanation: Explanation, marks: ArrayLike, words: Sequence[str] | 
             single place in it.
     """
     if explanation.text_pair is not None:
-        raise InputError("a rationale is for one text, but the explanation is of a pair: explain the text that was marked")
+        raise InputError(
+            "a rationale is for one text, but the explanation is of a pair: explain the text that was marked"
+        )
     if explanation.granularity == "type":
-        raise InputError('units of granularity "type" stand in several places at once: explain with granularity="token" or "word"')
+        raise InputError(
+            'units of granularity "type" stand in several places at once: explain with granularity="token" or "word"'
+        )
     spans = _word_spans(explanation.text, words)
     counts = _counts(marks, len(spans), "white space" if words is None else "words")
     if at_least is None:
         if not np.isin(counts, (0, 1)).all():
-            raise InputError(f"the marks go up to {counts.max():g}: say what counts as marked, such as at_least=2")
+            raise InputError(
+                f"the marks go up to {counts.max():g}: say what counts as marked, such as at_least=2"
+            )
         at_least = 1
     if at_least <= 0:
-        raise InputError(f"at_least is {at_least:g}: give a number above 0, because 0 marks every unit")
+        raise InputError(
+            f"at_least is {at_least:g}: give a number above 0, because 0 marks every unit"
+        )
     end_of_text = len(explanation.text) - len(explanation.left_out)
     starts, ends = np.array(
         [(unit.start, max(unit.end, unit.start + 1)) for unit in explanation.units]
@@ -76,7 +90,9 @@ def _word_spans(text: str, words: Sequence[str] | None) -> list[tuple[int, int]]
     if words is None or list(words) == [text[start:end] for start, end in spans]:
         return spans
     if isinstance(words, str):
-        raise InputError("words is one string: give a list of words, or leave words out to split the text at white space")
+        raise InputError(
+            "words is one string: give a list of words, or leave words out to split the text at white space"
+        )
     return [(unit.start, unit.end) for unit in placed(text, list(words))]
 
 
@@ -84,7 +100,9 @@ def _counts(marks: ArrayLike, words: int, by: str) -> NDArray[np.float64]:
     try:
         counts = np.asarray(marks, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise InputError(f"the rationale has marks that are not numbers ({error}): give 0 or 1, or a count, for each word") from error
+        raise InputError(
+            f"the rationale has marks that are not numbers ({error}): give 0 or 1, or a count, for each word"
+        ) from error
     if counts.shape != (words,):
         given = f"{len(counts)} marks" if counts.ndim == 1 else f"marks of shape {counts.shape}"
         raise InputError(
@@ -93,5 +111,7 @@ def _counts(marks: ArrayLike, words: int, by: str) -> NDArray[np.float64]:
     if not words:
         raise InputError("the rationale has no words: give one mark for each word of the text")
     if not np.isfinite(counts).all() or (counts < 0).any():
-        raise InputError("the rationale has marks that are negative or not finite: give 0 or 1, or a count, for each word")
+        raise InputError(
+            "the rationale has marks that are negative or not finite: give 0 or 1, or a count, for each word"
+        )
     return counts

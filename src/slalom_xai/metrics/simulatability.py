@@ -35,7 +35,9 @@ class Simulatability:
 
     name: ClassVar[str] = "simulatability"
     summary: ClassVar[str] = "lets a simple reader guess the answer to edited texts"
-    reference: ClassVar[str] = "Doshi-Velez and Kim (2017); Hase and Bansal (2020), forward simulation"
+    reference: ClassVar[str] = (
+        "Doshi-Velez and Kim (2017); Hase and Bansal (2020), forward simulation"
+    )
     gives: ClassVar[Mapping[str, Number]] = {
         "gain": Number("higher", -1, 1, "accuracy above the baseline's"),
         "accuracy": Number("higher", 0, 1, "share of edits guessed right from the scores"),
@@ -44,7 +46,9 @@ class Simulatability:
 
     def __post_init__(self) -> None:
         if self.edits < 4:
-            raise InputError(f"edits is {self.edits}: give at least 4, half to learn from and half to guess")
+            raise InputError(
+                f"edits is {self.edits}: give at least 4, half to learn from and half to guess"
+            )
 
     def measure(self, case: Case) -> Measured:
         """Asks for the edits, trains the reader on every other one, and counts right guesses on the rest."""
@@ -64,7 +68,10 @@ class Simulatability:
         seen = np.arange(len(masks)) % 2 == 0
         guesses = guessed(kept_sums(case.scores(), masks), answers, seen)
         majority = bool(answers[seen].mean() >= 0.5)
-        accuracy, baseline = float((guesses == answers[~seen]).mean()), float((answers[~seen] == majority).mean())
+        accuracy, baseline = (
+            float((guesses == answers[~seen]).mean()),
+            float((answers[~seen] == majority).mean()),
+        )
         return Measured({"gain": accuracy - baseline, "accuracy": accuracy, "majority": baseline})
 
 

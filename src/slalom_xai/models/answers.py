@@ -12,7 +12,11 @@ from torch import Tensor
 from slalom_xai.errors import ModelError, few_numbers, one_of, shortened
 from slalom_xai.outputs import Outputs
 
-EXACT, FLOAT16, BFLOAT16 = 1e-3, 2e-3, 1.6e-2  # how far probabilities may sum off 1: twice what one rounding of each of them does
+EXACT, FLOAT16, BFLOAT16 = (
+    1e-3,
+    2e-3,
+    1.6e-2,
+)  # how far probabilities may sum off 1: twice what one rounding of each of them does
 ROUNDED = 0.05  # and how far off a sum is taken for one of rounded probabilities, not of logits
 CONVENTIONS = ("auto", "probabilities", "logits")
 
@@ -44,7 +48,9 @@ class Answers:
     def outputs(self) -> Outputs:
         """What the answers mean; known once there was one."""
         if self._outputs is None:
-            raise ModelError(f"the number of classes of {self._name} is not known before its first answer: ask it a text first")
+            raise ModelError(
+                f"the number of classes of {self._name} is not known before its first answer: ask it a text first"
+            )
         return self._outputs
 
     def logits(self, raw: Any, count: int, show: Callable[[int], str]) -> Tensor:
@@ -60,7 +66,11 @@ class Answers:
         """
         tolerance = _rounding(raw)
         try:
-            answers = raw.detach() if isinstance(raw, Tensor) else torch.as_tensor(np.asarray(raw, dtype=np.float64))
+            answers = (
+                raw.detach()
+                if isinstance(raw, Tensor)
+                else torch.as_tensor(np.asarray(raw, dtype=np.float64))
+            )
         except (TypeError, ValueError) as error:
             raise ModelError(
                 f"{self._name} returned {type(raw).__name__} for {count} texts, not numbers: return an array (n, classes)"
@@ -87,16 +97,28 @@ class Answers:
         """Log probabilities, after checking that these are probabilities, which sum to 1 within the rounding of their precision."""
         finite = answers.isfinite().all(dim=1)
         if not bool(finite.all()):
-            return torch.where(finite[:, None], torch.ones_like(answers), answers)  # refused, with its text, by the caller
+            return torch.where(
+                finite[:, None], torch.ones_like(answers), answers
+            )  # refused, with its text, by the caller
         outside = ((answers < 0) | (answers > 1)).any(dim=1)
         total = answers.sum(dim=1, dtype=torch.float64)
         wrong = outside | ((total - 1).abs() > tolerance)
         if bool(wrong.any()):
             place = int(wrong.nonzero()[0])
             nearly = not bool(outside[place]) and bool((total[place] - 1).abs() < ROUNDED)
-            why = f"which sum to {float(total[place]):.4f} and not to 1" if nearly else "which are not probabilities that sum to 1"
-            advice = "compute them in float32, or divide them by their sum" if nearly else 'pass output="logits" if they are logits'
-            raise ModelError(f"{self._name} returned {few_numbers(answers[place].tolist())} for {shortened(show(place))}, {why}: {advice}")
+            why = (
+                f"which sum to {float(total[place]):.4f} and not to 1"
+                if nearly
+                else "which are not probabilities that sum to 1"
+            )
+            advice = (
+                "compute them in float32, or divide them by their sum"
+                if nearly
+                else 'pass output="logits" if they are logits'
+            )
+            raise ModelError(
+                f"{self._name} returned {few_numbers(answers[place].tolist())} for {shortened(show(place))}, {why}: {advice}"
+            )
         certain = ((answers == 0) | (answers == 1)).any(dim=1)
         if bool(certain.any()):
             place = int(certain.nonzero()[0])

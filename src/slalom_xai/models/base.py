@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Hashable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -13,9 +14,18 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from slalom_xai.keys import INERT
-from slalom_xai.models.rows import KeptTokens, Row, Rows, SpelledRows, TokenText, WrittenTokens
+from slalom_xai.models.internals import Internals
+from slalom_xai.models.token_rows import (
+    KeptTokens,
+    Row,
+    Rows,
+    SpelledRows,
+    TokenBatch,
+    TokenText,
+    WrittenTokens,
+)
 from slalom_xai.outputs import Outputs
+from slalom_xai.row_keys import INERT
 from slalom_xai.text import Unit, joined, owners, unknown_note, unspaced_note
 
 
@@ -69,15 +79,25 @@ class Reading:
     def composed(self, places: NDArray[np.int64], sizes: NDArray[np.int64]) -> Rows:
         """Rows of pieces in any order and number: (m, w), of which the first ``sizes`` (m,) count."""
         if self.tokens is None or self.positions is None:
-            return SpelledRows([self.compose(row[:size]) for row, size in zip(places, sizes.tolist(), strict=True)])
+            return SpelledRows(
+                [self.compose(row[:size]) for row, size in zip(places, sizes.tolist(), strict=True)]
+            )
         return self._written(self.tokens, self.positions, places, sizes)
 
-    def _written(self, tokens: TokenText, positions: NDArray[np.int64], places: NDArray[np.int64], sizes: NDArray[np.int64]) -> Rows:
+    def _written(
+        self,
+        tokens: TokenText,
+        positions: NDArray[np.int64],
+        places: NDArray[np.int64],
+        sizes: NDArray[np.int64],
+    ) -> Rows:
         """Special tokens keep their places before, between and behind the texts: columns are sorted by what they belong to."""
         parts = np.array([piece.part for piece in self.pieces])
         special = np.setdiff1d(np.arange(len(tokens.streams[0])), positions)
         starts = [int(positions[parts == part][0]) for part in range(len(self.texts))]
-        order = np.where(np.arange(places.shape[1]) < sizes[:, None], 2 * parts[places] + 1, 2 * len(starts) + 1)
+        order = np.where(
+            np.arange(places.shape[1]) < sizes[:, None], 2 * parts[places] + 1, 2 * len(starts) + 1
+        )
         around = np.broadcast_to(2 * np.searchsorted(starts, special), (len(places), len(special)))
         order = np.concatenate([around, order], axis=1)
         row = np.concatenate([np.broadcast_to(special, around.shape), positions[places]], axis=1)
@@ -108,7 +128,7 @@ class Prompt:
     notes: tuple[str, ...] = ()
 
     @property
-    def kinds(self) -> int:
+    def distinct(self) -> int:
         """How many units read differently; one where removing any of them changes nothing."""
         return 1 if bool(self.inert.all()) else len(set(self.codes.tolist()))
 
@@ -135,7 +155,9 @@ class Prompt:
 
     def rows(self, masks: NDArray[np.bool_]) -> Rows:
         """The questions that keep some units, (m, n)."""
-        return self.reading.shortened(masks if len(self.owner) == masks.shape[1] else masks[:, self.owner])
+        return self.reading.shortened(
+            masks if len(self.owner) == masks.shape[1] else masks[:, self.owner]
+        )
 
     def keys(self, masks: NDArray[np.bool_]) -> NDArray[np.int64]:
         """Numbers (m,) that are equal where masks (m, n) keep what reads the same."""
@@ -163,9 +185,13 @@ def prompt(reading: Reading, granularity: str) -> Prompt:
         first = tuple(places[:1] for places in members)
         units = tuple(reading.pieces[places[0]] for places in members)
         return Prompt(reading, units, owner, np.arange(count), occurrences, first, notes)
-    units = tuple(joined(reading.texts, [reading.pieces[place] for place in places]) for places in members)
+    units = tuple(
+        joined(reading.texts, [reading.pieces[place] for place in places]) for places in members
+    )
     codes = unit_codes([tuple(reading.codes[places].tolist()) for places in members])
-    return Prompt(reading, units, owner, codes, np.ones(count, dtype=np.int64), tuple(members), notes)
+    return Prompt(
+        reading, units, owner, codes, np.ones(count, dtype=np.int64), tuple(members), notes
+    )
 
 
 def _notes(reading: Reading, granularity: str) -> tuple[str, ...]:
@@ -203,7 +229,14 @@ class TextModel(Protocol):
     def probe_calls(self) -> int:
         """Rows asked so far to learn how the model behaves, apart from any explanation."""
 
-    def read(self, text: str, text_pair: str | None = None, *, truncation: bool = False, removal: str = "delete") -> Reading:
+    def read(
+        self,
+        text: str,
+        text_pair: str | None = None,
+        *,
+        truncation: bool = False,
+        removal: str = "delete",
+    ) -> Reading:
         """Splits a text, or a pair of texts, into its smallest pieces; ``removal`` says what shortened rows look like."""
 
     def size(self, row: Row) -> int:
@@ -214,6 +247,43 @@ class TextModel(Protocol):
 
     def show(self, row: Row) -> str:
         """A row as text, for error messages."""
+
+
+@runtime_checkable
+class TakesTokens(Protocol):
+    """A model that may also be asked about rows of token ids that are not written out."""
+
+    def answer_tokens(self, batch: TokenBatch) -> Tensor:
+        """Logits (len(batch), width)."""
+
+
+@runtime_checkable
+class LendsPrefixes(TakesTokens, Protocol):
+    """A decoder: what it makes of the beginning of a text serves all rows that begin like it."""
+
+    @property
+    def lends(self) -> bool:
+        """Whether this one can."""
+
+    def lending(self, text: TokenText) -> AbstractContextManager[int]:
+        """Reads the whole text once; gives the tokens that rows may then borrow, 0 where none."""
+
+
+@runtime_checkable
+class OpensInternals(Protocol):
+    """A model whose embeddings, gradients and attention weights can be seen."""
+
+    def internals(self, row: Row) -> Internals:
+        """The model open on one row."""
+
+
+@runtime_checkable
+class SaysItsSize(Protocol):
+    """A model that knows whether many threads would only slow it down."""
+
+    @property
+    def light(self) -> bool:
+        """Whether it runs on a CPU in steps so small that threads mostly wait for each other."""
 
 
 def unit_codes(keys: Sequence[Hashable]) -> NDArray[np.int64]:

@@ -8,7 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-Layers = list[tuple[Tensor, Tensor]]  # keys and values of every layer, (1, heads, tokens, width) each
+Layers = list[
+    tuple[Tensor, Tensor]
+]  # keys and values of every layer, (1, heads, tokens, width) each
 
 
 def takes_caches(model: Any) -> bool:
@@ -42,7 +44,9 @@ def _lent_class() -> type:
         lent: Layers
         shared: int
 
-        def update(self, key_states: Tensor, value_states: Tensor, layer_idx: int, *_: Any, **__: Any) -> tuple[Tensor, Tensor]:
+        def update(
+            self, key_states: Tensor, value_states: Tensor, layer_idx: int, *_: Any, **__: Any
+        ) -> tuple[Tensor, Tensor]:
             keys, values = self.lent[layer_idx]
             return torch.cat([keys, key_states], dim=2), torch.cat([values, value_states], dim=2)
 
@@ -50,7 +54,9 @@ def _lent_class() -> type:
             return self.shared
 
         def get_mask_sizes(self, query_length: Any, layer_idx: int = 0) -> tuple[int, int]:
-            return self.shared + (query_length if isinstance(query_length, int) else len(query_length)), 0
+            return self.shared + (
+                query_length if isinstance(query_length, int) else len(query_length)
+            ), 0
 
         def __len__(self) -> int:
             return len(self.lent)

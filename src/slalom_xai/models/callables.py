@@ -14,11 +14,14 @@ from torch import Tensor
 from slalom_xai.errors import InputError, ModelError, shortened
 from slalom_xai.models.answers import Answers, check_convention
 from slalom_xai.models.base import Reading, lock_of, unit_codes
-from slalom_xai.models.rows import Row
+from slalom_xai.models.token_rows import Row
 from slalom_xai.outputs import Outputs
 from slalom_xai.text import is_unspaced, words
 
-MARKS = {"mask": "[MASK]", "unk": "[UNK]"}  # what stands for a removed word: a function has no tokenizer to ask
+MARKS = {
+    "mask": "[MASK]",
+    "unk": "[UNK]",
+}  # what stands for a removed word: a function has no tokenizer to ask
 
 
 class CallableModel:
@@ -50,17 +53,28 @@ class CallableModel:
         self.name = str(name or getattr(function, "__qualname__", type(function).__name__))
         self._function = function
         self._lock = lock_of(function if owner is None else owner)
-        self._answers = Answers(self.name, probabilities=output != "logits", outputs=outputs, labels=labels)
+        self._answers = Answers(
+            self.name, probabilities=output != "logits", outputs=outputs, labels=labels
+        )
 
     @property
     def outputs(self) -> Outputs:
         """What the answers mean; known once the function has answered a text."""
         return self._answers.outputs
 
-    def read(self, text: str, text_pair: str | None = None, *, truncation: bool = False, removal: str = "delete") -> Reading:
+    def read(
+        self,
+        text: str,
+        text_pair: str | None = None,
+        *,
+        truncation: bool = False,
+        removal: str = "delete",
+    ) -> Reading:
         """Splits a text into words."""
         if text_pair is not None:
-            raise InputError(f"a pair of texts was given, but {self.name} takes single texts: join the two as it expects them")
+            raise InputError(
+                f"a pair of texts was given, but {self.name} takes single texts: join the two as it expects them"
+            )
         units = words(text)
         if not units:
             raise InputError(f"there is no word in {shortened(text)}: give a text with words in it")
@@ -73,15 +87,28 @@ class CallableModel:
                 return text
             if bool((np.diff(places) > 0).all()):
                 return "".join(gaps[place] + units[place].text for place in places).strip()
-            return _joined([units[place].text for place in places])  # words in another order than the text's
+            return _joined(
+                [units[place].text for place in places]
+            )  # words in another order than the text's
 
         def shorten(keep: NDArray[np.bool_]) -> Row:
             if removal == "delete":
                 return compose(np.flatnonzero(keep))
-            shown = [unit.text if kept else MARKS[removal] for unit, kept in zip(units, keep, strict=True)]
+            shown = [
+                unit.text if kept else MARKS[removal]
+                for unit, kept in zip(units, keep, strict=True)
+            ]
             return "".join(gap + word for gap, word in zip(gaps, shown, strict=True)) + rest
 
-        return Reading(text, units, unit_codes([unit.text for unit in units]), "", compose, shorten, in_place=removal != "delete")
+        return Reading(
+            text,
+            units,
+            unit_codes([unit.text for unit in units]),
+            "",
+            compose,
+            shorten,
+            in_place=removal != "delete",
+        )
 
     def size(self, row: Row) -> int:
         """Words in a row, about."""
@@ -99,7 +126,9 @@ class CallableModel:
         return self._answers.logits(raw, len(texts), lambda place: texts[place]).cpu().double()
 
 
-def sklearn_model(model: Any, output: str = "auto", given: tuple[str, ...] | None = None) -> CallableModel:
+def sklearn_model(
+    model: Any, output: str = "auto", given: tuple[str, ...] | None = None
+) -> CallableModel:
     """A fitted scikit-learn classifier or regressor that takes texts, such as a pipeline with a vectorizer.
 
     Log probabilities are taken where the model has them, then probabilities, then its decision function;
@@ -109,10 +138,19 @@ def sklearn_model(model: Any, output: str = "auto", given: tuple[str, ...] | Non
     check_convention(output)
     name = type(model[-1] if hasattr(model, "steps") else model).__name__
     classes = getattr(model, "classes_", None)
-    if classes is None and not hasattr(model, "predict_proba") and not hasattr(model, "decision_function"):
+    if (
+        classes is None
+        and not hasattr(model, "predict_proba")
+        and not hasattr(model, "decision_function")
+    ):
         outputs: Outputs | None = Outputs("regression", ("prediction",))
         return CallableModel(
-            lambda texts: _ask_sklearn(model, "predict", name, texts), "logits", name=name, outputs=outputs, owner=model, labels=given
+            lambda texts: _ask_sklearn(model, "predict", name, texts),
+            "logits",
+            name=name,
+            outputs=outputs,
+            owner=model,
+            labels=given,
         )
     wanted = {
         "auto": ("predict_log_proba", "predict_proba", "decision_function"),
@@ -121,9 +159,13 @@ def sklearn_model(model: Any, output: str = "auto", given: tuple[str, ...] | Non
     }
     found = next((way for way in wanted[output] if hasattr(model, way)), None)
     if found is None:
-        raise InputError(f'{name} has no {wanted[output][0]}, which output="{output}" needs: use output="auto"')
+        raise InputError(
+            f'{name} has no {wanted[output][0]}, which output="{output}" needs: use output="auto"'
+        )
     labels = tuple(str(label) for label in classes) if classes is not None else None
-    outputs = None if labels is None else Outputs("binary" if len(labels) == 2 else "multiclass", labels)
+    outputs = (
+        None if labels is None else Outputs("binary" if len(labels) == 2 else "multiclass", labels)
+    )
     return CallableModel(
         lambda texts: _ask_sklearn(model, found, name, texts),
         "probabilities" if found == "predict_proba" else "logits",

@@ -14,8 +14,8 @@ from slalom_xai.models.answers import check_convention
 from slalom_xai.models.base import TextModel
 from slalom_xai.models.callables import CallableModel, sklearn_model
 from slalom_xai.models.loading import load_tokenizer, loading, located
-from slalom_xai.models.modules import ModuleModel
 from slalom_xai.models.onnx import OnnxModel, find_onnx, load_onnx
+from slalom_xai.models.torch_modules import ModuleModel
 from slalom_xai.models.transformers import TransformersModel
 from slalom_xai.outputs import checked_labels
 
@@ -37,7 +37,9 @@ def text_model(
     check_convention(output)
     given = checked_labels(labels)
     if isinstance(tokenizer, (str, Path)):
-        tokenizer = load_tokenizer(tokenizer, revision=revision, trust_remote_code=trust_remote_code)
+        tokenizer = load_tokenizer(
+            tokenizer, revision=revision, trust_remote_code=trust_remote_code
+        )
     if model is None or isinstance(model, (str, Path)):
         file = None if model is None else find_onnx(located(model))
         if file is not None:
@@ -45,11 +47,15 @@ def text_model(
                 raise InputError(
                     f"dtype is {dtype!r}, but an ONNX file always computes in the precision it was exported in: leave dtype out"
                 )
-            return load_onnx(file, tokenizer, output, device, trust_remote_code=trust_remote_code, labels=given)
+            return load_onnx(
+                file, tokenizer, output, device, trust_remote_code=trust_remote_code, labels=given
+            )
         _only_logits(output, "a transformers model")
         return _loaded(model, tokenizer, device, dtype, revision, trust_remote_code, given)
     if device is not None or dtype is not None:
-        raise InputError("device and dtype are only for models given by name: move or cast a model object yourself")
+        raise InputError(
+            "device and dtype are only for models given by name: move or cast a model object yourself"
+        )
     return _adapted(model, tokenizer, output, given)
 
 
@@ -61,7 +67,9 @@ def _adapted(model: Any, tokenizer: Any, output: str, labels: tuple[str, ...] | 
     _check_weights(model, kind)
     if all(hasattr(model, part) for part in ("read", "answer", "outputs", "show")):
         if labels is not None:
-            raise InputError(f"labels were given, but a {kind} names its own classes, in outputs: leave labels out")
+            raise InputError(
+                f"labels were given, but a {kind} names its own classes, in outputs: leave labels out"
+            )
         return model  # type: ignore[no-any-return]
     if isinstance(model, Pipeline):
         return _from_pipeline(model, tokenizer, output, labels)
@@ -84,7 +92,9 @@ def _adapted(model: Any, tokenizer: Any, output: str, labels: tuple[str, ...] | 
     )
 
 
-def _from_pipeline(pipeline: Any, tokenizer: Any, output: str, labels: tuple[str, ...] | None) -> TextModel:
+def _from_pipeline(
+    pipeline: Any, tokenizer: Any, output: str, labels: tuple[str, ...] | None
+) -> TextModel:
     """A text-classification pipeline is its model and its tokenizer; scores after a sigmoid are labels of their own."""
     from transformers import TextClassificationPipeline
 
@@ -95,25 +105,35 @@ def _from_pipeline(pipeline: Any, tokenizer: Any, output: str, labels: tuple[str
     _only_logits(output, "a pipeline")
     applied = getattr(pipeline, "_postprocess_params", {}).get("function_to_apply")
     sigmoid = str(getattr(applied, "value", applied)).lower() == "sigmoid"
-    return TransformersModel(pipeline.model, tokenizer or pipeline.tokenizer, multilabel=sigmoid, labels=labels)
+    return TransformersModel(
+        pipeline.model, tokenizer or pipeline.tokenizer, multilabel=sigmoid, labels=labels
+    )
 
 
 def _check_weights(model: Any, kind: str) -> None:
     """Refuses a model whose parameters are on the device "meta", where they have shapes and no numbers."""
     module = getattr(model, "model", model)  # a pipeline's
-    if isinstance(module, torch.nn.Module) and any(part.device.type == "meta" for part in module.parameters()):
-        raise InputError(f"the {kind} has parameters on the device 'meta', which holds no numbers: load its weights first")
+    if isinstance(module, torch.nn.Module) and any(
+        part.device.type == "meta" for part in module.parameters()
+    ):
+        raise InputError(
+            f"the {kind} has parameters on the device 'meta', which holds no numbers: load its weights first"
+        )
 
 
 def _needed(tokenizer: Any, kind: str) -> Any:
     if tokenizer is None:
-        raise InputError(f"a {kind} needs its tokenizer: pass tokenizer=AutoTokenizer.from_pretrained(...)")
+        raise InputError(
+            f"a {kind} needs its tokenizer: pass tokenizer=AutoTokenizer.from_pretrained(...)"
+        )
     return tokenizer
 
 
 def _only_logits(output: str, what: str) -> None:
     if output == "probabilities":
-        raise InputError(f'output="probabilities" is only for functions and modules; the logits of {what} are used: leave output out')
+        raise InputError(
+            f'output="probabilities" is only for functions and modules; the logits of {what} are used: leave output out'
+        )
 
 
 def _loaded(
@@ -132,7 +152,9 @@ def _loaded(
     target = chosen_device(device)
     options = {"revision": revision, "trust_remote_code": bool(trust)}
     with loading("a classifier", place, "give a folder saved with save_pretrained, or a hub id"):
-        model, report = AutoModelForSequenceClassification.from_pretrained(place, output_loading_info=True, **options)
+        model, report = AutoModelForSequenceClassification.from_pretrained(
+            place, output_loading_info=True, **options
+        )
     if tokenizer is None:
         tokenizer = load_tokenizer(place, revision=revision, trust_remote_code=trust)
     missing = sorted(report["missing_keys"])
@@ -157,7 +179,9 @@ def chosen_device(device: str | torch.device | None) -> torch.device:
     except (RuntimeError, TypeError) as error:
         raise InputError(f"unknown device {device!r}: give cpu, cuda, cuda:1 or mps") from error
     if found.type == "meta":
-        raise InputError(f"device {str(device)!r} holds no numbers, so nothing can be computed there: give cpu, cuda, cuda:1 or mps")
+        raise InputError(
+            f"device {str(device)!r} holds no numbers, so nothing can be computed there: give cpu, cuda, cuda:1 or mps"
+        )
     return found
 
 

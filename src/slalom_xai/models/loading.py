@@ -16,7 +16,9 @@ from slalom_xai.errors import ModelError, SlalomError
 TRUST = "pass trust_remote_code=True (--trust-remote-code) if you trust it"
 
 _DRIVE = re.compile(r"[A-Za-z]:[\\/]")
-_NO_WORD = re.compile(r"<.*>|\[.*\]|[\u2581\u0120\s]*")  # special tokens and the markers of a word's beginning
+_NO_WORD = re.compile(
+    r"<.*>|\[.*\]|[\u2581\u0120\s]*"
+)  # special tokens and the markers of a word's beginning
 
 
 @contextmanager
@@ -40,7 +42,9 @@ def loading(what: str, place: str, instead: str) -> Iterator[None]:
     except Exception as error:
         if "trust_remote_code" in str(error):
             raise ModelError(f"{place!r} has its own code: {TRUST}") from error
-        raise ModelError(f"cannot load {what} from {place!r} ({reason(error)}): {instead}") from error
+        raise ModelError(
+            f"cannot load {what} from {place!r} ({reason(error)}): {instead}"
+        ) from error
 
 
 def reason(error: BaseException) -> str:
@@ -59,7 +63,9 @@ def located(name: str | Path) -> str:
     given = str(name)
     place = os.path.expanduser(given)
     if (isinstance(name, Path) or _is_path(given)) and not os.path.exists(place):
-        raise ModelError(f"there is no folder {given!r}: give a folder saved with save_pretrained, or a hub id")
+        raise ModelError(
+            f"there is no folder {given!r}: give a folder saved with save_pretrained, or a hub id"
+        )
     return place
 
 
@@ -68,7 +74,9 @@ def _is_path(name: str) -> bool:
     return starts or name.endswith(("/", "\\")) or "\\" in name or name.count("/") > 1
 
 
-def load_tokenizer(name: str | Path, *, revision: str | None = None, trust_remote_code: bool = False) -> Any:
+def load_tokenizer(
+    name: str | Path, *, revision: str | None = None, trust_remote_code: bool = False
+) -> Any:
     """A tokenizer from a folder or the hub, with words in it.
 
     Raises:
@@ -80,7 +88,9 @@ def load_tokenizer(name: str | Path, *, revision: str | None = None, trust_remot
     with loading("a tokenizer", place, "give a tokenizer, its folder or its hub id"):
         if not trust_remote_code:
             _check_own_code(place)
-        tokenizer = AutoTokenizer.from_pretrained(place, revision=revision, trust_remote_code=bool(trust_remote_code))
+        tokenizer = AutoTokenizer.from_pretrained(
+            place, revision=revision, trust_remote_code=bool(trust_remote_code)
+        )
     check_words(tokenizer, place)
     return tokenizer
 
@@ -98,7 +108,11 @@ def _check_own_code(place: str) -> None:
         return
     stated = json.loads(file.read_text(encoding="utf-8"))
     own = stated.get("auto_map") if isinstance(stated, dict) else None
-    if own and "AutoTokenizer" in own and not hasattr(transformers, str(stated.get("tokenizer_class"))):
+    if (
+        own
+        and "AutoTokenizer" in own
+        and not hasattr(transformers, str(stated.get("tokenizer_class")))
+    ):
         raise ModelError(f"the tokenizer in {place!r} has its own code: {TRUST}")
 
 
@@ -123,7 +137,11 @@ def quiet() -> Iterator[None]:
     """Keeps progress bars, loading reports and retries off the screen: what matters is raised."""
     logging: Any = import_module("transformers.utils.logging")
     hub: Any = import_module("huggingface_hub.utils.logging")
-    level, hub_level, bars = logging.get_verbosity(), hub.get_verbosity(), logging.is_progress_bar_enabled()
+    level, hub_level, bars = (
+        logging.get_verbosity(),
+        hub.get_verbosity(),
+        logging.is_progress_bar_enabled(),
+    )
     logging.set_verbosity_error()
     hub.set_verbosity_error()
     logging.disable_progress_bar()

@@ -14,7 +14,7 @@ from slalom_xai.models.answers import Answers, check_convention
 from slalom_xai.models.base import lock_of
 from slalom_xai.models.loading import load_tokenizer, loading
 from slalom_xai.models.padded import PaddedModel
-from slalom_xai.models.rows import TokenBatch
+from slalom_xai.models.token_rows import TokenBatch
 from slalom_xai.models.tokens import Tokens
 from slalom_xai.models.transformers import check_vocabulary, config_outputs, token_limit
 from slalom_xai.outputs import Outputs
@@ -48,19 +48,27 @@ class OnnxModel(PaddedModel):
     ) -> None:
         check_convention(output)
         self._session = session
-        self._inputs = {node.name: np.int32 if "int32" in node.type else np.int64 for node in session.get_inputs()}
+        self._inputs = {
+            node.name: np.int32 if "int32" in node.type else np.int64
+            for node in session.get_inputs()
+        }
         _check_inputs(session)
         check_vocabulary(tokenizer, config, getattr(config, "vocab_size", None))
         segments = getattr(config, "type_vocab_size", 2) if "token_type_ids" in self._inputs else 0
         tokens = Tokens(
-            tokenizer, limit=token_limit(tokenizer, config), segments=segments, pairs=getattr(config, "text_pair", None) is not False
+            tokenizer,
+            limit=token_limit(tokenizer, config),
+            segments=segments,
+            pairs=getattr(config, "text_pair", None) is not False,
         )
         super().__init__(tokens, name or "ONNX model", lock_of(session))
         nodes = [node.name for node in session.get_outputs()]
         self._output = "logits" if "logits" in nodes else nodes[0]
         self._pad = getattr(tokenizer, "pad_token_id", None) or 0
         known = config_outputs(config) if hasattr(config, "id2label") else None
-        self._answers = Answers(self.name, probabilities=output == "probabilities", outputs=known, labels=labels)
+        self._answers = Answers(
+            self.name, probabilities=output == "probabilities", outputs=known, labels=labels
+        )
 
     @property
     def outputs(self) -> Outputs:
@@ -83,7 +91,9 @@ def find_onnx(place: str) -> Path | None:
         return path
     if not path.is_dir() or any(path.glob("*.safetensors")) or any(path.glob("pytorch_model*.bin")):
         return None
-    return next((path / name for name in ("model.onnx", "onnx/model.onnx") if (path / name).is_file()), None)
+    return next(
+        (path / name for name in ("model.onnx", "onnx/model.onnx") if (path / name).is_file()), None
+    )
 
 
 def load_onnx(
@@ -102,14 +112,20 @@ def load_onnx(
     """
     home = _home(file)
     if tokenizer is None and home is None:
-        raise InputError(f"there is no config.json and no tokenizer beside {file}: save the tokenizer there, or pass tokenizer=")
+        raise InputError(
+            f"there is no config.json and no tokenizer beside {file}: save the tokenizer there, or pass tokenizer="
+        )
     session = _session(file, device)
     config = None
     if home is not None:
         from transformers import AutoConfig
 
-        with loading("the configuration", str(home), "export the model again, or remove config.json"):
-            config = AutoConfig.from_pretrained(str(home), trust_remote_code=bool(trust_remote_code))
+        with loading(
+            "the configuration", str(home), "export the model again, or remove config.json"
+        ):
+            config = AutoConfig.from_pretrained(
+                str(home), trust_remote_code=bool(trust_remote_code)
+            )
         if tokenizer is None:
             tokenizer = load_tokenizer(home, trust_remote_code=trust_remote_code)
     return OnnxModel(session, tokenizer, output, config=config, name=str(file), labels=labels)
@@ -118,18 +134,33 @@ def load_onnx(
 def _home(file: Path) -> Path | None:
     """The folder of an ONNX file's configuration and tokenizer."""
     if not file.is_file():
-        raise ModelError(f"there is no file {str(file)!r}: give an ONNX file, or a folder with model.onnx in it")
-    return next((folder for folder in (file.parent, file.parent.parent) if (folder / "config.json").is_file()), None)
+        raise ModelError(
+            f"there is no file {str(file)!r}: give an ONNX file, or a folder with model.onnx in it"
+        )
+    return next(
+        (
+            folder
+            for folder in (file.parent, file.parent.parent)
+            if (folder / "config.json").is_file()
+        ),
+        None,
+    )
 
 
 def _session(file: Path, device: str | torch.device | None) -> Any:
     try:
         import onnxruntime
     except ImportError as error:
-        raise ModelError(f"{file} is an ONNX file, but ONNX Runtime is not installed: pip install onnxruntime") from error
-    providers = ["CUDAExecutionProvider"] if str(device).startswith("cuda") else ["CPUExecutionProvider"]
+        raise ModelError(
+            f"{file} is an ONNX file, but ONNX Runtime is not installed: pip install onnxruntime"
+        ) from error
+    providers = (
+        ["CUDAExecutionProvider"] if str(device).startswith("cuda") else ["CPUExecutionProvider"]
+    )
     if device is not None and str(device).split(":")[0] not in ("cpu", "cuda"):
-        raise InputError(f"device {str(device)!r}: ONNX Runtime runs only on cpu or cuda here; pass one of them, or leave device out")
+        raise InputError(
+            f"device {str(device)!r}: ONNX Runtime runs only on cpu or cuda here; pass one of them, or leave device out"
+        )
     if providers[0] not in onnxruntime.get_available_providers():
         raise InputError(
             f"device {device!r}: the installed ONNX Runtime has no {providers[0]}; pass device='cpu', or install onnxruntime-gpu"
@@ -137,7 +168,9 @@ def _session(file: Path, device: str | torch.device | None) -> Any:
     try:
         return onnxruntime.InferenceSession(str(file), providers=providers)
     except Exception as error:
-        raise ModelError(f"ONNX Runtime cannot open {file} ({' '.join(str(error).split())[:200]}): export the model again") from error
+        raise ModelError(
+            f"ONNX Runtime cannot open {file} ({' '.join(str(error).split())[:200]}): export the model again"
+        ) from error
 
 
 def _check_inputs(session: Any) -> None:
@@ -148,7 +181,11 @@ def _check_inputs(session: Any) -> None:
             f"the ONNX model takes {', '.join(node.name for node in nodes)}: expected {', '.join(KNOWN_INPUTS)}, the last two optional; "
             "export a sequence classifier"
         )
-    fixed = [f"{node.name} {node.shape}" for node in nodes if any(isinstance(size, int) for size in node.shape)]
+    fixed = [
+        f"{node.name} {node.shape}"
+        for node in nodes
+        if any(isinstance(size, int) for size in node.shape)
+    ]
     if fixed:
         raise InputError(
             f"the ONNX model takes only {', '.join(fixed)}: export it with a variable number of rows and tokens (dynamic axes)"

@@ -14,11 +14,13 @@ from torch import Tensor
 
 from slalom_xai.errors import ModelError, few_numbers, shortened
 from slalom_xai.models.base import Reading
-from slalom_xai.models.rows import Encoded, Row, TokenBatch, WrittenTokens
+from slalom_xai.models.token_rows import Encoded, Row, TokenBatch, WrittenTokens
 from slalom_xai.models.tokens import Tokens
 from slalom_xai.outputs import Outputs
 
-SMALL_STEP = 512 * 512  # numbers in the largest matrix of a small model; DistilBERT's have 768 x 3072
+SMALL_STEP = (
+    512 * 512
+)  # numbers in the largest matrix of a small model; DistilBERT's have 768 x 3072
 
 
 class PaddedModel(ABC):
@@ -33,7 +35,9 @@ class PaddedModel(ABC):
         must_take_padding: refuse a model whose answers change with padding, instead of asking it in batches of equal length.
     """
 
-    def __init__(self, tokens: Tokens, name: str, lock: threading.RLock, *, must_take_padding: bool = False) -> None:
+    def __init__(
+        self, tokens: Tokens, name: str, lock: threading.RLock, *, must_take_padding: bool = False
+    ) -> None:
         self.name = name
         self.probe_calls = 0
         self._tokens = tokens
@@ -75,7 +79,14 @@ class PaddedModel(ABC):
         """Where answers are compared, for models that otherwise round for speed."""
         yield
 
-    def read(self, text: str, text_pair: str | None = None, *, truncation: bool = False, removal: str = "delete") -> Reading:
+    def read(
+        self,
+        text: str,
+        text_pair: str | None = None,
+        *,
+        truncation: bool = False,
+        removal: str = "delete",
+    ) -> Reading:
         """Splits a text, or a pair, into its tokens."""
         return self._tokens.read(text, text_pair, truncation=truncation, removal=removal)
 
@@ -122,7 +133,9 @@ class PaddedModel(ABC):
         self.probe_calls += 2
         first = getattr(self._tokens.tokenizer, "padding_side", "right")
         spread = (alone - other).abs().max()
-        tolerance = (5e-2 if self._half else 1e-3) * torch.maximum(spread, (1 + alone.abs()) * (0.2 if self._half else 1e-2))
+        tolerance = (5e-2 if self._half else 1e-3) * torch.maximum(
+            spread, (1 + alone.abs()) * (0.2 if self._half else 1e-2)
+        )
         own = int(places.argmin())  # where the short row stands of the two
         for side in (first, "left" if first == "right" else "right"):
             padded = self._forward(batch.take(np.sort(places)), side)[own : own + 1]

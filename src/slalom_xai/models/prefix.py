@@ -16,13 +16,26 @@ from torch import Tensor
 
 from slalom_xai.errors import ModelError
 from slalom_xai.models.caches import Layers, empty_cache, layers_of, lent_cache, takes_caches
-from slalom_xai.models.inside import evaluating
+from slalom_xai.models.internals import evaluating
 
 MOST_BYTES = 1 << 30
 FEWEST = 8  # tokens of a text that is worth keeping, and enough to try rows of unequal length on
-WINDOWS = ("sliding_window", "attention_window", "attention_chunk_size", "window_size", "local_attention")
-WARNING = ("gpt2", "gpt_bigcode")  # they search rows for padding, and warn of it, unless given a mask
-STRETCHED = ("dynamic", "longrope", "su")  # rotations that change for every token once a text is long
+WINDOWS = (
+    "sliding_window",
+    "attention_window",
+    "attention_chunk_size",
+    "window_size",
+    "local_attention",
+)
+WARNING = (
+    "gpt2",
+    "gpt_bigcode",
+)  # they search rows for padding, and warn of it, unless given a mask
+STRETCHED = (
+    "dynamic",
+    "longrope",
+    "su",
+)  # rotations that change for every token once a text is long
 
 
 class PrefixCache:
@@ -68,7 +81,13 @@ class PrefixCache:
         """Memory that the kept keys and values take."""
         return sum(part.nbytes for layer in self._layers for part in layer)
 
-    def keep(self, ids: Sequence[int], segments: Sequence[int] | None = None, *, filler: int | None = None) -> int:
+    def keep(
+        self,
+        ids: Sequence[int],
+        segments: Sequence[int] | None = None,
+        *,
+        filler: int | None = None,
+    ) -> int:
         """Reads a text and keeps it in the place of the one before.
 
         The first text, and every text more than twice as long as any before it, is tried on two of its rows.
@@ -105,7 +124,9 @@ class PrefixCache:
             self._layers = []
         return self.kept
 
-    def answer(self, shared: int, ids: Tensor, lengths: Tensor, segments: Tensor | None = None) -> Tensor:
+    def answer(
+        self, shared: int, ids: Tensor, lengths: Tensor, segments: Tensor | None = None
+    ) -> Tensor:
         """Logits (rows, classes) of rows that begin with the first ``shared`` tokens of the kept text.
 
         Nothing here waits for the device.
@@ -119,7 +140,11 @@ class PrefixCache:
         Raises:
             ModelError: more tokens than are kept, or other inputs than the text was kept with.
         """
-        if not 0 <= shared <= self.kept or not self._layers or self._segments != (segments is not None):
+        if (
+            not 0 <= shared <= self.kept
+            or not self._layers
+            or self._segments != (segments is not None)
+        ):
             raise ModelError(
                 f"rows share {shared} tokens with a text of which {self.kept} are kept"
                 f"{' with' if self._segments else ' without'} segments: keep the text first"
@@ -129,19 +154,31 @@ class PrefixCache:
         if segments is not None:
             inputs["token_type_ids"] = segments.masked_fill(~inside, 0)
         if getattr(self._model.config, "model_type", "") in WARNING:
-            inputs["attention_mask"] = torch.ones(len(ids), shared + ids.shape[1], dtype=torch.long, device=ids.device)
+            inputs["attention_mask"] = torch.ones(
+                len(ids), shared + ids.shape[1], dtype=torch.long, device=ids.device
+            )
         # Otherwise no mask: what fills a row stands behind all of its tokens, where none of them looks.
         return self._run(inputs, self._lent(shared, len(ids)) if shared else None, keep=False)[0]
 
     def _read(self, tokens: Sequence[int], segments: Sequence[int] | None) -> Layers:
         """Keys and values of the tokens."""
         self.rows_asked += 1
-        past = self._run(self._inputs(tokens, segments), empty_cache() if takes_caches(self._model) else None, keep=True)[1]
+        past = self._run(
+            self._inputs(tokens, segments),
+            empty_cache() if takes_caches(self._model) else None,
+            keep=True,
+        )[1]
         layers = layers_of(past)
         expected = getattr(_text_config(self._model.config), "num_hidden_layers", len(layers))
-        whole = all(part.ndim == 4 and part.shape[0] == 1 and part.shape[2] == len(tokens) for layer in layers for part in layer)
+        whole = all(
+            part.ndim == 4 and part.shape[0] == 1 and part.shape[2] == len(tokens)
+            for layer in layers
+            for part in layer
+        )
         if not layers or len(layers) != expected or not whole:
-            raise ModelError("the model keeps something else than the keys and values of every token")
+            raise ModelError(
+                "the model keeps something else than the keys and values of every token"
+            )
         return [(keys.contiguous(), values.contiguous()) for keys, values in layers]
 
     def _inputs(self, tokens: Sequence[int], segments: Sequence[int] | None) -> dict[str, Tensor]:
@@ -155,29 +192,45 @@ class PrefixCache:
 
     def _lent(self, shared: int, rows: int) -> Any:
         """The beginning as every row's own, without copying it."""
-        layers = [(k[:, :, :shared].expand(rows, -1, -1, -1), v[:, :, :shared].expand(rows, -1, -1, -1)) for k, v in self._layers]
+        layers = [
+            (k[:, :, :shared].expand(rows, -1, -1, -1), v[:, :, :shared].expand(rows, -1, -1, -1))
+            for k, v in self._layers
+        ]
         return lent_cache(layers, shared) if takes_caches(self._model) else tuple(layers)
 
     @contextmanager
     def _ready(self) -> Iterator[None]:
-        with evaluating(self._model), torch.inference_mode(), _padded_by(self._model.config, self._pad):
+        with (
+            evaluating(self._model),
+            torch.inference_mode(),
+            _padded_by(self._model.config, self._pad),
+        ):
             yield
 
     def _run(self, inputs: Mapping[str, Tensor], past: Any, *, keep: bool) -> tuple[Tensor, Any]:
         with self._ready():
             output = self._model(**inputs, past_key_values=past, use_cache=keep)
         logits: Tensor = output.logits
-        return (logits.float() if logits.itemsize < 4 else logits), (output.past_key_values if keep else None)
+        return (logits.float() if logits.itemsize < 4 else logits), (
+            output.past_key_values if keep else None
+        )
 
     def _agrees(self, tokens: Sequence[int], segments: Sequence[int] | None) -> bool:
         """Whether two rows that borrow, one of them padded, are answered as they are in the usual way."""
         shared = min(self.kept, len(tokens) // 2)
         rests = [[len(tokens) - 1], list(range(shared + 1, len(tokens), 2))]
-        whole = torch.cat([self._usual(tokens, segments, [*range(shared), *rest]) for rest in rests])
+        whole = torch.cat(
+            [self._usual(tokens, segments, [*range(shared), *rest]) for rest in rests]
+        )
         places = torch.tensor([rest + [0] * (len(rests[1]) - len(rest)) for rest in rests])
-        ids, types = (None if stream is None else torch.tensor(stream)[places].to(whole.device) for stream in (tokens, segments))
+        ids, types = (
+            None if stream is None else torch.tensor(stream)[places].to(whole.device)
+            for stream in (tokens, segments)
+        )
         assert ids is not None
-        borrowed = self.answer(shared, ids, torch.tensor([len(rest) for rest in rests], device=whole.device), types)
+        borrowed = self.answer(
+            shared, ids, torch.tensor([len(rest) for rest in rests], device=whole.device), types
+        )
         self.rows_asked += len(rests)
         coarse = _coarse(self._model)
         spread = (whole[0] - whole[1]).abs().max()
@@ -193,10 +246,15 @@ class PrefixCache:
             for kept, own in zip(ours, theirs, strict=True)
         )
 
-    def _usual(self, tokens: Sequence[int], segments: Sequence[int] | None, places: Sequence[int]) -> Tensor:
+    def _usual(
+        self, tokens: Sequence[int], segments: Sequence[int] | None, places: Sequence[int]
+    ) -> Tensor:
         """The answer (1, classes) to one row as any model is asked."""
         self.rows_asked += 1
-        streams = [None if stream is None else [stream[place] for place in places] for stream in (tokens, segments)]
+        streams = [
+            None if stream is None else [stream[place] for place in places]
+            for stream in (tokens, segments)
+        ]
         assert streams[0] is not None
         with self._ready():
             logits: Tensor = self._model(**self._inputs(streams[0], streams[1])).logits
@@ -213,7 +271,9 @@ def can_cache(model: Any) -> bool:
     if config is None or not {"past_key_values", "use_cache", "input_ids"} <= set(parameters):
         return False
     text = _text_config(config)
-    ahead = getattr(text, "is_causal", True) is False or getattr(text, "use_bidirectional_attention", False)
+    ahead = getattr(text, "is_causal", True) is False or getattr(
+        text, "use_bidirectional_attention", False
+    )
     return not (getattr(config, "is_encoder_decoder", False) or ahead)
 
 
@@ -224,7 +284,10 @@ def _close(one: Tensor, other: Tensor, tolerance: float) -> bool:
 def _coarse(model: Any) -> bool:
     """Whether the model computes with fewer digits than float32 has."""
     first = next(model.parameters())
-    return bool(first.itemsize < 4 or (first.device.type == "cuda" and torch.backends.cuda.matmul.allow_tf32))
+    return bool(
+        first.itemsize < 4
+        or (first.device.type == "cuda" and torch.backends.cuda.matmul.allow_tf32)
+    )
 
 
 def _text_config(config: Any) -> Any:
@@ -236,10 +299,16 @@ def _reach(config: Any) -> int:
     limits = [1 << 30]
 
     def look(part: Mapping[str, Any]) -> None:
-        limits.extend(part[name] for name in WINDOWS if isinstance(part.get(name), int) and part[name] > 0)
+        limits.extend(
+            part[name] for name in WINDOWS if isinstance(part.get(name), int) and part[name] > 0
+        )
         if (part.get("rope_type") or part.get("type")) in STRETCHED:
             stated = part.get("original_max_position_embeddings")
-            limits.append(stated or getattr(_text_config(config), "original_max_position_embeddings", None) or longest)
+            limits.append(
+                stated
+                or getattr(_text_config(config), "original_max_position_embeddings", None)
+                or longest
+            )
         for inner in part.values():
             if isinstance(inner, Mapping):
                 look(inner)
@@ -255,7 +324,13 @@ def _bytes_per_token(model: Any) -> int:
     heads = getattr(config, "num_attention_heads", 1)
     each = getattr(config, "head_dim", None) or config.hidden_size // heads
     heads = getattr(config, "num_key_value_heads", None) or heads
-    return 2 * int(config.num_hidden_layers) * int(heads) * int(each) * int(next(model.parameters()).itemsize)
+    return (
+        2
+        * int(config.num_hidden_layers)
+        * int(heads)
+        * int(each)
+        * int(next(model.parameters()).itemsize)
+    )
 
 
 def _free_token(config: Any, used: set[int]) -> int | None:

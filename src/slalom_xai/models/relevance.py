@@ -39,7 +39,13 @@ class _Rules(TorchFunctionMode):
         super().__init__()
         self.within_activation = 0
 
-    def __torch_function__(self, func: _Function, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None) -> Any:
+    def __torch_function__(
+        self,
+        func: _Function,
+        types: Any,
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
         given = kwargs or {}
         rule = None if self.within_activation else _RULES.get(getattr(func, "__name__", ""))
         if rule is None or not any(_depends(value) for value in (*args, *given.values())):
@@ -66,7 +72,11 @@ def relevance_rules(module: torch.nn.Module) -> Iterator[None]:
     activations = [part for part in module.modules() if _is_activation(part)]
     handles = [part.register_forward_pre_hook(begin) for part in activations]
     handles += [part.register_forward_hook(end) for part in activations]
-    trained = [parameter for parameter in module.parameters() if parameter.requires_grad and parameter.is_leaf]
+    trained = [
+        parameter
+        for parameter in module.parameters()
+        if parameter.requires_grad and parameter.is_leaf
+    ]
     try:
         for parameter in trained:
             parameter.requires_grad_(False)
@@ -81,7 +91,9 @@ def relevance_rules(module: torch.nn.Module) -> Iterator[None]:
 
 def _is_activation(part: torch.nn.Module) -> bool:
     """An element-wise function with f(0) = 0 by its name; some, as GPT-2's, are made of functions that have other rules."""
-    return re.search("elu|silu|swish|mish|tanh", type(part).__name__.lower()) is not None and not any(True for _ in part.children())
+    return re.search(
+        "elu|silu|swish|mish|tanh", type(part).__name__.lower()
+    ) is not None and not any(True for _ in part.children())
 
 
 def _depends(value: Any) -> bool:
@@ -106,11 +118,16 @@ def _passed(source: Tensor, output: Tensor) -> Tensor:
 def _activation(func: _Function, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     others = dict(kwargs)
     source, rest = (args[0], args[1:]) if args else (others.pop("input"), ())
-    return _passed(source, func(source.detach().clone(), *rest, **others))  # a clone: it may work in place
+    return _passed(
+        source, func(source.detach().clone(), *rest, **others)
+    )  # a clone: it may work in place
 
 
 def _halved(values: Sequence[Any]) -> list[Any]:
-    return [_rescaled(value, 0.5) if isinstance(value, Tensor) and value.requires_grad else value for value in values]
+    return [
+        _rescaled(value, 0.5) if isinstance(value, Tensor) and value.requires_grad else value
+        for value in values
+    ]
 
 
 def _product(func: _Function, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
@@ -130,9 +147,13 @@ def _product_in_place(func: _Function, args: Sequence[Any], kwargs: Mapping[str,
 
 def _sum_of_products(func: _Function, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """``einsum`` of any number of factors: relevance is split evenly."""
-    operands = list(args[1]) if len(args) == 2 and isinstance(args[1], (list, tuple)) else list(args[1:])
+    operands = (
+        list(args[1]) if len(args) == 2 and isinstance(args[1], (list, tuple)) else list(args[1:])
+    )
     count = sum(_depends(operand) for operand in operands)
-    shared = [_rescaled(operand, 1 / count) if _depends(operand) else operand for operand in operands]
+    shared = [
+        _rescaled(operand, 1 / count) if _depends(operand) else operand for operand in operands
+    ]
     return func(args[0], *shared, **kwargs)
 
 
@@ -169,7 +190,11 @@ def _power(func: _Function, args: Sequence[Any], kwargs: Mapping[str, Any]) -> A
 
 
 def layer_norm(
-    input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
+    input: Tensor,
+    normalized_shape: Sequence[int],
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
 ) -> Tensor:
     """LayerNorm whose standard deviation is a constant; the mean is linear, and keeps its gradient."""
     places = tuple(range(-len(normalized_shape), 0))
@@ -179,7 +204,12 @@ def layer_norm(
     return _affine((centred / deviation).to(input.dtype), weight, bias)
 
 
-def rms_norm(input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, eps: float | None = None) -> Tensor:
+def rms_norm(
+    input: Tensor,
+    normalized_shape: Sequence[int],
+    weight: Tensor | None = None,
+    eps: float | None = None,
+) -> Tensor:
     """RMSNorm whose root mean square is a constant."""
     places = tuple(range(-len(normalized_shape), 0))
     exact = input.float() if input.dtype in (torch.float16, torch.bfloat16) else input
@@ -208,12 +238,24 @@ def attention(
     Dropout is left out: models are in evaluation mode.
     """
     if enable_gqa:
-        key, value = (part.repeat_interleave(query.shape[-3] // part.shape[-3], dim=-3) for part in (key, value))
-    scores = _product(torch.matmul, (query, key.transpose(-2, -1)), {}) * (query.shape[-1] ** -0.5 if scale is None else scale)
+        key, value = (
+            part.repeat_interleave(query.shape[-3] // part.shape[-3], dim=-3)
+            for part in (key, value)
+        )
+    scores = _product(torch.matmul, (query, key.transpose(-2, -1)), {}) * (
+        query.shape[-1] ** -0.5 if scale is None else scale
+    )
     if is_causal:
-        scores = scores.masked_fill(torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).triu(1), -torch.inf)
+        scores = scores.masked_fill(
+            torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).triu(1),
+            -torch.inf,
+        )
     if attn_mask is not None:
-        scores = scores.masked_fill(~attn_mask, -torch.inf) if attn_mask.dtype is torch.bool else scores + attn_mask
+        scores = (
+            scores.masked_fill(~attn_mask, -torch.inf)
+            if attn_mask.dtype is torch.bool
+            else scores + attn_mask
+        )
     weights = functional.softmax(scores, dim=-1).to(value.dtype)
     mixed: Tensor = _product(torch.matmul, (weights, value), {})
     return mixed
@@ -231,11 +273,42 @@ def _refused(func: _Function, args: Sequence[Any], kwargs: Mapping[str, Any]) ->
 
 
 _RULES: dict[str, _Rule] = {
-    **dict.fromkeys(("matmul", "__matmul__", "__rmatmul__", "bmm", "mm", "mul", "__mul__", "__rmul__", "__imul__", "multiply"), _product),
+    **dict.fromkeys(
+        (
+            "matmul",
+            "__matmul__",
+            "__rmatmul__",
+            "bmm",
+            "mm",
+            "mul",
+            "__mul__",
+            "__rmul__",
+            "__imul__",
+            "multiply",
+        ),
+        _product,
+    ),
     **dict.fromkeys(("baddbmm", "addmm", "addbmm"), _added_product),
-    **dict.fromkeys(("div", "divide", "true_divide", "div_", "__truediv__", "__itruediv__"), _division),
+    **dict.fromkeys(
+        ("div", "divide", "true_divide", "div_", "__truediv__", "__itruediv__"), _division
+    ),
     **dict.fromkeys(("rsqrt", "reciprocal", "__rtruediv__", "__rdiv__"), _constant),
-    **dict.fromkeys(("tanh", "relu", "relu_", "relu6", "gelu", "silu", "mish", "elu", "selu", "celu", "leaky_relu"), _activation),
+    **dict.fromkeys(
+        (
+            "tanh",
+            "relu",
+            "relu_",
+            "relu6",
+            "gelu",
+            "silu",
+            "mish",
+            "elu",
+            "selu",
+            "celu",
+            "leaky_relu",
+        ),
+        _activation,
+    ),
     **dict.fromkeys(("hardswish", "hardtanh", "square", "abs"), _activation),
     **dict.fromkeys(("pow", "__pow__"), _power),
     "mul_": _product_in_place,
@@ -244,8 +317,33 @@ _RULES: dict[str, _Rule] = {
     "rms_norm": _instead(rms_norm),
     "scaled_dot_product_attention": _instead(attention),
     **dict.fromkeys(
-        ("exp", "log", "log1p", "expm1", "sin", "cos", "erf", "sigmoid", "sigmoid_", "softplus", "logsigmoid", "glu"), _refused
+        (
+            "exp",
+            "log",
+            "log1p",
+            "expm1",
+            "sin",
+            "cos",
+            "erf",
+            "sigmoid",
+            "sigmoid_",
+            "softplus",
+            "logsigmoid",
+            "glu",
+        ),
+        _refused,
     ),
-    **dict.fromkeys(("lstm", "gru", "rnn_tanh", "rnn_relu", "cumprod", "multi_head_attention_forward", "group_norm"), _refused),
+    **dict.fromkeys(
+        (
+            "lstm",
+            "gru",
+            "rnn_tanh",
+            "rnn_relu",
+            "cumprod",
+            "multi_head_attention_forward",
+            "group_norm",
+        ),
+        _refused,
+    ),
     **dict.fromkeys(("instance_norm", "normalize", "cosine_similarity", "__rpow__"), _refused),
 }

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from slalom_xai.errors import InputError, shortened
 from slalom_xai.models.base import Reading, unit_codes
-from slalom_xai.models.rows import Encoded, Row, TokenText
+from slalom_xai.models.token_rows import Encoded, Row, TokenText
 from slalom_xai.text import Unit, disjoint, trimmed
 
 _MARKERS = "\u2581\u0120 "  # how sentence pieces and byte-level tokens say that a word begins
@@ -28,7 +28,9 @@ class Tokens:
         pairs: False where the model is known to read single texts only.
     """
 
-    def __init__(self, tokenizer: Any, *, limit: int | None, segments: int, pairs: bool = True) -> None:
+    def __init__(
+        self, tokenizer: Any, *, limit: int | None, segments: int, pairs: bool = True
+    ) -> None:
         if not getattr(tokenizer, "is_fast", False):
             raise InputError(
                 f"the tokenizer {type(tokenizer).__name__} does not report where its tokens stand in the text: load a fast one (AutoTokenizer with use_fast=True)"
@@ -38,14 +40,27 @@ class Tokens:
         self._segments = segments
         self._pairs = pairs
 
-    def read(self, text: str, text_pair: str | None = None, *, truncation: bool = False, removal: str = "delete") -> Reading:
+    def read(
+        self,
+        text: str,
+        text_pair: str | None = None,
+        *,
+        truncation: bool = False,
+        removal: str = "delete",
+    ) -> Reading:
         """Splits a text, or a pair, into its tokens.
 
         Raises:
             InputError: no token in a text, more tokens than the model reads, a pair for a model of single texts, or no
                 token to put in the place of removed ones.
         """
-        encoding = self.tokenizer(text, text_pair, return_offsets_mapping=True, return_special_tokens_mask=True, verbose=False)
+        encoding = self.tokenizer(
+            text,
+            text_pair,
+            return_offsets_mapping=True,
+            return_special_tokens_mask=True,
+            verbose=False,
+        )
         ids = np.array(encoding["input_ids"], dtype=np.int64)
         special = np.array(encoding["special_tokens_mask"], dtype=bool)
         parts = np.array([part or 0 for part in encoding.sequence_ids(0)], dtype=np.int64)
@@ -53,13 +68,19 @@ class Tokens:
         texts = (text,) if text_pair is None else (text, text_pair)
         for part, one in enumerate(texts):
             if part not in parts[content]:
-                raise InputError(f"the tokenizer finds no token in {shortened(one)}: give a text with words in it")
+                raise InputError(
+                    f"the tokenizer finds no token in {shortened(one)}: give a text with words in it"
+                )
         types = encoding.get("token_type_ids") if self._segments else None
         streams = [ids] if types is None else [ids, np.array(types, dtype=np.int64)]
-        around = _around(special, [int(content[parts[content] == part][0]) for part in range(len(texts))])
+        around = _around(
+            special, [int(content[parts[content] == part][0]) for part in range(len(texts))]
+        )
         if text_pair is not None:
             self._check_pair(around, streams)
-        content, left_out = self._cut(texts, content, parts, encoding["offset_mapping"], int(special.sum()), truncation)
+        content, left_out = self._cut(
+            texts, content, parts, encoding["offset_mapping"], int(special.sum()), truncation
+        )
         units = self._units(texts, ids, parts, content, encoding["offset_mapping"])
         part_of = parts[content]
 
@@ -80,7 +101,9 @@ class Tokens:
             replaced[content[~keep]] = filler
             return tuple(tuple(stream[kept].tolist()) for stream in (replaced, *streams[1:]))
 
-        words = np.array([-1 if word is None else word for word in encoding.word_ids(0)], dtype=np.int64)
+        words = np.array(
+            [-1 if word is None else word for word in encoding.word_ids(0)], dtype=np.int64
+        )
         codes = unit_codes(list(zip(part_of.tolist(), ids[content].tolist(), strict=True)))
         return Reading(
             text,
@@ -100,7 +123,10 @@ class Tokens:
 
     def show(self, row: Row) -> str:
         """A row as its tokens."""
-        return " ".join(str(token) for token in self.tokenizer.convert_ids_to_tokens(list(cast(Encoded, row)[0])))
+        return " ".join(
+            str(token)
+            for token in self.tokenizer.convert_ids_to_tokens(list(cast(Encoded, row)[0]))
+        )
 
     def _units(
         self,
@@ -148,18 +174,20 @@ class Tokens:
             )
         return kept, texts[-1][offsets[kept[-1]][1] :]
 
-    def _check_pair(self, around: Sequence[NDArray[np.int64]], streams: Sequence[NDArray[np.int64]]) -> None:
+    def _check_pair(
+        self, around: Sequence[NDArray[np.int64]], streams: Sequence[NDArray[np.int64]]
+    ) -> None:
         reason = None
         if not self._pairs:
             reason = "was trained on single texts"
         elif not len(around[1]):
             reason = "has a tokenizer that puts nothing between two texts"
         elif len(streams) > 1 and int(streams[1].max()) >= self._segments:
-            reason = (
-                f"tells {self._segments} segment{'s' if self._segments > 1 else ''} apart, but the pair has {int(streams[1].max()) + 1}"
-            )
+            reason = f"tells {self._segments} segment{'s' if self._segments > 1 else ''} apart, but the pair has {int(streams[1].max()) + 1}"
         if reason:
-            raise InputError(f"a pair of texts was given, but the model {reason}: give one text, joined as the model expects it")
+            raise InputError(
+                f"a pair of texts was given, but the model {reason}: give one text, joined as the model expects it"
+            )
 
     def _unknown(self, ids: NDArray[np.int64]) -> NDArray[np.bool_] | None:
         """Which ids stand for anything the tokenizer does not know; None where it has no such id."""
@@ -171,7 +199,9 @@ class Tokens:
             return None
         found = getattr(self.tokenizer, f"{removal}_token_id", None)
         if found is None:
-            raise InputError(f'removal="{removal}" needs a tokenizer with a {removal} token, but this one has none: use removal="delete"')
+            raise InputError(
+                f'removal="{removal}" needs a tokenizer with a {removal} token, but this one has none: use removal="delete"'
+            )
         return int(found)
 
 

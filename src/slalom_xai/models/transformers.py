@@ -12,10 +12,10 @@ from torch import Tensor
 
 from slalom_xai.errors import InputError, ModelError, shortened
 from slalom_xai.models.base import lock_of
-from slalom_xai.models.inside import Inside, evaluating
+from slalom_xai.models.internals import Internals, evaluating
 from slalom_xai.models.padded import PaddedModel, has_small_steps
 from slalom_xai.models.prefix import PrefixCache
-from slalom_xai.models.rows import Encoded, Row, TokenBatch, TokenText, WrittenTokens
+from slalom_xai.models.token_rows import Encoded, Row, TokenBatch, TokenText, WrittenTokens
 from slalom_xai.models.tokens import Tokens
 from slalom_xai.outputs import Kind, Outputs
 
@@ -39,12 +39,23 @@ class TransformersModel(PaddedModel):
         labels: tuple[str, ...] | None = None,
     ) -> None:
         check_vocabulary(tokenizer, model.config, _embedded_tokens(model))
-        segments = getattr(model.config, "type_vocab_size", 2) if takes(model.forward, "token_type_ids") else 0
+        segments = (
+            getattr(model.config, "type_vocab_size", 2)
+            if takes(model.forward, "token_type_ids")
+            else 0
+        )
         pairs = getattr(model.config, "text_pair", None) is not False
         tokens = Tokens(
-            tokenizer, limit=token_limit(tokenizer, model.config, model), segments=_segments(model.config, segments), pairs=pairs
+            tokenizer,
+            limit=token_limit(tokenizer, model.config, model),
+            segments=_segments(model.config, segments),
+            pairs=pairs,
         )
-        super().__init__(tokens, name or getattr(model.config, "name_or_path", "") or type(model).__name__, lock_of(model))
+        super().__init__(
+            tokens,
+            name or getattr(model.config, "name_or_path", "") or type(model).__name__,
+            lock_of(model),
+        )
         self._model = model
         self._prefix = PrefixCache(model)
         self._small = has_small_steps(model)
@@ -91,7 +102,9 @@ class TransformersModel(PaddedModel):
         with self._lock:
             before = self._prefix.rows_asked
             with self._exactly():
-                kept = self._prefix.keep(*(stream.tolist() for stream in text.streams), filler=text.filler)
+                kept = self._prefix.keep(
+                    *(stream.tolist() for stream in text.streams), filler=text.filler
+                )
             self.probe_calls += self._prefix.rows_asked - before
             try:
                 yield kept
@@ -107,16 +120,32 @@ class TransformersModel(PaddedModel):
         lengths = inputs["attention_mask"][:, shared:].sum(dim=1)
         segments = inputs.get("token_type_ids")
         with self._lock, _tensor_cores(device, self._fast):
-            return self._prefix.answer(shared, inputs["input_ids"][:, shared:], lengths, None if segments is None else segments[:, shared:])
+            return self._prefix.answer(
+                shared,
+                inputs["input_ids"][:, shared:],
+                lengths,
+                None if segments is None else segments[:, shared:],
+            )
 
-    def inside(self, row: Row) -> Inside:
+    def internals(self, row: Row) -> Internals:
         """The model as it is on one row, for methods that look inside."""
         batch = TokenBatch([WrittenTokens.of([cast(Encoded, row)])])
-        return Inside(self._model, batch.inputs(0, "right", self.device), self._lock, self.name, lambda: _pad_token(self._model, batch))
+        return Internals(
+            self._model,
+            batch.inputs(0, "right", self.device),
+            self._lock,
+            self.name,
+            lambda: _pad_token(self._model, batch),
+        )
 
     def _forward(self, batch: TokenBatch, side: str) -> Tensor:
         device = self.device
-        with evaluating(self._model), torch.inference_mode(), _tensor_cores(device, self._fast), _pad_token(self._model, batch) as pad:
+        with (
+            evaluating(self._model),
+            torch.inference_mode(),
+            _tensor_cores(device, self._fast),
+            _pad_token(self._model, batch) as pad,
+        ):
             inputs = batch.inputs(pad, side, device)
             if self._mask_is_optional and batch.sizes.min() == batch.sizes.max():
                 del inputs["attention_mask"]  # attention is faster without one
@@ -163,7 +192,9 @@ def _pad_token(model: Any, batch: TokenBatch) -> Iterator[int]:
     used = batch.ids
     free = next((token for token in range(config.vocab_size) if token not in used), None)
     if free is None:
-        raise ModelError("the model has no pad token, and the text uses its whole vocabulary: set model.config.pad_token_id")
+        raise ModelError(
+            "the model has no pad token, and the text uses its whole vocabulary: set model.config.pad_token_id"
+        )
     config.pad_token_id = free
     try:
         yield free
@@ -188,12 +219,20 @@ def check_vocabulary(tokenizer: Any, config: Any, known: int | None) -> None:
     made = max(tokenizer.get_vocab().values(), default=-1) + 1
     what = f"the tokenizer {getattr(tokenizer, 'name_or_path', '') or type(tokenizer).__name__} knows {made} tokens, but the model knows {known}"
     if made > known:
-        raise InputError(f"{what}: it belongs to another model; pass the tokenizer that was saved with the model")
+        raise InputError(
+            f"{what}: it belongs to another model; pass the tokenizer that was saved with the model"
+        )
     names = ("pad_token_id", "cls_token_id", "bos_token_id", "sep_token_id", "eos_token_id")
     stated = [(name, getattr(config, name, None), getattr(tokenizer, name, None)) for name in names]
-    other = [f"{name} ({ours} and {theirs})" for name, theirs, ours in stated if None not in (ours, theirs) and ours != theirs]
+    other = [
+        f"{name} ({ours} and {theirs})"
+        for name, theirs, ours in stated
+        if None not in (ours, theirs) and ours != theirs
+    ]
     if made < 0.9 * known and other:
-        raise InputError(f"{what}, and they disagree on {', '.join(other)}: pass the tokenizer that was saved with the model")
+        raise InputError(
+            f"{what}, and they disagree on {', '.join(other)}: pass the tokenizer that was saved with the model"
+        )
 
 
 def config_outputs(config: Any, multilabel: bool = False) -> Outputs:
@@ -219,7 +258,9 @@ def config_outputs(config: Any, multilabel: bool = False) -> Outputs:
 def takes(function: Any, name: str) -> bool:
     """Whether a function can be handed an input of this name: generic tokenizers make segments for models that have none."""
     parameters = inspect.signature(function).parameters
-    return name in parameters or any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
+    return name in parameters or any(
+        parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()
+    )
 
 
 def _segments(config: Any, stated: int) -> int:
@@ -256,6 +297,10 @@ def token_limit(tokenizer: Any, config: Any, module: Any = None) -> int | None:
 def _reserved_positions(module: Any) -> int:
     """Positions that RoBERTa-like models keep for padding: they count from behind the padding's own."""
     for name, part in module.named_modules() if isinstance(module, torch.nn.Module) else ():
-        if name.endswith("position_embeddings") and isinstance(part, torch.nn.Embedding) and part.padding_idx is not None:
+        if (
+            name.endswith("position_embeddings")
+            and isinstance(part, torch.nn.Embedding)
+            and part.padding_idx is not None
+        ):
             return int(part.padding_idx) + 1
     return 0

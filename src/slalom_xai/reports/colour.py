@@ -38,7 +38,11 @@ def _pieces(explanation: Explanation, part: int, text: str) -> list[tuple[str, f
     strongest: dict[tuple[int, int], float] = {}
     for unit, intensity in zip(explanation.units, intensities(explanation), strict=True):
         span = (unit.start, unit.end)
-        if unit.part == part and unit.end > unit.start and abs(intensity) >= abs(strongest.get(span, 0.0)):
+        if (
+            unit.part == part
+            and unit.end > unit.start
+            and abs(intensity) >= abs(strongest.get(span, 0.0))
+        ):
             strongest[span] = float(intensity)
     is_last = part == 1 or explanation.text_pair is None
     end = len(text) - (len(explanation.left_out) if is_last else 0)
@@ -60,13 +64,23 @@ def _without_overlap(spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
 
 def strongest_units(explanation: Explanation, count: int) -> list[int]:
     """Places of the units whose deletion changes most, strongest first."""
-    return [int(place) for place in np.argsort(-np.abs(explanation.scores(HIGHLIGHT)), kind="stable")[:count]]
+    return [
+        int(place)
+        for place in np.argsort(-np.abs(explanation.scores(HIGHLIGHT)), kind="stable")[:count]
+    ]
 
 
 def printable(text: str) -> str:
     """A text for people: control characters and direction overrides as escapes, so that they cannot move a cursor or reorder a line."""
-    return "".join(character.encode("unicode_escape").decode() if _is_control(character) else character for character in text)
+    return "".join(
+        character.encode("unicode_escape").decode() if _is_control(character) else character
+        for character in text
+    )
 
 
 def _is_control(character: str) -> bool:
-    return unicodedata.category(character) in ("Cc", "Cs") or "\u202a" <= character <= "\u202e" or "\u2066" <= character <= "\u2069"
+    return (
+        unicodedata.category(character) in ("Cc", "Cs")
+        or "\u202a" <= character <= "\u202e"
+        or "\u2066" <= character <= "\u2069"
+    )

@@ -17,16 +17,18 @@ from pathlib import Path
 
 from slalom_xai.errors import InputError, shortened
 from slalom_xai.explanation import Explanation
-from slalom_xai.files import write_file
 from slalom_xai.reports.colour import pieces, printable, strongest_units
 from slalom_xai.reports.view import explanation_data, index_data, printable_lines, to_json
 from slalom_xai.reports.wording import answer, question, unit_texts
+from slalom_xai.system.files import write_file
 
 _HEIGHT = 720  # of a view in a notebook, in pixels; its lower edge can be dragged
 _STATIC = 20  # texts that are also shown without scripts
 
 
-def write_report(explanations: Explanation | Sequence[Explanation], path: str | Path, *, title: str | None = None) -> Path:
+def write_report(
+    explanations: Explanation | Sequence[Explanation], path: str | Path, *, title: str | None = None
+) -> Path:
     """Writes one self-contained page with several explanations; returns the path.
 
     Explanations of the same text (by several methods or models, or of several seeds) stand side by side; several texts get a list
@@ -46,7 +48,10 @@ def page(explanations: Explanation | Sequence[Explanation], *, title: str | None
     heading = title or (question(given[0]) if len(given) == 1 else f"{len(given)} explanations")
     script, style = _asset("view.js"), _asset("view.css")
     policy = f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; base-uri 'none'; form-action 'none'"
-    blocks = "\n".join(f'<script type="application/json" class="slalom-data">{to_json(explanation_data(each))}</script>' for each in given)
+    blocks = "\n".join(
+        f'<script type="application/json" class="slalom-data">{to_json(explanation_data(each))}</script>'
+        for each in given
+    )
     return (
         "<!doctype html>\n"
         f'<html lang="en"><head><meta charset="utf-8"><meta http-equiv="Content-Security-Policy" content="{policy}">\n'
@@ -117,14 +122,21 @@ def _static(explanation: Explanation, rows: int = 10) -> str:
 def _direction(text: str) -> str:
     """Where a text begins, by its first letter; ``dir="auto"`` does the same, but slowly while a long text is being read."""
     letters = (unicodedata.bidirectional(character) for character in text)
-    return next(("rtl" if kind in ("R", "AL") else "ltr" for kind in letters if kind in ("L", "R", "AL")), "ltr")
+    return next(
+        ("rtl" if kind in ("R", "AL") else "ltr" for kind in letters if kind in ("L", "R", "AL")),
+        "ltr",
+    )
 
 
 def _span(characters: str, intensity: float | None) -> str:
     """A word in one of five strengths: the policy allows no styles of its own."""
     clean = escape(printable_lines(characters))
     strength = 0 if intensity is None else round(5 * abs(intensity) ** 0.6)
-    return f'<span class="{"up" if (intensity or 0) > 0 else "down"} s{strength}">{clean}</span>' if strength else clean
+    return (
+        f'<span class="{"up" if (intensity or 0) > 0 else "down"} s{strength}">{clean}</span>'
+        if strength
+        else clean
+    )
 
 
 def _table(explanation: Explanation, rows: int) -> str:
@@ -132,7 +144,10 @@ def _table(explanation: Explanation, rows: int) -> str:
     if explanation.importances is None:
         names = {"value": "score"}
     scores = {name: explanation.scores(name) for name in names}
-    head = "".join(f"<th>{escape(printable(title))}</th>" for title in (explanation.granularity, *names.values()))
+    head = "".join(
+        f"<th>{escape(printable(title))}</th>"
+        for title in (explanation.granularity, *names.values())
+    )
     lines = []
     shown = unit_texts(explanation)
     for place in strongest_units(explanation, rows):

@@ -18,11 +18,18 @@ from slalom_xai.surrogates.quality import percent
 
 def render(explanation: Explanation, rows: int = 10) -> RenderableType:
     """What ``slalom explain`` prints."""
-    parts: list[RenderableType] = [Panel(_coloured(explanation), title=_headline(explanation), title_align="left", padding=(1, 2))]
+    parts: list[RenderableType] = [
+        Panel(
+            _coloured(explanation), title=_headline(explanation), title_align="left", padding=(1, 2)
+        )
+    ]
     parts.append(_legend(explanation))
     if explanation.left_out:
         parts.append(
-            Text(f"The last {len(explanation.left_out)} characters are left out: the model does not read that far.", style="yellow")
+            Text(
+                f"The last {len(explanation.left_out)} characters are left out: the model does not read that far.",
+                style="yellow",
+            )
         )
     parts.append(_table(explanation, rows))
     if len(explanation.full) > 1:
@@ -40,7 +47,9 @@ def _headline(explanation: Explanation) -> Text:
 def _coloured(explanation: Explanation) -> Text:
     text = Text()
     for characters, intensity in pieces(explanation):
-        clean = "".join(c if c == "\n" else " " if c.isspace() else printable(c) for c in characters)
+        clean = "".join(
+            c if c == "\n" else " " if c.isspace() else printable(c) for c in characters
+        )
         text.append(clean, style=None if intensity is None else _style(intensity))
     text.rstrip()
     return text
@@ -54,7 +63,9 @@ def _style(intensity: float) -> Style | None:
         return None
     if strength < 0.35:
         return Style(color=_mixed(colour, 0.25))
-    return Style(color="#ffffff", bgcolor=_mixed(colour, 0.45 * (1 - strength)), bold=strength > 0.7)
+    return Style(
+        color="#ffffff", bgcolor=_mixed(colour, 0.45 * (1 - strength)), bold=strength > 0.7
+    )
 
 
 def _mixed(colour: tuple[int, int, int], white: float) -> str:
@@ -73,12 +84,19 @@ def _table(explanation: Explanation, rows: int) -> Table:
     places = strongest_units(explanation, rows)
     unit = f"{explanation.granularity}s"
     table = Table(
-        title=f"The {len(places)} strongest of {len(explanation)} {unit}", title_justify="left", title_style="", header_style="bold"
+        title=f"The {len(places)} strongest of {len(explanation)} {unit}",
+        title_justify="left",
+        title_style="",
+        header_style="bold",
     )
     table.add_column(explanation.granularity, overflow="fold")
     slalom = explanation.importances is not None
     names = ("value", "importance", HIGHLIGHT) if slalom else ("value",)
-    titles = {"value": "value" if slalom else "score", "importance": "importance", HIGHLIGHT: "lost without it"}
+    titles = {
+        "value": "value" if slalom else "score",
+        "importance": "importance",
+        HIGHLIGHT: "lost without it",
+    }
     for name in names:
         table.add_column(titles[name], justify="right")
     shown = unit_texts(explanation)
@@ -91,7 +109,10 @@ def _table(explanation: Explanation, rows: int) -> Table:
 def _all_outputs(explanation: Explanation) -> Table:
     """Every class or label with how far its explanation predicts: all were fitted to the same calls."""
     table = Table(
-        title=f"All {explanation.outputs.width} outputs, from the same calls", title_justify="left", title_style="", header_style="bold"
+        title=f"All {explanation.outputs.width} outputs, from the same calls",
+        title_justify="left",
+        title_style="",
+        header_style="bold",
     )
     found = probabilities(explanation)
     probability = () if found is None else ("probability",)
@@ -99,10 +120,16 @@ def _all_outputs(explanation: Explanation) -> Table:
         table.add_column(title, justify="left" if title == "output" else "right")
     for index, label in enumerate(explanation.outputs.labels):
         other = explanation.for_target(index)
-        shares = ["", ""] if other.fidelity is None else [percent(found.r2) for found in (other.fidelity.wide, other.fidelity.linear_wide)]
+        shares = (
+            ["", ""]
+            if other.fidelity is None
+            else [percent(found.r2) for found in (other.fidelity.wide, other.fidelity.linear_wide)]
+        )
         style = "bold" if index == explanation.target_index else None
         share = [] if found is None else [f"{found[index]:.1%}"]
-        table.add_row(Text(printable(label)), *share, f"{other.prediction:+.2f}", *shares, style=style)
+        table.add_row(
+            Text(printable(label)), *share, f"{other.prediction:+.2f}", *shares, style=style
+        )
     return table
 
 

@@ -18,17 +18,19 @@ from torch import Tensor
 
 from slalom_xai.errors import InputError, shortened
 from slalom_xai.explanation import Array, Explanation
+from slalom_xai.explanation.saving import function_to_dict, without_nan
 from slalom_xai.reports.colour import HIGHLIGHT, printable
 from slalom_xai.reports.wording import model_name, unit_texts
-from slalom_xai.saved import function_to_dict, without_nan
 from slalom_xai.surrogates.additive import AdditiveSurrogate
+from slalom_xai.surrogates.exact_shapley import shapley_values
+from slalom_xai.surrogates.formula import SlalomSurrogate
 from slalom_xai.surrogates.scores import SCORES
-from slalom_xai.surrogates.shapley import shapley_values
-from slalom_xai.surrogates.slalom import SlalomSurrogate
 
 FORMAT = "slalom-view"
 VERSION = 1
-_MOST_COLUMNS = 12  # scores of more classes than a reader can compare would make the file large for nothing
+_MOST_COLUMNS = (
+    12  # scores of more classes than a reader can compare would make the file large for nothing
+)
 _DIGITS = 7  # of scores; more are never shown
 _ERROR_DIGITS = 4
 
@@ -41,7 +43,13 @@ def index_data(explanations: Sequence[Explanation], title: str) -> dict[str, Any
     for place, explanation in enumerate(explanations):
         groups.setdefault((explanation.text, explanation.text_pair), []).append(place)
     entries = [_entry(explanations, places) for places in groups.values()]
-    return {"format": FORMAT, "version": VERSION, "title": printable(title), "count": len(explanations), "texts": entries}
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "title": printable(title),
+        "count": len(explanations),
+        "texts": entries,
+    }
 
 
 def _entry(explanations: Sequence[Explanation], places: list[int]) -> dict[str, Any]:
@@ -50,7 +58,12 @@ def _entry(explanations: Sequence[Explanation], places: list[int]) -> dict[str, 
         "text": printable(" ".join((first.text + " " + (first.text_pair or ""))[:400].split())),
         "label": printable(first.target),
         "prediction": first.prediction,
-        "names": sorted({printable(f"{explanations[place].method} {model_name(explanations[place].model)}") for place in places}),
+        "names": sorted(
+            {
+                printable(f"{explanations[place].method} {model_name(explanations[place].model)}")
+                for place in places
+            }
+        ),
         "items": places,
     }
 
@@ -64,7 +77,9 @@ def explanation_data(explanation: Explanation) -> dict[str, Any]:
     _check_finite(explanation)
     kept = _columns(explanation)
     function = explanation.function
-    shapley = shapley_values(function).numpy() if isinstance(function, SlalomSurrogate) else None  # all columns at once: the one slow score
+    shapley = (
+        shapley_values(function).numpy() if isinstance(function, SlalomSurrogate) else None
+    )  # all columns at once: the one slow score
     return {
         "model": printable(model_name(explanation.model)),
         "method": printable(explanation.method),
@@ -78,9 +93,15 @@ def explanation_data(explanation: Explanation) -> dict[str, Any]:
         "units": unit_texts(explanation),
         "spans": [[unit.part, unit.start, unit.end] for unit in explanation.units],
         "occurrences": list(explanation.occurrences),
-        "parts": [[[printable_lines(text), units] for text, units in part] for part in text_pieces(explanation)],
+        "parts": [
+            [[printable_lines(text), units] for text, units in part]
+            for part in text_pieces(explanation)
+        ],
         "left_out": len(explanation.left_out),
-        "columns": [_column(explanation, column, shapley) if column in kept else None for column in range(len(explanation.full))],
+        "columns": [
+            _column(explanation, column, shapley) if column in kept else None
+            for column in range(len(explanation.full))
+        ],
         "calls": explanation.calls,
         "calls_check": explanation.calls_check,
         "notes": [printable(note) for note in explanation.notes],
@@ -139,16 +160,27 @@ def _part_pieces(explanation: Explanation, part: int, text: str, end: int) -> li
     return pieces
 
 
-def _repeats(explanation: Explanation, text: str, taken: list[tuple[int, int]]) -> dict[tuple[int, int], list[int]]:
+def _repeats(
+    explanation: Explanation, text: str, taken: list[tuple[int, int]]
+) -> dict[tuple[int, int], list[int]]:
     """Further places of units that occur several times; the longest first, so that "the" is not found inside "there"."""
     free = np.ones(len(text), dtype=bool)
     for start, stop in taken:
         free[start:stop] = False
     found: dict[tuple[int, int], list[int]] = {}
-    order = sorted(range(len(explanation.units)), key=lambda place: -len(explanation.units[place].text))
+    order = sorted(
+        range(len(explanation.units)), key=lambda place: -len(explanation.units[place].text)
+    )
     for place in order:
-        unit, times = explanation.units[place], (explanation.occurrences or (1,) * len(explanation.units))[place]
-        spans = [span for span in _occurrences(unit.text, text) if free[span[0] : span[1]].all()] if times > 1 and unit.text else []
+        unit, times = (
+            explanation.units[place],
+            (explanation.occurrences or (1,) * len(explanation.units))[place],
+        )
+        spans = (
+            [span for span in _occurrences(unit.text, text) if free[span[0] : span[1]].all()]
+            if times > 1 and unit.text
+            else []
+        )
         if len(spans) == times - 1:
             for start, stop in spans:
                 free[start:stop] = False
@@ -192,8 +224,17 @@ def _column(explanation: Explanation, column: int, shapley: Array | None) -> dic
     names = SCORES if shown.surrogate == "slalom" else ("value", "alone")
     errors = {name: found for name, found in shown.standard_errors.items() if name in names}
     return {
-        "scores": {name: _rounded(shown.scores(name) if name != "shapley" or shapley is None else shapley[:, column]) for name in names},
-        "errors": {name: _rounded(found, _ERROR_DIGITS) for name, found in errors.items() if np.isfinite(found).any()},
+        "scores": {
+            name: _rounded(
+                shown.scores(name) if name != "shapley" or shapley is None else shapley[:, column]
+            )
+            for name in names
+        },
+        "errors": {
+            name: _rounded(found, _ERROR_DIGITS)
+            for name, found in errors.items()
+            if np.isfinite(found).any()
+        },
         "sink": shown.sink,
         "fidelity": None if shown.fidelity is None else without_nan(asdict(shown.fidelity)),
         "trust": shown.trust,
@@ -201,14 +242,21 @@ def _column(explanation: Explanation, column: int, shapley: Array | None) -> dic
 
 
 def _rounded(numbers: ArrayLike, digits: int = _DIGITS) -> list[float | None]:
-    return [float(f"{number:.{digits}g}") if math.isfinite(number) else None for number in np.asarray(numbers, dtype=float).tolist()]
+    return [
+        float(f"{number:.{digits}g}") if math.isfinite(number) else None
+        for number in np.asarray(numbers, dtype=float).tolist()
+    ]
 
 
 def _check_finite(explanation: Explanation) -> None:
     function = explanation.function
     read = [function, function.one_head] if isinstance(function, SlalomSurrogate) else [function]
-    scores = [entry.numpy() for part in read for entry in vars(part).values() if isinstance(entry, Tensor)]
-    scores.append(explanation.scores(HIGHLIGHT))  # of huge numbers, what is computed can be infinite
+    scores = [
+        entry.numpy() for part in read for entry in vars(part).values() if isinstance(entry, Tensor)
+    ]
+    scores.append(
+        explanation.scores(HIGHLIGHT)
+    )  # of huge numbers, what is computed can be infinite
     for what, numbers in (("scores", scores), ("predictions", [np.array(explanation.full)])):
         if not all(np.isfinite(entry).all() for entry in numbers):
             raise InputError(

@@ -84,7 +84,9 @@ def unit_texts(explanation: Explanation) -> list[str]:
     texts = (explanation.text, explanation.text_pair or "")
     if explanation.granularity not in ("token", "type"):
         return [printable(unit.text) for unit in explanation.units]
-    return [_marked(unit.text, texts[unit.part], unit.start, unit.end) for unit in explanation.units]
+    return [
+        _marked(unit.text, texts[unit.part], unit.start, unit.end) for unit in explanation.units
+    ]
 
 
 def _marked(piece: str, text: str, start: int, end: int) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from slalom_xai.surrogates.rows import Counts, Rows, rows_of_one, table_of
+from slalom_xai.surrogates.count_tables import Counts, Rows, rows_of_one, table_of
 
 RIDGES = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0)
 LONG = 1_000  # units from which a penalty is chosen by one fold alone: each takes a factor of a matrix of that size
@@ -81,7 +81,9 @@ class AdditiveFit:
         return variance.sqrt()
 
 
-def fit_additive(counts: Counts, outputs: Tensor, full: Tensor, weights: Tensor | None = None, folds: int = 5) -> AdditiveFit:
+def fit_additive(
+    counts: Counts, outputs: Tensor, full: Tensor, weights: Tensor | None = None, folds: int = 5
+) -> AdditiveFit:
     """Ridge regression of ``f(all) - f(row)`` on what each row removed, without an intercept.
 
     Args:
@@ -97,21 +99,32 @@ def fit_additive(counts: Counts, outputs: Tensor, full: Tensor, weights: Tensor 
     folds = max(1, min(folds, len(counts)))
     rows = [rows_of_one(counts[k::folds]) for k in range(folds)]
     parts = [_products(rows[k], changes[k::folds], row_weights[k::folds]) for k in range(folds)]
-    gram, target, kept = (functools.reduce(torch.add, of_folds) for of_folds in zip(*parts, strict=True))
+    gram, target, kept = (
+        functools.reduce(torch.add, of_folds) for of_folds in zip(*parts, strict=True)
+    )
     ridge = RIDGES[0]
     if folds > 1:
         errors = torch.zeros(len(RIDGES), dtype=changes.dtype, device=changes.device)
         for k in range(folds if counts.shape[1] <= LONG else 1):
             solutions = _solutions(gram - parts[k][0], target - parts[k][1], kept == 0)
             present = (
-                rows[k].totals(solutions.movedim(0, 1).flatten(1)[None])[0].reshape(-1, len(RIDGES), target.shape[1])
+                rows[k]
+                .totals(solutions.movedim(0, 1).flatten(1)[None])[0]
+                .reshape(-1, len(RIDGES), target.shape[1])
             )  # (m, ridges, C)
             missed = (changes[k::folds, None] - (solutions.sum(dim=1) - present)) ** 2
             errors += row_weights[k::folds] @ missed.sum(dim=2)
         ridge = RIDGES[int(errors.argmin())]
     gram = gram + torch.diag_embed((ridge * gram.diagonal().mean() + 1e-12).expand(len(gram)))
     factor = torch.linalg.cholesky(gram)
-    return AdditiveFit(AdditiveSurrogate(torch.cholesky_solve(target, factor), full), ridge, counts, outputs, row_weights, factor)
+    return AdditiveFit(
+        AdditiveSurrogate(torch.cholesky_solve(target, factor), full),
+        ridge,
+        counts,
+        outputs,
+        row_weights,
+        factor,
+    )
 
 
 def _products(rows: Rows, changes: Tensor, row_weights: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -140,7 +153,10 @@ def _solutions(gram: Tensor, target: Tensor, never: Tensor) -> Tensor:
         number = stands.cumsum(dim=0) - 1
         column = torch.where(never, number[first], number)  # of each unit
         length = torch.where(never, math.sqrt(many), 1.0).to(gram)[stands]
-        gram, target = gram[stands][:, stands] * length * length[:, None], target[stands] * length[:, None]
+        gram, target = (
+            gram[stands][:, stands] * length * length[:, None],
+            target[stands] * length[:, None],
+        )
     penalties = torch.tensor(RIDGES, dtype=gram.dtype, device=gram.device) * level + 1e-12
     together = len(RIDGES) if len(gram) <= LONG // 2 else 1
     found = []

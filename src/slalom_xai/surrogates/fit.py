@@ -8,14 +8,16 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from slalom_xai.surrogates.count_tables import Counts, Sequences
+from slalom_xai.surrogates.formula import SlalomSurrogate
 from slalom_xai.surrogates.problem import PLAIN, Extras, FitRequest, Problem, make_problem
 from slalom_xai.surrogates.projection import State, curvature_of, merged, project, step_from, taken
-from slalom_xai.surrogates.rows import Counts, Sequences
-from slalom_xai.surrogates.slalom import SlalomSurrogate
 
 FIRST_DAMPING = 1e-2
 LEAST_DAMPING = 1e-9
-HOPELESS = 0.1  # a step that lowers the objective by less ends a fit that leaves too much to be of use
+HOPELESS = (
+    0.1  # a step that lowers the objective by less ends a fit that leaves too much to be of use
+)
 HEAVIEST_DAMPING = 100.0  # where this does not help, none does
 TOGETHER = 250_000  # counts at most in a batch of texts: what fits into a processor's cache
 
@@ -61,7 +63,20 @@ def fit_slalom(
     hopeless: float | None = None,
 ) -> Fit:
     """Fits a SLALOM to outputs (m, C) on rows (m, n); the arguments are those of ``FitRequest``."""
-    request = FitRequest(counts, outputs, row_weights, sink, prior, heads, offsets, extras, start, max_iterations, tolerance, hopeless)
+    request = FitRequest(
+        counts,
+        outputs,
+        row_weights,
+        sink,
+        prior,
+        heads,
+        offsets,
+        extras,
+        start,
+        max_iterations,
+        tolerance,
+        hopeless,
+    )
     return fit_many([request])[0]
 
 
@@ -116,14 +131,20 @@ def _batches(requests: Sequence[FitRequest]) -> Iterator[list[int]]:
 def _numbers(counts: Counts) -> int:
     """How many numbers one Gram matrix takes to compute."""
     rows, units = counts.shape
-    return max(rows * counts.places.shape[1] ** 2, units**2) if isinstance(counts, Sequences) else rows * units
+    return (
+        max(rows * counts.places.shape[1] ** 2, units**2)
+        if isinstance(counts, Sequences)
+        else rows * units
+    )
 
 
 def _fit_alike(requests: Sequence[FitRequest]) -> list[Fit]:
     problem = make_problem(requests)
     values = problem.value_centre.expand(-1, -1, problem.rows.shape[2], -1)
     found: dict[int, Fit] = {}
-    importances = torch.stack([_start(r, centre) for r, centre in zip(requests, problem.importance_centre, strict=True)])
+    importances = torch.stack(
+        [_start(r, centre) for r, centre in zip(requests, problem.importance_centre, strict=True)]
+    )
     for i, walk, last, state in _search(problem, project(problem, importances, values), requests):
         found[walk.place] = _finished(i, walk, last, state)
     return [found[place] for place in range(len(requests))]
@@ -174,7 +195,9 @@ class _Walk:
                 self.ended = True
             return False
         kept = fall / promised if promised > 0 else 0.0
-        self.damping = max(self.damping / (5.0 if kept > 0.75 else 1.5 if kept > 0.4 else 1.0), LEAST_DAMPING)
+        self.damping = max(
+            self.damping / (5.0 if kept > 0.75 else 1.5 if kept > 0.4 else 1.0), LEAST_DAMPING
+        )
         hopeless = request.hopeless is not None and left > request.hopeless
         if fall < (HOPELESS if hopeless else request.tolerance) * before:
             self.ended = True
@@ -185,17 +208,24 @@ class _Walk:
         return True
 
 
-def _search(problem: Problem, state: State, requests: Sequence[FitRequest]) -> Iterator[tuple[int, _Walk, Problem, State]]:
+def _search(
+    problem: Problem, state: State, requests: Sequence[FitRequest]
+) -> Iterator[tuple[int, _Walk, Problem, State]]:
     """Damped steps for all texts at once; each is given out, with its place in the problem and state, when it ends."""
     walks = [_Walk(place, request) for place, request in enumerate(requests)]
     curvature = curvature_of(problem, state)
     while walks:
         device = state.loss.device
         new, promised = step_from(
-            problem, state, curvature, torch.tensor([walk.damping for walk in walks], dtype=state.loss.dtype).to(device)
+            problem,
+            state,
+            curvature,
+            torch.tensor([walk.damping for walk in walks], dtype=state.loss.dtype).to(device),
         )
         left = new.loss / problem.variance.clamp(min=1e-300)
-        numbers = torch.stack([state.objective, new.objective, promised, left], dim=1).tolist()  # the one wait for a device
+        numbers = torch.stack(
+            [state.objective, new.objective, promised, left], dim=1
+        ).tolist()  # the one wait for a device
         better = [walk.judge(*of_walk) for walk, of_walk in zip(walks, numbers, strict=True)]
         if all(better):
             state = new
@@ -209,7 +239,11 @@ def _search(problem: Problem, state: State, requests: Sequence[FitRequest]) -> I
             walks = [walks[i] for i in going]
             if walks:
                 index = torch.tensor(going, device=device)
-                problem, state, curvature = problem.take(index), taken(index, state), taken(index, curvature)
+                problem, state, curvature = (
+                    problem.take(index),
+                    taken(index, state),
+                    taken(index, curvature),
+                )
         if any(better[i] for i in going):
             curvature = curvature_of(problem, state)
 
@@ -218,15 +252,29 @@ def _finished(i: int, walk: _Walk, problem: Problem, state: State) -> Fit:
     request = walk.request
     rows, units = request.counts.shape
     values, importances = state.values[i], state.importances[i]
-    if problem.anchored:  # a constant moves between the values freely; this one passes through the whole text
+    if (
+        problem.anchored
+    ):  # a constant moves between the values freely; this one passes through the whole text
         missing = request.outputs[0] - state.heads[i, 0].sum(dim=0)
         values = torch.cat([values[:1] + missing, values[1:]])
     if request.sink:
-        surrogate = SlalomSurrogate(values[:, :units], importances[:, :units], values[:, -1], importances[:, -1]).normalised()
+        surrogate = SlalomSurrogate(
+            values[:, :units], importances[:, :units], values[:, -1], importances[:, -1]
+        ).normalised()
     else:
         surrogate = SlalomSurrogate(values[:, :units], importances[:, :units]).normalised()
     residuals = problem.beyond_length(state.residuals)[i, :rows]
     if problem.lengths is not None:
-        surrogate = replace(surrogate, length_offsets=-problem.offsets(state.residuals)[i, : units + 1])
+        surrogate = replace(
+            surrogate, length_offsets=-problem.offsets(state.residuals)[i, : units + 1]
+        )
     weights = problem.row_weights[i, :rows]
-    return Fit(surrogate, residuals, walk.iterations, bool(walk.ended), weights, request.prior, request.extras)
+    return Fit(
+        surrogate,
+        residuals,
+        walk.iterations,
+        bool(walk.ended),
+        weights,
+        request.prior,
+        request.extras,
+    )

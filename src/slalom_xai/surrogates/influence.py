@@ -9,11 +9,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from slalom_xai.surrogates.count_tables import Counts, ShortRows, table_of
 from slalom_xai.surrogates.fit import Fit
+from slalom_xai.surrogates.formula import SlalomSurrogate, columns, weights
 from slalom_xai.surrogates.problem import FitRequest, Problem, make_problem
 from slalom_xai.surrogates.projection import State, curvature_of, project
-from slalom_xai.surrogates.rows import Counts, ShortRows, table_of
-from slalom_xai.surrogates.slalom import SlalomSurrogate, columns, weights
 
 MISFIT = 1.1  # residuals are misfit more than noise, and weights are estimated: errors found are larger than the sandwich's by about this
 HELD = (1e-12, 1e-8, 1e-5)  # of the mean curvature, added until an inverse can be had
@@ -49,14 +49,18 @@ class Covariance:
         """Derivatives by copies (k, P') as derivatives by what they are copies of, (k, P)."""
         if self.copied is None:
             return slopes
-        return slopes.new_zeros(len(slopes), self.joint.shape[1] // 2).scatter_add_(1, self.copied.expand(len(slopes), -1), slopes)
+        return slopes.new_zeros(len(slopes), self.joint.shape[1] // 2).scatter_add_(
+            1, self.copied.expand(len(slopes), -1), slopes
+        )
 
     def spread(self, columns: Tensor) -> Covariance:
         """Of parameters that are copied: the column each is a copy of, (P',)."""
         return Covariance(self.joint, columns if self.copied is None else self.copied[columns])
 
 
-def covariance(counts: Counts, outputs: Tensor, fit: Fit, whole_variance: Tensor | None = None) -> Covariance:
+def covariance(
+    counts: Counts, outputs: Tensor, fit: Fit, whole_variance: Tensor | None = None
+) -> Covariance:
     """At the optimum of ``fit``, widened for the parameters it spent.
 
     Args:
@@ -67,27 +71,58 @@ def covariance(counts: Counts, outputs: Tensor, fit: Fit, whole_variance: Tensor
     """
     surrogate = fit.surrogate
     heads = len(surrogate.values) - fit.extras.additive
-    problem = make_problem([FitRequest(counts, outputs, fit.row_weights, surrogate.has_sink, fit.prior, heads, None, fit.extras)])
-    state = project(problem, surrogate.column_importances()[None], surrogate.column_values()[None], settled=True)
+    problem = make_problem(
+        [
+            FitRequest(
+                counts,
+                outputs,
+                fit.row_weights,
+                surrogate.has_sink,
+                fit.prior,
+                heads,
+                None,
+                fit.extras,
+            )
+        ]
+    )
+    state = project(
+        problem, surrogate.column_importances()[None], surrogate.column_values()[None], settled=True
+    )
     curvature = curvature_of(problem, state)
-    across = curvature.across[0].reshape(-1, outputs.shape[1], len(curvature.schur[0])).transpose(0, 1)  # (C, P, S)
-    value_inverse, importance_inverse = torch.cholesky_inverse(state.factor[0]), _definite_inverse(curvature.schur[0])
-    meat = _short_meat(problem, state, across) or _meat(problem, state, columns(table_of(counts), surrogate.has_sink), across)
+    across = (
+        curvature.across[0].reshape(-1, outputs.shape[1], len(curvature.schur[0])).transpose(0, 1)
+    )  # (C, P, S)
+    value_inverse, importance_inverse = (
+        torch.cholesky_inverse(state.factor[0]),
+        _definite_inverse(curvature.schur[0]),
+    )
+    meat = _short_meat(problem, state, across) or _meat(
+        problem, state, columns(table_of(counts), surrogate.has_sink), across
+    )
     widening = _widening(problem, value_inverse, importance_inverse, len(across))
-    centred = _centred(importance_inverse.reshape(len(importance_inverse), heads, -1), surrogate.units).flatten(1)
+    centred = _centred(
+        importance_inverse.reshape(len(importance_inverse), heads, -1), surrogate.units
+    ).flatten(1)
     if fit.extras.additive:
-        centred = torch.cat([centred, centred.new_zeros(len(centred), len(value_inverse) - centred.shape[1])], dim=1)
+        centred = torch.cat(
+            [centred, centred.new_zeros(len(centred), len(value_inverse) - centred.shape[1])], dim=1
+        )
     whole = _WholeText.of(problem, surrogate) if problem.anchored else None
     noise = None
     if problem.anchored and whole_variance is not None:
-        noise = _pull_of_the_whole_text(problem, state, columns(table_of(counts), surrogate.has_sink))
+        noise = _pull_of_the_whole_text(
+            problem, state, columns(table_of(counts), surrogate.has_sink)
+        )
     del state, curvature  # of a long text they are hundreds of megabytes
     width = len(value_inverse)
     joint = value_inverse.new_empty(len(across), 2 * width, 2 * width)
     for filled, by_values, mixed, part in zip(joint, meat.values, meat.mixed, across, strict=True):
         # Rows pull at the values by inverse (rows) - follow' (beyond), and at the importances by centred' (beyond).
         follow = importance_inverse @ part.T
-        on_rows, on_beyond = by_values @ value_inverse - mixed @ follow, mixed.T @ value_inverse - meat.own @ follow
+        on_rows, on_beyond = (
+            by_values @ value_inverse - mixed @ follow,
+            mixed.T @ value_inverse - meat.own @ follow,
+        )
         filled[:width, :width] = value_inverse @ on_rows - follow.T @ on_beyond
         filled[:width, width:] = on_beyond.T @ centred
         filled[width:, :width] = filled[:width, width:].T
@@ -212,23 +247,42 @@ class _Meat:
 def _meat(problem: Problem, state: State, counts: Tensor, across: Tensor) -> _Meat:
     by_values, by_importances = _row_slopes(problem, state, counts)
     beyond = by_importances - sum(
-        (rows @ part for rows, part in zip(by_values, across, strict=True)), start=torch.zeros_like(by_importances)
+        (rows @ part for rows, part in zip(by_values, across, strict=True)),
+        start=torch.zeros_like(by_importances),
     )
-    return _Meat([rows.T @ rows for rows in by_values], [rows.T @ beyond for rows in by_values], beyond.T @ beyond)
+    return _Meat(
+        [rows.T @ rows for rows in by_values],
+        [rows.T @ beyond for rows in by_values],
+        beyond.T @ beyond,
+    )
 
 
 def _short_meat(problem: Problem, state: State, across: Tensor) -> _Meat | None:
     """The same without tables of rows, where rows are short and the slopes are 0 wherever the counts are; None elsewhere."""
     rows = problem.rows
-    if not isinstance(rows, ShortRows) or state.heads.shape[2] > 1 or problem.anchored or problem.lengths is not None:
+    if (
+        not isinstance(rows, ShortRows)
+        or state.heads.shape[2] > 1
+        or problem.anchored
+        or problem.lengths is not None
+    ):
         return None
-    shares = rows.times * rows.at(state.weights[:, 0, None])[:, 0] * state.features.scales.mT  # (1, l, m)
-    pulls = shares[:, None] * (problem.row_weights[..., None] * state.residuals).mT[:, :, None]  # (1, C, l, m)
-    by_importance = (pulls * (rows.at(state.values[:, 0].mT) - state.heads[:, :, 0].mT[:, :, None])).sum(dim=1)
+    shares = (
+        rows.times * rows.at(state.weights[:, 0, None])[:, 0] * state.features.scales.mT
+    )  # (1, l, m)
+    pulls = (
+        shares[:, None] * (problem.row_weights[..., None] * state.residuals).mT[:, :, None]
+    )  # (1, C, l, m)
+    by_importance = (
+        pulls * (rows.at(state.values[:, 0].mT) - state.heads[:, :, 0].mT[:, :, None])
+    ).sum(dim=1)
     by_value = pulls.unbind(dim=1)
     grid = [[rows.products(one, other)[0] for other in by_value] for one in by_value]
     with_importance = [rows.products(one, by_importance)[0] for one in by_value]
-    mixed = [part - sum(line[d] @ across[d] for d in range(len(line))) for part, line in zip(with_importance, grid, strict=True)]
+    mixed = [
+        part - sum(line[d] @ across[d] for d in range(len(line)))
+        for part, line in zip(with_importance, grid, strict=True)
+    ]
     own = rows.products(by_importance, by_importance)[0]
     for part, beyond, of_class in zip(with_importance, mixed, across, strict=True):
         own = own - part.T @ of_class - of_class.T @ beyond
@@ -243,8 +297,12 @@ def _row_slopes(problem: Problem, state: State, counts: Tensor) -> tuple[list[Te
     by_values = problem.beyond_length(problem.from_anchor(shares.flatten(1)[None]))[0]
     by_importances = torch.zeros_like(by_values[:, : free * counts.shape[1]])
     for c in range(scaled.shape[1]):
-        slopes = (shares[:, :free] * (state.values[0, :free, :, c] - heads[:, :free, c, None])).flatten(1)
-        by_importances += problem.beyond_length(problem.from_anchor(slopes[None]))[0] * scaled[:, c, None]
+        slopes = (
+            shares[:, :free] * (state.values[0, :free, :, c] - heads[:, :free, c, None])
+        ).flatten(1)
+        by_importances += (
+            problem.beyond_length(problem.from_anchor(slopes[None]))[0] * scaled[:, c, None]
+        )
     return [by_values * scaled[:, c, None] for c in range(scaled.shape[1])], by_importances
 
 
@@ -264,17 +322,26 @@ def _definite_inverse(schur: Tensor) -> Tensor:
     return inverse
 
 
-def _widening(problem: Problem, value_inverse: Tensor, importance_inverse: Tensor, classes: int) -> float:
+def _widening(
+    problem: Problem, value_inverse: Tensor, importance_inverse: Tensor, classes: int
+) -> float:
     """sqrt(rows / (rows - parameters spent)); a parameter held by its prior is not spent.
 
     NaN where the parameters use up the rows: residuals then say nothing about errors.
     """
     _, rows, size = problem.rows.shape
     penalties = problem.value_penalty[0, :, None].expand(-1, size).flatten()
-    held = problem.importance_penalty[0] * importance_inverse.diagonal().sum() + classes * (penalties * value_inverse.diagonal()).sum()
+    held = (
+        problem.importance_penalty[0] * importance_inverse.diagonal().sum()
+        + classes * (penalties * value_inverse.diagonal()).sum()
+    )
     spent = classes * len(value_inverse) + len(importance_inverse) - problem.free - held
     if problem.lengths is not None:
-        spent = spent + classes * (problem.lengths.shrink[0, problem.lengths.of_row[0]] * problem.row_weights[0]).sum()
+        spent = (
+            spent
+            + classes
+            * (problem.lengths.shrink[0, problem.lengths.of_row[0]] * problem.row_weights[0]).sum()
+        )
     left = rows * classes - float(spent)
     return MISFIT * math.sqrt(rows * classes / left) if left > 0.5 else math.nan
 
@@ -299,7 +366,9 @@ def inverse_variance(residuals: Tensor, deleted: Tensor) -> Tensor:
     gram = design.T @ design
     gram.diagonal().add_(1e-9 * gram.diagonal().mean())
     curve = torch.linalg.solve(gram, design.T @ y)
-    level = sum((curve[power] * size**power for power in range(powers)), start=torch.zeros_like(size)).clamp(y.min(), y.max())
+    level = sum(
+        (curve[power] * size**power for power in range(powers)), start=torch.zeros_like(size)
+    ).clamp(y.min(), y.max())
     raw = torch.exp(-EVENNESS * level)
     return raw / raw.mean()
 
@@ -315,13 +384,19 @@ def length_penalty(fit: Fit, counts: Tensor) -> float:
     if fit.surrogate.length_offsets is not None:
         residuals = residuals - fit.surrogate.length_offsets[length]
     many = counts.shape[1] + 1
-    total = torch.zeros(many, dtype=weight.dtype, device=weight.device).index_add_(0, length, weight)
-    sums = residuals.new_zeros(many, residuals.shape[1]).index_add_(0, length, weight[:, None] * residuals)
+    total = torch.zeros(many, dtype=weight.dtype, device=weight.device).index_add_(
+        0, length, weight
+    )
+    sums = residuals.new_zeros(many, residuals.shape[1]).index_add_(
+        0, length, weight[:, None] * residuals
+    )
     total[[0, -1]] = 0.0
     seen = total > 0
     if not bool(seen.any()):
         return math.inf
-    chance = float((weight[:, None] * residuals**2).sum()) / residuals.shape[1] / len(weight)  # s2 / m
+    chance = (
+        float((weight[:, None] * residuals**2).sum()) / residuals.shape[1] / len(weight)
+    )  # s2 / m
     mean = sums[seen] / total[seen, None]
     by_chance = chance / total[seen]
     certainty = 1 / (by_chance + by_chance.median()) ** 2

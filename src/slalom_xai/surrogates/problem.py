@@ -24,8 +24,15 @@ from dataclasses import dataclass, fields, replace
 import torch
 from torch import Tensor
 
-from slalom_xai.surrogates.rows import Counts, Rows, Sequences, rows_of, short_rows, table_of
-from slalom_xai.surrogates.slalom import SlalomSurrogate
+from slalom_xai.surrogates.count_tables import (
+    Counts,
+    Rows,
+    Sequences,
+    rows_of,
+    short_rows,
+    table_of,
+)
+from slalom_xai.surrogates.formula import SlalomSurrogate
 
 VALUE_PRIOR = 1e-3
 ADDITIVE_SINK = 10.0  # the additive head's sink outweighs all units together by this
@@ -97,7 +104,9 @@ class Lengths:
     def sums(self, rows: Tensor) -> Tensor:
         """Sums over the rows of each length, (B, m, k) -> (B, L, k)."""
         index = self.of_row[..., None].expand(-1, -1, rows.shape[2])
-        return rows.new_zeros(len(rows), self.shrink.shape[1], rows.shape[2]).scatter_add_(1, index, rows)
+        return rows.new_zeros(len(rows), self.shrink.shape[1], rows.shape[2]).scatter_add_(
+            1, index, rows
+        )
 
     def spread(self, offsets: Tensor) -> Tensor:
         """The offset of each row, (B, L, k) -> (B, m, k)."""
@@ -125,7 +134,9 @@ class Problem:
     @functools.cached_property
     def value_centre(self) -> Tensor:
         """What values shrink to, (B, K, 1, C): heads add, so each takes its part of the mean; an additive head starts from nothing."""
-        share = torch.zeros(self.importance_centre.shape[1], dtype=self.mean.dtype, device=self.mean.device)
+        share = torch.zeros(
+            self.importance_centre.shape[1], dtype=self.mean.dtype, device=self.mean.device
+        )
         share[: self.free] = 1 / self.free
         return share[:, None, None] * self.mean[:, None, None, :]
 
@@ -136,7 +147,9 @@ class Problem:
     def offsets(self, rows: Tensor) -> Tensor:
         """What each length's offset would take of rows (B, m, k), (B, L, k)."""
         assert self.lengths is not None
-        return self.lengths.shrink[..., None] * self.lengths.sums(self.row_weights[..., None] * rows)
+        return self.lengths.shrink[..., None] * self.lengths.sums(
+            self.row_weights[..., None] * rows
+        )
 
     def beyond_length(self, rows: Tensor) -> Tensor:
         """Rows (B, m, k) less what offsets by length take of them."""
@@ -151,15 +164,26 @@ class Problem:
 
     def take(self, texts: Tensor) -> Problem:
         """Only these texts."""
-        changed = {f.name: getattr(self, f.name)[texts] for f in fields(self) if isinstance(getattr(self, f.name), Tensor)}
-        lengths = None if self.lengths is None else Lengths(self.lengths.of_row[texts], self.lengths.shrink[texts])
+        changed = {
+            f.name: getattr(self, f.name)[texts]
+            for f in fields(self)
+            if isinstance(getattr(self, f.name), Tensor)
+        }
+        lengths = (
+            None
+            if self.lengths is None
+            else Lengths(self.lengths.of_row[texts], self.lengths.shrink[texts])
+        )
         return replace(self, rows=self.rows.take(texts), lengths=lengths, **changed)
 
 
 def make_problem(requests: Sequence[FitRequest]) -> Problem:
     """One problem of requests that are alike in sink, heads, extras and classes."""
     kind, like = requests[0], requests[0].outputs
-    many, wide = max(len(r.counts) for r in requests), max(r.counts.shape[1] for r in requests) + kind.sink
+    many, wide = (
+        max(len(r.counts) for r in requests),
+        max(r.counts.shape[1] for r in requests) + kind.sink,
+    )
     outputs = _stacked([_padded_rows(r.outputs, many) for r in requests])
     row_weights = torch.zeros(len(requests), many, dtype=like.dtype, device=like.device)
     for place, r in enumerate(requests):
@@ -168,11 +192,15 @@ def make_problem(requests: Sequence[FitRequest]) -> Problem:
     mean = (row_weights[:, None] @ outputs)[:, 0]
     variance = (row_weights[..., None] * (outputs - mean[:, None]) ** 2).sum(dim=(1, 2))
     heads = kind.heads + kind.extras.additive
-    sizes = torch.tensor([r.counts.shape[1] + r.sink for r in requests], dtype=like.dtype, device=like.device)
+    sizes = torch.tensor(
+        [r.counts.shape[1] + r.sink for r in requests], dtype=like.dtype, device=like.device
+    )
     real = torch.ones(len(requests), wide, dtype=like.dtype, device=like.device)
     for place, r in enumerate(requests):
         real[place, r.counts.shape[1] : wide - kind.sink] = 0.0
-    prior = torch.tensor([r.prior for r in requests], dtype=like.dtype, device=like.device) / (heads * sizes)
+    prior = torch.tensor([r.prior for r in requests], dtype=like.dtype, device=like.device) / (
+        heads * sizes
+    )
     # A constant model has no variance but rounding; any large scale then gives equal importances.
     scale = torch.where(variance > 1e-20 * (outputs**2).mean(dim=(1, 2)), variance, 1.0)
     value_penalty = VALUE_PRIOR * prior[:, None].repeat(1, heads)
@@ -203,7 +231,14 @@ def _rows(requests: Sequence[FitRequest], many: int, wide: int) -> Rows:
     sink = requests[0].sink
     sequences = [r.counts.places for r in requests if isinstance(r.counts, Sequences)]
     if not sequences:
-        return rows_of(_stacked([_padded_rows(_padded_columns(table_of(r.counts), sink, wide), many) for r in requests]))
+        return rows_of(
+            _stacked(
+                [
+                    _padded_rows(_padded_columns(table_of(r.counts), sink, wide), many)
+                    for r in requests
+                ]
+            )
+        )
     places = _stacked([_padded_rows(own, many) for own in sequences])
     if sink:
         places = torch.cat([places, torch.full_like(places[..., :1], wide - 1)], dim=2)
@@ -249,7 +284,9 @@ def _lengths(requests: Sequence[FitRequest], row_weights: Tensor) -> Lengths:
     of_row = torch.stack([_padded_rows(length, many)[:, 0] for length in kept])
     weight = row_weights.new_zeros(len(requests), longest + 1).scatter_add_(1, of_row, row_weights)
     shrink = torch.zeros_like(weight)
-    for place, r in enumerate(requests):  # nothing is known of an empty text, and the whole text is where offsets start
+    for place, r in enumerate(
+        requests
+    ):  # nothing is known of an empty text, and the whole text is where offsets start
         units = r.counts.shape[1]
         assert r.extras.length_penalty is not None
         shrink[place, 1:units] = 1 / (weight[place, 1:units] + r.extras.length_penalty)

@@ -49,7 +49,13 @@ def features_of(problem: Problem, scales: Tensor) -> Features:
     groups = None
     if problem.lengths is not None:
         many = problem.lengths.shrink.shape[1]
-        groups = torch.stack([problem.rows.by_group(problem.lengths.of_row, many, part) for part in weighed.unbind(dim=2)], dim=1)
+        groups = torch.stack(
+            [
+                problem.rows.by_group(problem.lengths.of_row, many, part)
+                for part in weighed.unbind(dim=2)
+            ],
+            dim=1,
+        )
     if not problem.anchored:
         return Features(scales, None, None, groups)
     first = scales[:, 0, :, None] * problem.rows.first()[:, None]
@@ -59,11 +65,15 @@ def features_of(problem: Problem, scales: Tensor) -> Features:
     return Features(scales, first, mean, groups)
 
 
-def inner(problem: Problem, left: Features, right: Features, i: int, j: int, many: int = 1) -> Tensor:
+def inner(
+    problem: Problem, left: Features, right: Features, i: int, j: int, many: int = 1
+) -> Tensor:
     """The products of columns of features i and j under the problem's weights, summed over so many from there: (B, p, p)."""
     one, other = slice(i, i + many), slice(j, j + many)
     scales = left.scales[..., one] * right.scales[..., other]
-    gram = problem.rows.gram(problem.row_weights * (scales.sum(dim=2) if many > 1 else scales[..., 0]))
+    gram = problem.rows.gram(
+        problem.row_weights * (scales.sum(dim=2) if many > 1 else scales[..., 0])
+    )
     if problem.anchored:
         assert left.first is not None
         assert left.mean is not None
@@ -116,13 +126,17 @@ def project(problem: Problem, importances: Tensor, values: Tensor, settled: bool
     """The state at importances (B, K, p); the values are found as a change of given ones (B, K, p, C), or kept where settled."""
     batch, heads, size, classes = values.shape
     weights = torch.exp(importances - importances.amax(dim=2, keepdim=True))
-    sums = problem.rows.totals(torch.cat([weights, (weights[..., None] * values).movedim(3, 2).flatten(1, 2)], dim=1).mT)
+    sums = problem.rows.totals(
+        torch.cat([weights, (weights[..., None] * values).movedim(3, 2).flatten(1, 2)], dim=1).mT
+    )
     scales = 1 / sums[..., :heads]
     predicted = sums[..., heads:].reshape(batch, -1, heads, classes) * scales[..., None]
     residuals = problem.from_anchor(predicted.sum(dim=2) - problem.outputs)
     pulled = scales[..., None] * problem.pull(residuals)[:, :, None]
     away = problem.value_penalty[..., None, None] * (values - problem.value_centre)
-    by_values = problem.rows.back(pulled.flatten(2)).reshape(batch, size, heads, classes).transpose(1, 2)
+    by_values = (
+        problem.rows.back(pulled.flatten(2)).reshape(batch, size, heads, classes).transpose(1, 2)
+    )
     slope = (weights[..., None] * by_values + away).flatten(1, 2)
     features = features_of(problem, scales)
     blocks = _blocks(problem, features, heads)
@@ -133,23 +147,43 @@ def project(problem: Problem, importances: Tensor, values: Tensor, settled: bool
         moved = problem.rows.totals((weights[..., None] * change).movedim(3, 2).flatten(1, 2).mT)
         predicted = predicted + moved.reshape(predicted.shape) * scales[..., None]
         residuals = problem.from_anchor(predicted.sum(dim=2) - problem.outputs)
-    loss = (problem.row_weights[..., None] * residuals * problem.beyond_length(residuals)).sum(dim=(1, 2))
+    loss = (problem.row_weights[..., None] * residuals * problem.beyond_length(residuals)).sum(
+        dim=(1, 2)
+    )
     objective = (
         loss
-        + problem.importance_penalty * ((importances - problem.importance_centre) ** 2).sum(dim=(1, 2))
-        + (problem.value_penalty[..., None, None] * (values - problem.value_centre) ** 2 * problem.real[:, None, :, None]).sum(
-            dim=(1, 2, 3)
-        )
+        + problem.importance_penalty
+        * ((importances - problem.importance_centre) ** 2).sum(dim=(1, 2))
+        + (
+            problem.value_penalty[..., None, None]
+            * (values - problem.value_centre) ** 2
+            * problem.real[:, None, :, None]
+        ).sum(dim=(1, 2, 3))
     )
     objective = torch.where(failed == 0, objective, torch.nan)
-    return State(importances, values, weights, features, blocks, factor, predicted, residuals, loss, objective)
+    return State(
+        importances,
+        values,
+        weights,
+        features,
+        blocks,
+        factor,
+        predicted,
+        residuals,
+        loss,
+        objective,
+    )
 
 
 def _blocks(problem: Problem, features: Features, heads: int) -> Tensor:
     """Products of the heads' features, (B, K, K, p, p)."""
     if heads == 1:
         return inner(problem, features, features, 0, 0)[:, None, None]
-    upper = {(k, j): inner(problem, features, features, k, j) for k in range(heads) for j in range(k, heads)}
+    upper = {
+        (k, j): inner(problem, features, features, k, j)
+        for k in range(heads)
+        for j in range(k, heads)
+    }
     grid = [upper[k, j] if k <= j else upper[j, k].mT for k in range(heads) for j in range(heads)]
     size = problem.rows.shape[2]
     return torch.stack(grid, dim=1).reshape(-1, heads, heads, size, size)
@@ -163,8 +197,12 @@ def _value_curvature(problem: Problem, weights: Tensor, blocks: Tensor) -> Tenso
     value *= flat[:, None]
     if problem.anchored:  # no row tells a constant added to all values
         level = value.diagonal(dim1=1, dim2=2)[:, :size].sum(dim=1) / problem.sizes**2
-        value[:, :size, :size] += level[:, None, None] * problem.real[:, :, None] * problem.real[:, None]
-    value.diagonal(dim1=1, dim2=2).add_(problem.value_penalty[..., None].expand(-1, -1, size).flatten(1))
+        value[:, :size, :size] += (
+            level[:, None, None] * problem.real[:, :, None] * problem.real[:, None]
+        )
+    value.diagonal(dim1=1, dim2=2).add_(
+        problem.value_penalty[..., None].expand(-1, -1, size).flatten(1)
+    )
     return value
 
 
@@ -178,7 +216,12 @@ def curvature_of(problem: Problem, state: State) -> Curvature:
     predicted = (state.heads - level[:, None])[:, :, :free]
     drawn = features_of(problem, (state.features.scales[..., :free, None] * predicted).flatten(2))
     mixed = torch.stack(
-        [inner(problem, drawn, state.features, place, head) for place in range(free * classes) for head in range(heads)], dim=1
+        [
+            inner(problem, drawn, state.features, place, head)
+            for place in range(free * classes)
+            for head in range(heads)
+        ],
+        dim=1,
     ).reshape(batch, free, classes, heads, size, size)
     cross = values[:, :, :, None, :, None] * state.blocks[:, :free, None] - mixed
     own = cross[:, :, :, :free] * values.transpose(1, 2)[:, None, :, :, None]
@@ -190,15 +233,23 @@ def curvature_of(problem: Problem, state: State) -> Curvature:
     importance *= weights[:, None]
     importance.diagonal(dim1=1, dim2=2).add_(problem.importance_penalty[:, None])
     diagonal = importance.diagonal(dim1=1, dim2=2).clone()
-    shift = (diagonal.reshape(batch, free, size) * problem.real[:, None]).sum(dim=(1, 2)) / (free * problem.sizes**2)
+    shift = (diagonal.reshape(batch, free, size) * problem.real[:, None]).sum(dim=(1, 2)) / (
+        free * problem.sizes**2
+    )
     for head in range(free):
         place = slice(head * size, (head + 1) * size)
-        importance[:, place, place] += shift[:, None, None] * problem.real[:, :, None] * problem.real[:, None]
+        importance[:, place, place] += (
+            shift[:, None, None] * problem.real[:, :, None] * problem.real[:, None]
+        )
     cross *= state.weights[:, :free, None, None, :, None]
     cross *= state.weights[:, None, None, :, None, :]
-    mixed_part = cross.permute(0, 1, 4, 2, 3, 5).reshape(-1, free * size, classes, heads * size)  # (B, S, C, P)
+    mixed_part = cross.permute(0, 1, 4, 2, 3, 5).reshape(
+        -1, free * size, classes, heads * size
+    )  # (B, S, C, P)
     across = torch.cholesky_solve(mixed_part.permute(0, 3, 2, 1).flatten(2), state.factor)
-    following = across.reshape(batch, heads * size, classes, free * size).transpose(1, 2).flatten(1, 2)
+    following = (
+        across.reshape(batch, heads * size, classes, free * size).transpose(1, 2).flatten(1, 2)
+    )
     schur = importance - mixed_part.flatten(2) @ following
     held = schur.diagonal(dim1=1, dim2=2).clamp(min=LEAST_HELD * diagonal)
     return Curvature(schur, held, _slope(problem, state, values, predicted), across)
@@ -212,29 +263,43 @@ def _blocks_of_classes(problem: Problem, drawn: Features, free: int, classes: in
             grid[k, j] = inner(problem, drawn, drawn, k * classes, j * classes, classes)
             grid[j, k] = grid[k, j].mT
     size = problem.rows.shape[2]
-    return torch.stack([grid[k, j] for k in range(free) for j in range(free)], dim=1).reshape(-1, free, free, size, size)
+    return torch.stack([grid[k, j] for k in range(free) for j in range(free)], dim=1).reshape(
+        -1, free, free, size, size
+    )
 
 
 def _slope(problem: Problem, state: State, values: Tensor, predicted: Tensor) -> Tensor:
     """Half the derivative of the objective by the importances, (B, S)."""
     free, classes = predicted.shape[2:]
-    pulled = state.features.scales.mT[:, :free, None] * problem.pull(state.residuals).mT[:, None]  # (B, F, C, m): rows last are fast
+    pulled = (
+        state.features.scales.mT[:, :free, None] * problem.pull(state.residuals).mT[:, None]
+    )  # (B, F, C, m): rows last are fast
     drawn = pulled * predicted.movedim(1, 3)
     drawn = drawn.sum(dim=2) if classes > 1 else drawn[:, :, 0]
     parts = problem.rows.back(torch.cat([pulled.flatten(1, 2), drawn], dim=1).mT).mT
     by_class = parts[:, : free * classes].reshape(values.shape)
     effect = state.weights[:, :free] * ((values * by_class).sum(dim=2) - parts[:, free * classes :])
-    return (effect + problem.importance_penalty[:, None, None] * (state.importances - problem.importance_centre)[:, :free]).flatten(1)
+    return (
+        effect
+        + problem.importance_penalty[:, None, None]
+        * (state.importances - problem.importance_centre)[:, :free]
+    ).flatten(1)
 
 
-def step_from(problem: Problem, state: State, curvature: Curvature, damping: Tensor) -> tuple[State, Tensor]:
+def step_from(
+    problem: Problem, state: State, curvature: Curvature, damping: Tensor
+) -> tuple[State, Tensor]:
     """The state after a step under dampings (B,), and by how much the objective should have fallen."""
     damped = curvature.schur.clone()
     damped.diagonal(dim1=1, dim2=2).add_(damping[:, None] * curvature.diagonal)
     factor, failed = torch.linalg.cholesky_ex(damped)
-    step = torch.cholesky_solve(curvature.slope[..., None], factor)[..., 0].clamp(-LARGEST_STEP, LARGEST_STEP)
+    step = torch.cholesky_solve(curvature.slope[..., None], factor)[..., 0].clamp(
+        -LARGEST_STEP, LARGEST_STEP
+    )
     step = torch.where((failed == 0)[:, None], step, torch.nan)
-    promised = 2 * (curvature.slope * step).sum(dim=1) - (step * (curvature.schur @ step[..., None])[..., 0]).sum(dim=1)
+    promised = 2 * (curvature.slope * step).sum(dim=1) - (
+        step * (curvature.schur @ step[..., None])[..., 0]
+    ).sum(dim=1)
     importances = state.importances.clone()
     importances[:, : problem.free] -= step.reshape(len(step), problem.free, -1)
     return project(problem, importances, state.values), promised
@@ -245,7 +310,9 @@ _Tensors = TypeVar("_Tensors")
 
 def merged(chosen: Tensor, new: _Tensors, old: _Tensors) -> _Tensors:
     """New tensors for the texts that are chosen (B,), old ones for the others; in dataclasses, field by field."""
-    together: _Tensors = _by_field(lambda a, b: torch.where(chosen.reshape(-1, *[1] * (a.ndim - 1)), a, b), new, old)
+    together: _Tensors = _by_field(
+        lambda a, b: torch.where(chosen.reshape(-1, *[1] * (a.ndim - 1)), a, b), new, old
+    )
     return together
 
 
@@ -260,5 +327,8 @@ def _by_field(change: Callable[..., Tensor], first: Any, *others: Any) -> Any:
         return None
     if isinstance(first, Tensor):
         return change(first, *others)
-    parts = {f.name: _by_field(change, *(getattr(given, f.name) for given in (first, *others))) for f in fields(first)}
+    parts = {
+        f.name: _by_field(change, *(getattr(given, f.name) for given in (first, *others)))
+        for f in fields(first)
+    }
     return type(first)(**parts)

@@ -5,12 +5,19 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from slalom_xai.surrogates.slalom import SlalomSurrogate, weights
+from slalom_xai.surrogates.formula import SlalomSurrogate, weights
 
 FLOOR = 1e-4  # the least weight; without a floor, noise drives weights to zero and importances to minus infinity
 
 
-def fit_by_sgd(counts: Tensor, outputs: Tensor, seed: int, steps: int = 5000, batch: int = 64, rate: float = 0.05) -> SlalomSurrogate:
+def fit_by_sgd(
+    counts: Tensor,
+    outputs: Tensor,
+    seed: int,
+    steps: int = 5000,
+    batch: int = 64,
+    rate: float = 0.05,
+) -> SlalomSurrogate:
     """Algorithm 1: minibatch gradient steps on values and importances, both from zero, at a decaying rate.
 
     Adam scales the steps: with plain gradients one rate cannot suit rare and frequent units alike.
@@ -24,8 +31,17 @@ def fit_by_sgd(counts: Tensor, outputs: Tensor, seed: int, steps: int = 5000, ba
         rate: of the first step; it falls linearly to zero.
     """
     generator = torch.Generator().manual_seed(seed)
-    values = torch.zeros(1, counts.shape[1], outputs.shape[1], dtype=outputs.dtype, device=outputs.device, requires_grad=True)
-    importances = torch.zeros(1, counts.shape[1], dtype=outputs.dtype, device=outputs.device, requires_grad=True)
+    values = torch.zeros(
+        1,
+        counts.shape[1],
+        outputs.shape[1],
+        dtype=outputs.dtype,
+        device=outputs.device,
+        requires_grad=True,
+    )
+    importances = torch.zeros(
+        1, counts.shape[1], dtype=outputs.dtype, device=outputs.device, requires_grad=True
+    )
     optimizer = torch.optim.Adam([values, importances], lr=rate)
     schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 1e-3, total_iters=steps)
     for _ in range(steps):
@@ -71,7 +87,9 @@ def fit_alternating(counts: Tensor, outputs: Tensor, rounds: int = 50) -> Slalom
     return SlalomSurrogate(best[0][None], best[1][None]).normalised()
 
 
-def nonnegative_scale(residuals: Tensor, start: Tensor, steps: int = 300, floor: float = FLOOR) -> Tensor:
+def nonnegative_scale(
+    residuals: Tensor, start: Tensor, steps: int = 300, floor: float = FLOOR
+) -> Tensor:
     """Minimises |E s|^2 (Eq. 77) over s >= floor with mean 1, by projected gradient steps.
 
     Args:

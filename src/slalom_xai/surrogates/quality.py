@@ -81,9 +81,7 @@ class Fidelity:
                 f"Do not trust this: it predicts {ours} of what the tested deletions do, but for "
                 f"others it predicts outputs that the model never gave; {beside}."
             )
-        return (
-            f"Do not trust this: it predicts {ours} of what the tested deletions do, but perhaps only {surely} of what others do; {beside}."
-        )
+        return f"Do not trust this: it predicts {ours} of what the tested deletions do, but perhaps only {surely} of what others do; {beside}."
 
     @property
     def _close_to_linear(self) -> bool:
@@ -123,13 +121,17 @@ def _draws(rows: int) -> Tensor:
     """Shares of each row in samples with replacement, (rows, DRAWS); always the same for the same number of rows."""
     generator = torch.Generator().manual_seed(rows)
     places = torch.randint(rows, (DRAWS, rows), generator=generator)
-    shares = torch.zeros(DRAWS, rows, dtype=torch.float64).scatter_add_(1, places, torch.ones(DRAWS, rows, dtype=torch.float64))
+    shares = torch.zeros(DRAWS, rows, dtype=torch.float64).scatter_add_(
+        1, places, torch.ones(DRAWS, rows, dtype=torch.float64)
+    )
     return (shares / rows).T.contiguous()
 
 
 def _ends(draws: Tensor) -> list[list[float]]:
     """The 5% and 95% points of draws (k, DRAWS), (2, k)."""
-    ends: list[list[float]] = torch.quantile(draws, torch.tensor([0.05, 0.95], dtype=draws.dtype), dim=1).tolist()
+    ends: list[list[float]] = torch.quantile(
+        draws, torch.tensor([0.05, 0.95], dtype=draws.dtype), dim=1
+    ).tolist()
     return ends
 
 

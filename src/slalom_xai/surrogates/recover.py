@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from slalom_xai.surrogates.slalom import SlalomSurrogate
+from slalom_xai.surrogates.formula import SlalomSurrogate
 
 NARROW = 1e-3  # a share this close to 0 or 1 leaves its importance to rounding
 
@@ -42,7 +42,9 @@ def recover(singles: Tensor, pairs: Tensor) -> tuple[SlalomSurrogate, list[int]]
     chosen, low, high = references(singles)
     gap, rise = singles - singles[chosen], pairs - singles[chosen]
     share = (gap * rise).sum(dim=1) / (gap * gap).sum(dim=1).clamp(min=1e-30)
-    doubtful = [k for k in range(len(singles)) if k != high and not NARROW < float(share[k]) < 1 - NARROW]
+    doubtful = [
+        k for k in range(len(singles)) if k != high and not NARROW < float(share[k]) < 1 - NARROW
+    ]
     difference = torch.logit(share.clamp(NARROW, 1 - NARROW))
     importances = torch.zeros(len(singles), dtype=singles.dtype, device=singles.device)
     importances[low] = difference[low]  # beside the highest, whose importance is 0
@@ -52,7 +54,9 @@ def recover(singles: Tensor, pairs: Tensor) -> tuple[SlalomSurrogate, list[int]]
     return SlalomSurrogate(singles[None], importances[None]).normalised(), doubtful
 
 
-def recover_with_sink(empty: Tensor, singles: Tensor, doubles: Tensor) -> tuple[SlalomSurrogate, list[int]]:
+def recover_with_sink(
+    empty: Tensor, singles: Tensor, doubles: Tensor
+) -> tuple[SlalomSurrogate, list[int]]:
     """The SLALOM with a sink that gives these answers to nothing, each unit once, and each unit twice.
 
     With ``rho = (F2 - v_0) / (F1 - v_0)``, the weight beside the sink's is ``(2 - rho) / (2 (rho - 1))``.
@@ -72,4 +76,6 @@ def recover_with_sink(empty: Tensor, singles: Tensor, doubles: Tensor) -> tuple[
     weight = (2 - ratio) / (2 * (ratio - 1))
     values = empty + once * ((weight + 1) / weight)[:, None]
     sink = torch.zeros(1, dtype=singles.dtype, device=singles.device)
-    return SlalomSurrogate(values[None], weight.log()[None], empty[None], sink).normalised(), doubtful
+    return SlalomSurrogate(
+        values[None], weight.log()[None], empty[None], sink
+    ).normalised(), doubtful

@@ -22,13 +22,17 @@ import torch
 from torch import Tensor
 
 from slalom_xai.surrogates.additive import AdditiveSurrogate
+from slalom_xai.surrogates.exact_shapley import shapley_derivatives, shapley_values
+from slalom_xai.surrogates.formula import SlalomSurrogate
 from slalom_xai.surrogates.influence import Covariance
-from slalom_xai.surrogates.shapley import shapley_derivatives, shapley_values
-from slalom_xai.surrogates.slalom import SlalomSurrogate
 
 SCORES = ("value", "importance", "alone", "linearized", "slope", "removal", "shapley")
 
-READ_FROM_ONE_HEAD = ("value", "importance", "linearized")  # of several heads: from the nearest SLALOM with one
+READ_FROM_ONE_HEAD = (
+    "value",
+    "importance",
+    "linearized",
+)  # of several heads: from the nearest SLALOM with one
 
 # Each takes one class's values (p,) and importances (p,) over columns and the number of units.
 _Score = Callable[[Tensor, Tensor, int], Tensor]
@@ -36,12 +40,18 @@ _Score = Callable[[Tensor, Tensor, int], Tensor]
 
 def slalom_score(surrogate: SlalomSurrogate, name: str, column: int) -> Tensor:
     """One score of every unit for one class, (n,)."""
-    if name == "shapley":  # lengths add nothing to it: they treat all units alike, and are 0 for none and for all
+    if (
+        name == "shapley"
+    ):  # lengths add nothing to it: they treat all units alike, and are 0 for none and for all
         return shapley_values(surrogate)[:, column]
     if name in READ_FROM_ONE_HEAD:
         surrogate = surrogate.one_head
-    heads = zip(surrogate.column_values()[:, :, column], surrogate.column_importances(), strict=True)
-    found = torch.stack([_FORMULAS[name](values, importances, surrogate.units) for values, importances in heads]).sum(dim=0)
+    heads = zip(
+        surrogate.column_values()[:, :, column], surrogate.column_importances(), strict=True
+    )
+    found = torch.stack(
+        [_FORMULAS[name](values, importances, surrogate.units) for values, importances in heads]
+    ).sum(dim=0)
     if name == "alone":
         found = found + surrogate.length_effect(found.new_ones(1))[0, column]
     return found
@@ -73,7 +83,11 @@ def slalom_standard_errors(
     errors = {}
     for name in names:
         own = nearest is not None and name in READ_FROM_ONE_HEAD
-        function, spread = (surrogate.one_head, nearest) if own and nearest is not None else (surrogate, covariance)
+        function, spread = (
+            (surrogate.one_head, nearest)
+            if own and nearest is not None
+            else (surrogate, covariance)
+        )
         if name in _FEW:
             variance = spread.of_few(column, *_few_derivatives(function, name, column))
         else:
@@ -86,9 +100,16 @@ def _derivatives(surrogate: SlalomSurrogate, name: str, column: int) -> tuple[Te
     """Derivatives (n, P) of a score of one class by its values and by the importances, over the columns of all heads."""
     if name == "shapley":
         return shapley_derivatives(surrogate, column)
-    heads = zip(surrogate.column_values()[:, :, column], surrogate.column_importances(), strict=True)
-    parts = [_effect_derivatives(values, importances, surrogate.units, name == "removal") for values, importances in heads]
-    return torch.cat([part[0] for part in parts], dim=1), torch.cat([part[1] for part in parts], dim=1)
+    heads = zip(
+        surrogate.column_values()[:, :, column], surrogate.column_importances(), strict=True
+    )
+    parts = [
+        _effect_derivatives(values, importances, surrogate.units, name == "removal")
+        for values, importances in heads
+    ]
+    return torch.cat([part[0] for part in parts], dim=1), torch.cat(
+        [part[1] for part in parts], dim=1
+    )
 
 
 def _few_derivatives(surrogate: SlalomSurrogate, name: str, column: int) -> tuple[Tensor, Tensor]:
@@ -97,8 +118,14 @@ def _few_derivatives(surrogate: SlalomSurrogate, name: str, column: int) -> tupl
     heads, size = importances.shape
     places, slopes = [], []
     for head in range(heads):
-        for of_importance, last, slope in _FEW[name](values[head], importances[head], surrogate.units):
-            unit = torch.full_like(slope, size - 1).long() if last else torch.arange(surrogate.units, device=slope.device)
+        for of_importance, last, slope in _FEW[name](
+            values[head], importances[head], surrogate.units
+        ):
+            unit = (
+                torch.full_like(slope, size - 1).long()
+                if last
+                else torch.arange(surrogate.units, device=slope.device)
+            )
             places.append(unit + (of_importance * heads + head) * size)
             slopes.append(slope)
     return torch.stack(places, dim=1), torch.stack(slopes, dim=1)
@@ -135,14 +162,20 @@ def _removal(values: Tensor, importances: Tensor, units: int) -> Tensor:
     return (shares * (values - shares @ values) / (1 - shares))[:units]
 
 
-def _effect_derivatives(values: Tensor, importances: Tensor, units: int, removal: bool) -> tuple[Tensor, Tensor]:
+def _effect_derivatives(
+    values: Tensor, importances: Tensor, units: int, removal: bool
+) -> tuple[Tensor, Tensor]:
     """Of slope or removal by values and by importances, (n, p) each."""
     shares = torch.softmax(importances, dim=0)
     if removal and len(values) == 1:
         return torch.ones_like(values)[:, None], torch.zeros_like(values)[:, None]
     slope = shares * (values - shares @ values)
     by_values = _diagonal(shares[:units], len(values)) - shares[:units, None] * shares
-    by_importances = _diagonal(slope[:units], len(values)) - slope[:units, None] * shares - shares[:units, None] * slope
+    by_importances = (
+        _diagonal(slope[:units], len(values))
+        - slope[:units, None] * shares
+        - shares[:units, None] * slope
+    )
     if not removal:
         return by_values, by_importances
     left = 1 - shares[:units]
@@ -176,7 +209,12 @@ def _by_alone(values: Tensor, importances: Tensor, units: int) -> _Few:
         return _by_value(values, importances, units)
     share = torch.sigmoid(importances[:units] - importances[-1])
     tilt = share * (1 - share) * (values[:units] - values[-1])
-    return [(False, False, share), (False, True, 1 - share), (True, False, tilt), (True, True, -tilt)]
+    return [
+        (False, False, share),
+        (False, True, 1 - share),
+        (True, False, tilt),
+        (True, True, -tilt),
+    ]
 
 
 def _by_linearized(values: Tensor, importances: Tensor, units: int) -> _Few:

@@ -5,9 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterable
 from importlib import import_module
 
-from slalom_xai.theory.base import Check, Outcome, Reproduction, Settings, registered, reproduction, unknown_name
+from slalom_xai.theory.base import (
+    Check,
+    Outcome,
+    Reproduction,
+    Settings,
+    registered,
+    reproduction,
+    unknown_name,
+)
 
-__all__ = ["Check", "Outcome", "Reproduction", "Settings", "chosen", "reproduction", "reproductions"]
+__all__ = [
+    "Check",
+    "Outcome",
+    "Reproduction",
+    "Settings",
+    "chosen",
+    "reproduction",
+    "reproductions",
+]
 
 # In the order in which a reader meets them: the paper, then the slides.
 _MODULES: tuple[str, ...] = (
@@ -29,8 +45,15 @@ _MODULES: tuple[str, ...] = (
 
 def reproductions() -> dict[str, Reproduction]:
     """Every reproduction by name, in the order of the modules, whichever was imported first."""
-    places = {import_module(f"slalom_xai.theory.{module}").__name__: place for place, module in enumerate(_MODULES)}
-    return dict(sorted(registered().items(), key=lambda item: places.get(item[1].run.__module__, len(places))))
+    places = {
+        import_module(f"slalom_xai.theory.{module}").__name__: place
+        for place, module in enumerate(_MODULES)
+    }
+    return dict(
+        sorted(
+            registered().items(), key=lambda item: places.get(item[1].run.__module__, len(places))
+        )
+    )
 
 
 def chosen(names: Iterable[str]) -> list[Reproduction]:

@@ -143,6 +143,11 @@ def registered() -> dict[str, Reproduction]:
 def unknown_name(given: str, known: Iterable[str]) -> InputError:
     """The error for a name that no reproduction has, with the names it may have been meant for."""
     names = list(known)
-    close = difflib.get_close_matches(given, names, n=3, cutoff=0.4) or [name for name in names if given and given in name][:3]
+    close = (
+        difflib.get_close_matches(given, names, n=3, cutoff=0.4)
+        or [name for name in names if given and given in name][:3]
+    )
     meant = f"did you mean {' or '.join(close)}? " if close else ""
-    return InputError(f"unknown reproduction {given!r}: {meant}slalom reproduce --list shows all names")
+    return InputError(
+        f"unknown reproduction {given!r}: {meant}slalom reproduce --list shows all names"
+    )

@@ -10,7 +10,14 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-BLUE, RED, GREY, GREEN, ORANGE, PURPLE = "#2166ac", "#b2182b", "#7f7f7f", "#1b7837", "#e08214", "#762a83"
+BLUE, RED, GREY, GREEN, ORANGE, PURPLE = (
+    "#2166ac",
+    "#b2182b",
+    "#7f7f7f",
+    "#1b7837",
+    "#e08214",
+    "#762a83",
+)
 STYLE = {
     "axes.titlesize": 9,
     "axes.labelsize": 9,
@@ -24,7 +31,9 @@ STYLE = {
 COLOURS = (BLUE, RED, GREEN, ORANGE, PURPLE, GREY)
 
 
-def panels(count: int = 1, *, width: float = 3.6, height: float = 2.8, share_y: bool = False) -> tuple[Figure, list[Axes]]:
+def panels(
+    count: int = 1, *, width: float = 3.6, height: float = 2.8, share_y: bool = False
+) -> tuple[Figure, list[Axes]]:
     """A figure with so many panels side by side; ``report.save`` draws and saves it in ``STYLE``."""
     optional_package("matplotlib", "drawing a figure")
     from matplotlib.backends.backend_svg import FigureCanvasSVG

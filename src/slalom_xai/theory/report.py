@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from slalom_xai.errors import InputError, optional_package
-from slalom_xai.files import cannot_write, write_file
+from slalom_xai.system.files import cannot_write, write_file
 from slalom_xai.theory.drawing import STYLE
 
 if TYPE_CHECKING:
@@ -23,11 +23,15 @@ if TYPE_CHECKING:
 
 def markdown(found: Reproduction, outcome: Outcome, *, heading: bool = True) -> str:
     """The claim, its checks, its tables and remarks."""
-    lines = [f"# {found.name}: {found.title}", "", f"Source: {found.source}.", ""] if heading else []
+    lines = (
+        [f"# {found.name}: {found.title}", "", f"Source: {found.source}.", ""] if heading else []
+    )
     lines += ["| check | found | | bound | |", "| --- | --- | --- | --- | --- |"]
     for check in outcome.checks:
         verdict = "holds" if check.holds else "**FAILS**"
-        lines.append(f"| {_cell(check.statement)} | {_number(check.value)} | {check.relation} | {_number(check.bound)} | {verdict} |")
+        lines.append(
+            f"| {_cell(check.statement)} | {_number(check.value)} | {check.relation} | {_number(check.bound)} | {verdict} |"
+        )
     for name, frame in outcome.tables.items():
         lines += ["", f"**{name.replace('-', ' ').capitalize()}**", "", *_table(frame)]
     for remark in outcome.remarks:
@@ -35,7 +39,9 @@ def markdown(found: Reproduction, outcome: Outcome, *, heading: bool = True) -> 
     return "\n".join([*lines, ""])
 
 
-def as_dict(found: Reproduction, outcome: Outcome, seconds: float, files: list[Path]) -> dict[str, Any]:
+def as_dict(
+    found: Reproduction, outcome: Outcome, seconds: float, files: list[Path]
+) -> dict[str, Any]:
     """The same for programs."""
     return {
         "name": found.name,
@@ -52,7 +58,10 @@ def as_dict(found: Reproduction, outcome: Outcome, seconds: float, files: list[P
             }
             for check in outcome.checks
         ],
-        "tables": {name: json.loads(frame.to_json(orient="records")) for name, frame in outcome.tables.items()},
+        "tables": {
+            name: json.loads(frame.to_json(orient="records"))
+            for name, frame in outcome.tables.items()
+        },
         "remarks": list(outcome.remarks),
         "seconds": round(seconds, 2),
         "files": [str(path) for path in files],
@@ -65,7 +74,9 @@ def prepare(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(f"--out is {folder}, which cannot be created ({error.strerror or error}): give a folder") from error
+        raise InputError(
+            f"--out is {folder}, which cannot be created ({error.strerror or error}): give a folder"
+        ) from error
     if not os.access(folder, os.W_OK):
         raise InputError(f"--out is {folder}, which cannot be written to: give another folder")
 
@@ -98,7 +109,9 @@ def _save_figure(draw: Callable[[], Figure], path: Path) -> None:
 def _table(frame: pd.DataFrame) -> list[str]:
     names = [_cell(name) for name in frame.columns]
     lines = [f"| {' | '.join(names)} |", f"| {' | '.join('---' for _ in names)} |"]
-    return lines + [f"| {' | '.join(_cell(cell) for cell in row)} |" for row in frame.itertuples(index=False)]
+    return lines + [
+        f"| {' | '.join(_cell(cell) for cell in row)} |" for row in frame.itertuples(index=False)
+    ]
 
 
 def _cell(cell: object) -> str:

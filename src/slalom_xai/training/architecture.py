@@ -12,7 +12,13 @@ from tokenizers.processors import TemplateProcessing
 
 from slalom_xai.errors import InputError
 
-_SPECIAL = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]", "mask_token": "[MASK]"}
+_SPECIAL = {
+    "pad_token": "[PAD]",
+    "unk_token": "[UNK]",
+    "cls_token": "[CLS]",
+    "sep_token": "[SEP]",
+    "mask_token": "[MASK]",
+}
 
 
 def new_tokenizer(texts: Sequence[str], *, vocabulary: int, limit: int, family: str) -> Any:
@@ -24,7 +30,9 @@ def new_tokenizer(texts: Sequence[str], *, vocabulary: int, limit: int, family: 
         limit: tokens the model reads.
         family: bert also gets the segments of pairs.
     """
-    letters = _letters(texts, most=max(32, vocabulary // 3))  # each may need two tokens, at the start of a word and inside
+    letters = _letters(
+        texts, most=max(32, vocabulary // 3)
+    )  # each may need two tokens, at the start of a word and inside
     trainer = trainers.WordPieceTrainer(
         vocab_size=vocabulary,
         # Letters inside words get their numbers here: the trainer would give them out in another order each time.
@@ -38,10 +46,18 @@ def new_tokenizer(texts: Sequence[str], *, vocabulary: int, limit: int, family: 
     school.train_from_iterator(texts, trainer)
     backend = _backend(school.get_vocab())
     places = [(name, backend.token_to_id(name)) for name in ("[CLS]", "[SEP]")]
-    backend.post_processor = TemplateProcessing(single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=places)
-    inputs = ["input_ids", "token_type_ids", "attention_mask"] if family == "bert" else ["input_ids", "attention_mask"]
+    backend.post_processor = TemplateProcessing(
+        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=places
+    )
+    inputs = (
+        ["input_ids", "token_type_ids", "attention_mask"]
+        if family == "bert"
+        else ["input_ids", "attention_mask"]
+    )
     library: Any = import_module("transformers")
-    return library.PreTrainedTokenizerFast(tokenizer_object=backend, model_max_length=limit, model_input_names=inputs, **_SPECIAL)
+    return library.PreTrainedTokenizerFast(
+        tokenizer_object=backend, model_max_length=limit, model_input_names=inputs, **_SPECIAL
+    )
 
 
 def _backend(vocabulary: dict[str, int]) -> Any:
@@ -55,11 +71,22 @@ def _backend(vocabulary: dict[str, int]) -> Any:
 def _letters(texts: Sequence[str], most: int) -> list[str]:
     """The commonest characters of the texts, sorted."""
     clean = normalizers.BertNormalizer(lowercase=True)
-    counts = Counter(letter for text in texts for letter in clean.normalize_str(text) if not letter.isspace())
+    counts = Counter(
+        letter for text in texts for letter in clean.normalize_str(text) if not letter.isspace()
+    )
     return sorted(sorted(counts, key=lambda letter: (-counts[letter], letter))[:most])
 
 
-def new_model(tokenizer: Any, *, family: str, layers: int, width: int, limit: int, dropout: float, labels: Sequence[str]) -> Any:
+def new_model(
+    tokenizer: Any,
+    *,
+    family: str,
+    layers: int,
+    width: int,
+    limit: int,
+    dropout: float,
+    labels: Sequence[str],
+) -> Any:
     """A classifier with random weights: an encoder (bert) or a decoder (gpt2).
 
     Raises:
@@ -110,5 +137,7 @@ def _heads(width: int) -> int:
     wanted = max(4, width // 64)
     heads = next(count for count in range(wanted, 0, -1) if width % count == 0)
     if heads == 1:
-        raise InputError(f"--width is {width}, which attention heads cannot share evenly: give a multiple of 4, such as {4 * (width // 4)}")
+        raise InputError(
+            f"--width is {width}, which attention heads cannot share evenly: give a multiple of 4, such as {4 * (width // 4)}"
+        )
     return heads

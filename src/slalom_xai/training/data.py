@@ -39,7 +39,11 @@ class Examples:
         """Some of the examples."""
         chosen = list(places)
         pairs = None if self.pairs is None else tuple(self.pairs[place] for place in chosen)
-        return Examples(tuple(self.texts[place] for place in chosen), pairs, tuple(self.labels[place] for place in chosen))
+        return Examples(
+            tuple(self.texts[place] for place in chosen),
+            pairs,
+            tuple(self.labels[place] for place in chosen),
+        )
 
 
 @dataclass(frozen=True)
@@ -101,7 +105,11 @@ def prepare(table: str | Path, options: TrainingOptions) -> Prepared:
     if options.validation is None:
         share = options.holdout or 0.1
         training, validation = split(everything, share, seed=options.seed)
-        sources["validation"] = {"holdout": share, "rows": len(validation), "classes": classes.counts(validation)}
+        sources["validation"] = {
+            "holdout": share,
+            "rows": len(validation),
+            "classes": classes.counts(validation),
+        }
     else:
         training = everything
         validation, sources["validation"] = _other(options.validation, options, classes)
@@ -111,7 +119,9 @@ def prepare(table: str | Path, options: TrainingOptions) -> Prepared:
     return Prepared(training, validation, test, classes, sources)
 
 
-def _other(path: str | Path, options: TrainingOptions, classes: Classes) -> tuple[Examples, dict[str, Any]]:
+def _other(
+    path: str | Path, options: TrainingOptions, classes: Classes
+) -> tuple[Examples, dict[str, Any]]:
     """A table beside that of the training, which must have the same classes."""
     table = read_table(path)
     examples = checked(table, options)
@@ -125,7 +135,12 @@ def _other(path: str | Path, options: TrainingOptions, classes: Classes) -> tupl
 
 
 def _source(table: Table, examples: Examples, classes: Classes) -> dict[str, Any]:
-    return {"path": str(table.path), "sha256": table.sha256, "rows": len(examples), "classes": classes.counts(examples)}
+    return {
+        "path": str(table.path),
+        "sha256": table.sha256,
+        "rows": len(examples),
+        "classes": classes.counts(examples),
+    }
 
 
 def checked(table: Table, options: TrainingOptions) -> Examples:
@@ -136,7 +151,9 @@ def checked(table: Table, options: TrainingOptions) -> Examples:
     """
     _check_columns(table, options)
     if not table.rows:
-        raise InputError(f"{table.path} has no rows: give a table with a text and a label in each row")
+        raise InputError(
+            f"{table.path} has no rows: give a table with a text and a label in each row"
+        )
     texts = _texts(table, options.text)
     pairs = None if options.pair is None else _texts(table, options.pair)
     return Examples(texts, pairs, _labels(table, options.label))
@@ -144,14 +161,22 @@ def checked(table: Table, options: TrainingOptions) -> Examples:
 
 def _check_columns(table: Table, options: TrainingOptions) -> None:
     wanted = {"--text": options.text, "--pair": options.pair, "--label": options.label}
-    missing = {flag: name for flag, name in wanted.items() if name is not None and name not in table.columns}
+    missing = {
+        flag: name
+        for flag, name in wanted.items()
+        if name is not None and name not in table.columns
+    }
     if not missing:
         return
     there = _listed(table.columns) if table.columns else "none at all"
     said = f"{table.path} has {' and '.join(f'no column {name!r}' for name in missing.values())}, only {there}"
     if table.separator and len(table.columns) == 1 and re.search(r"[;,|\t]", table.columns[0]):
-        raise InputError(f"{said}: its columns are not separated by {table.separator}; save it with {table.separator} between them")
-    raise InputError(f"{said}: say which to use with {' and '.join(f'{flag} COLUMN' for flag in missing)}")
+        raise InputError(
+            f"{said}: its columns are not separated by {table.separator}; save it with {table.separator} between them"
+        )
+    raise InputError(
+        f"{said}: say which to use with {' and '.join(f'{flag} COLUMN' for flag in missing)}"
+    )
 
 
 def _texts(table: Table, column: str) -> tuple[str, ...]:
@@ -165,10 +190,24 @@ def _texts(table: Table, column: str) -> tuple[str, ...]:
                 "name the column of the texts, or write them as texts"
             )
     texts = tuple(cell if isinstance(cell, str) else "" for cell in cells)
-    _refuse(table, texts, lambda text: not text.strip(), f"empty texts in column {column!r}", "fill them in, or leave these rows out")
-    _refuse(table, texts, _broken, f"texts with half characters (lone surrogates) in column {column!r}", "save the table as UTF-8 again")
+    _refuse(
+        table,
+        texts,
+        lambda text: not text.strip(),
+        f"empty texts in column {column!r}",
+        "fill them in, or leave these rows out",
+    )
+    _refuse(
+        table,
+        texts,
+        _broken,
+        f"texts with half characters (lone surrogates) in column {column!r}",
+        "save the table as UTF-8 again",
+    )
     if all(_NUMBER.fullmatch(text.strip()) for text in texts):
-        raise InputError(f"column {column!r} of {table.path} holds numbers only, such as {texts[0]!r}: name the column of the texts")
+        raise InputError(
+            f"column {column!r} of {table.path} holds numbers only, such as {texts[0]!r}: name the column of the texts"
+        )
     return texts
 
 
@@ -178,9 +217,17 @@ def _labels(table: Table, column: str) -> tuple[str, ...]:
     for place, cell in enumerate(cells):
         if isinstance(cell, (list, tuple, dict, set)):
             kind = type(cell).__name__
-            raise InputError(f"column {column!r} of {table.path} holds a {kind} in {table.where([place])}: give one class for each row")
+            raise InputError(
+                f"column {column!r} of {table.path} holds a {kind} in {table.where([place])}: give one class for each row"
+            )
     labels = tuple("" if _absent(cell) else str(cell).strip() for cell in cells)
-    _refuse(table, labels, lambda label: not label, f"rows without a label in column {column!r}", "fill them in, or leave these rows out")
+    _refuse(
+        table,
+        labels,
+        lambda label: not label,
+        f"rows without a label in column {column!r}",
+        "fill them in, or leave these rows out",
+    )
     if not all(_NUMBER.fullmatch(label) for label in labels):
         return labels
     for place, label in enumerate(labels):
@@ -189,10 +236,14 @@ def _labels(table: Table, column: str) -> tuple[str, ...]:
                 f"column {column!r} of {table.path} holds numbers with fractions, not classes: {table.where([place])} has {label}; "
                 "give names or whole numbers"
             )
-    return tuple(str(int(label) if label.lstrip("+-").isdigit() else int(float(label))) for label in labels)
+    return tuple(
+        str(int(label) if label.lstrip("+-").isdigit() else int(float(label))) for label in labels
+    )
 
 
-def _refuse(table: Table, values: Sequence[str], bad: Callable[[str], bool], what: str, advice: str) -> None:
+def _refuse(
+    table: Table, values: Sequence[str], bad: Callable[[str], bool], what: str, advice: str
+) -> None:
     """Rows that cannot be used are an error, not left out: nobody would know."""
     places = [place for place, value in enumerate(values) if bad(value)]
     if places:
@@ -225,18 +276,24 @@ def ordered_classes(examples: Examples, names: Sequence[str] | None, source: str
     """
     keys = _sorted(examples.labels)
     if len(keys) == 1:
-        raise InputError(f"all {len(examples)} rows of {source} have the label {keys[0]!r}: give a table with two classes or more")
+        raise InputError(
+            f"all {len(examples)} rows of {source} have the label {keys[0]!r}: give a table with two classes or more"
+        )
     if names is None:
         return Classes(keys, keys)
     given = tuple(names)
     if len(set(given)) < len(given) or "" in given:
         raise InputError(f"--labels is {','.join(given)}: give each class its own name")
     if len(given) != len(keys):
-        raise InputError(f"--labels has {len(given)} names, but {source} has {len(keys)} classes, {_listed(keys)}: name each of them")
+        raise InputError(
+            f"--labels has {len(given)} names, but {source} has {len(keys)} classes, {_listed(keys)}: name each of them"
+        )
     if set(given) == set(keys):
         return Classes(given, given)
     if not all(map(_whole, keys)):
-        raise InputError(f"--labels is {','.join(given)}, but the classes of {source} are {_listed(keys)}: give these names, in any order")
+        raise InputError(
+            f"--labels is {','.join(given)}, but the classes of {source} are {_listed(keys)}: give these names, in any order"
+        )
     return Classes(keys, given)
 
 
@@ -274,4 +331,6 @@ def _whole(label: str) -> bool:
 
 
 def _listed(names: Sequence[str]) -> str:
-    return ", ".join(shortened(name, 40) for name in names[:12]) + (", ..." if len(names) > 12 else "")
+    return ", ".join(shortened(name, 40) for name in names[:12]) + (
+        ", ..." if len(names) > 12 else ""
+    )

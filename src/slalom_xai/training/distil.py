@@ -29,7 +29,9 @@ def with_parts(examples: Examples, parts: int, seed: int) -> Examples:
             if examples.pairs is not None:
                 pairs.append(partial(examples.pairs[place], rng, holes=index % 2 == 1))
             labels.append(examples.labels[place])
-    return Examples(tuple(texts), tuple(pairs) if examples.pairs is not None else None, tuple(labels))
+    return Examples(
+        tuple(texts), tuple(pairs) if examples.pairs is not None else None, tuple(labels)
+    )
 
 
 def partial(text: str, rng: random.Random, *, holes: bool) -> str:
@@ -57,10 +59,14 @@ def stretched(answers: Tensor) -> Tensor:
     """
     lengths = answers.norm(dim=1, keepdim=True)
     bound = 1.02 * lengths.max().clamp(min=1e-6)
-    return answers * torch.where(lengths > 0, bound * torch.atanh(lengths / bound) / lengths.clamp(min=1e-12), 1.0)
+    return answers * torch.where(
+        lengths > 0, bound * torch.atanh(lengths / bound) / lengths.clamp(min=1e-12), 1.0
+    )
 
 
-def projected_embeddings(tokenizer: Any, teacher_tokenizer: Any, weights: Tensor, width: int) -> Tensor:
+def projected_embeddings(
+    tokenizer: Any, teacher_tokenizer: Any, weights: Tensor, width: int
+) -> Tensor:
     """The teacher's embeddings of the student's tokens, on their leading principal components.
 
     Args:
@@ -79,7 +85,9 @@ def projected_embeddings(tokenizer: Any, teacher_tokenizer: Any, weights: Tensor
         if pieces_alike and piece in vocabulary:
             ids = [vocabulary[piece]]
         else:  # other kinds of tokenizer mark the start of a word by the space before it
-            spelling = piece.removeprefix("##") if pieces_alike or piece.startswith("##") else f" {piece}"
+            spelling = (
+                piece.removeprefix("##") if pieces_alike or piece.startswith("##") else f" {piece}"
+            )
             ids = teacher_tokenizer(spelling, add_special_tokens=False, verbose=False)["input_ids"]
         rows[index] = weights[ids].mean(0) if ids else weights.mean(0)
     rows = (rows - rows.mean(0)).double()
@@ -111,7 +119,11 @@ def best_scale(logits: Tensor, labels: Tensor) -> float:
 @torch.no_grad()
 def scale_head(model: Any, factor: float) -> bool:
     """Multiplies the last layer, so that all logits are multiplied; False if the model has no such layer."""
-    heads = [module for module in model.modules() if isinstance(module, torch.nn.Linear) and module.out_features == model.config.num_labels]
+    heads = [
+        module
+        for module in model.modules()
+        if isinstance(module, torch.nn.Linear) and module.out_features == model.config.num_labels
+    ]
     if not heads:
         return False
     for parameter in heads[-1].parameters():

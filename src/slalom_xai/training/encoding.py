@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from slalom_xai.errors import InputError
-from slalom_xai.models.inside import evaluating
+from slalom_xai.models.internals import evaluating
 from slalom_xai.models.transformers import takes, token_limit
 from slalom_xai.progress import Bar
 from slalom_xai.training.data import Examples
@@ -35,19 +35,30 @@ class Encoded:
         fixed: ids that holes leave alone.
     """
 
-    def __init__(self, rows: Sequence[Ids], segments: Sequence[Ids] | None, pad: int, device: torch.device, fixed: Iterable[int]) -> None:
+    def __init__(
+        self,
+        rows: Sequence[Ids],
+        segments: Sequence[Ids] | None,
+        pad: int,
+        device: torch.device,
+        fixed: Iterable[int],
+    ) -> None:
         self.lengths = [len(row) for row in rows]
         self._pad, self._device = pad, device
         self._ids = _flat(rows, device)
         self._segments = None if segments is None else _flat(segments, device)
-        self._fixed = torch.isin(self._ids, torch.tensor(sorted(fixed), dtype=self._ids.dtype, device=device))
+        self._fixed = torch.isin(
+            self._ids, torch.tensor(sorted(fixed), dtype=self._ids.dtype, device=device)
+        )
         self._sizes = torch.tensor(self.lengths, device=device)
         self._starts = self._sizes.cumsum(0) - self._sizes
 
     def __len__(self) -> int:
         return len(self.lengths)
 
-    def batch(self, indices: Sequence[int], side: str = "right", holes: float = 0.0) -> dict[str, Tensor]:
+    def batch(
+        self, indices: Sequence[int], side: str = "right", holes: float = 0.0
+    ) -> dict[str, Tensor]:
         """Model inputs for some rows, padded to the longest.
 
         Args:
@@ -61,17 +72,24 @@ class Encoded:
         chosen = torch.tensor(list(indices), device=self._device)
         width = max(self.lengths[index] for index in indices)
         sizes = self._sizes[chosen, None]
-        offset = torch.arange(width, device=self._device)[None] - (width - sizes if side == "left" else 0)
+        offset = torch.arange(width, device=self._device)[None] - (
+            width - sizes if side == "left" else 0
+        )
         there = (offset >= 0) & (offset < sizes)
         places = self._starts[chosen, None] + offset.clamp(min=0).minimum(sizes - 1)
         if holes:
             places, there = self._with_holes(places, there, side, holes)
-        inputs = {"input_ids": self._ids[places].long().masked_fill(~there, self._pad), "attention_mask": there.long()}
+        inputs = {
+            "input_ids": self._ids[places].long().masked_fill(~there, self._pad),
+            "attention_mask": there.long(),
+        }
         if self._segments is not None:
             inputs["token_type_ids"] = self._segments[places].long() * there
         return inputs
 
-    def _with_holes(self, places: Tensor, there: Tensor, side: str, holes: float) -> tuple[Tensor, Tensor]:
+    def _with_holes(
+        self, places: Tensor, there: Tensor, side: str, holes: float
+    ) -> tuple[Tensor, Tensor]:
         """Loses some tokens and moves the others together; a text never loses all its tokens."""
         content = there & ~self._fixed[places]
         share = 2 * holes * torch.rand(len(places), 1, device=self._device)
@@ -81,11 +99,17 @@ class Encoded:
         order = (kept if side == "left" else ~kept).to(torch.uint8).argsort(dim=1, stable=True)
         places, kept = places.gather(1, order), kept.gather(1, order)
         width = int(kept.sum(1).max())
-        return (places[:, -width:], kept[:, -width:]) if side == "left" else (places[:, :width], kept[:, :width])
+        return (
+            (places[:, -width:], kept[:, -width:])
+            if side == "left"
+            else (places[:, :width], kept[:, :width])
+        )
 
 
 def _flat(rows: Sequence[Ids], device: torch.device) -> Tensor:
-    return torch.from_numpy(np.concatenate([np.asarray(row, dtype=np.int32) for row in rows])).to(device)
+    return torch.from_numpy(np.concatenate([np.asarray(row, dtype=np.int32) for row in rows])).to(
+        device
+    )
 
 
 class Reader:
@@ -103,7 +127,9 @@ class Reader:
     def __init__(self, model: Any, tokenizer: Any, max_length: int | None) -> None:
         most = token_limit(tokenizer, model.config, model)
         if max_length is not None and most is not None and max_length > most:
-            raise InputError(f"--max-length is {max_length}, but the model reads at most {most} tokens: give at most {most}")
+            raise InputError(
+                f"--max-length is {max_length}, but the model reads at most {most} tokens: give at most {most}"
+            )
         self.limit = max_length or min(_MOST, most or _MOST)
         self._tokenizer = tokenizer
         self._segments = _segments(model)
@@ -130,18 +156,34 @@ class Reader:
                 cut += len(long)
             rows += ids
             segments += types
-        distinct = self._segments > 0 and any(np.any(row) for row in segments)  # models take all zeros for granted
-        return Encoded(rows, segments if distinct else None, self._tokenizer.pad_token_id, device, self._added()), cut
+        distinct = self._segments > 0 and any(
+            np.any(row) for row in segments
+        )  # models take all zeros for granted
+        return Encoded(
+            rows,
+            segments if distinct else None,
+            self._tokenizer.pad_token_id,
+            device,
+            self._added(),
+        ), cut
 
     def _tokens(self, examples: Examples, *, truncation: bool) -> tuple[list[Ids], list[Ids]]:
         """Ids and segments; a text without any token becomes one padding token, as there are no empty rows."""
         pairs = None if examples.pairs is None else list(examples.pairs)
         limits = {"truncation": True, "max_length": self.limit} if truncation else {}
-        encoding = self._tokenizer(list(examples.texts), pairs, return_attention_mask=False, verbose=False, **limits)
+        encoding = self._tokenizer(
+            list(examples.texts), pairs, return_attention_mask=False, verbose=False, **limits
+        )
         self._tokenizer.backend_tokenizer.no_truncation()  # or it would be saved with the tokenizer
-        rows: list[Ids] = [np.array(row or [self._tokenizer.pad_token_id], dtype=np.int32) for row in encoding["input_ids"]]
+        rows: list[Ids] = [
+            np.array(row or [self._tokenizer.pad_token_id], dtype=np.int32)
+            for row in encoding["input_ids"]
+        ]
         made = encoding.get("token_type_ids") or [None] * len(rows)
-        types: list[Ids] = [np.array(kinds or [0] * len(row), dtype=np.int32) for row, kinds in zip(rows, made, strict=True)]
+        types: list[Ids] = [
+            np.array(kinds or [0] * len(row), dtype=np.int32)
+            for row, kinds in zip(rows, made, strict=True)
+        ]
         return rows, types
 
     def _added(self) -> set[int]:
@@ -149,7 +191,13 @@ class Reader:
         found = set()
         for texts in (("a",), ("a", "a")):
             encoding = self._tokenizer(*texts, return_special_tokens_mask=True, verbose=False)
-            found |= {token for token, special in zip(encoding["input_ids"], encoding["special_tokens_mask"], strict=True) if special}
+            found |= {
+                token
+                for token, special in zip(
+                    encoding["input_ids"], encoding["special_tokens_mask"], strict=True
+                )
+                if special
+            }
         return found
 
     def _check_pairs(self) -> None:
@@ -172,10 +220,16 @@ def _segments(model: Any) -> int:
     """Segments a model tells apart, as explanations see it: 0 where it takes none, any number for XLNet."""
     if not takes(model.forward, "token_type_ids"):
         return 0
-    return 1 << 30 if model.config.model_type == "xlnet" else int(getattr(model.config, "type_vocab_size", 2))
+    return (
+        1 << 30
+        if model.config.model_type == "xlnet"
+        else int(getattr(model.config, "type_vocab_size", 2))
+    )
 
 
-def batches(lengths: Sequence[int], *, tokens: int, rows: int, rng: random.Random | None, exact: bool) -> list[list[int]]:
+def batches(
+    lengths: Sequence[int], *, tokens: int, rows: int, rng: random.Random | None, exact: bool
+) -> list[list[int]]:
     """Groups rows of similar length.
 
     Args:
@@ -185,8 +239,13 @@ def batches(lengths: Sequence[int], *, tokens: int, rows: int, rng: random.Rando
         rng: mixes rows and groups; None: in order.
         exact: only rows of equal length, for a model that cannot be padded.
     """
-    noise = [rng.uniform(0, 16) if rng else 0.0 for _ in lengths]  # texts of nearly equal length change their company
-    order = sorted(range(len(lengths)), key=lambda row: (lengths[row] + (0.0 if exact else noise[row]), noise[row]))
+    noise = [
+        rng.uniform(0, 16) if rng else 0.0 for _ in lengths
+    ]  # texts of nearly equal length change their company
+    order = sorted(
+        range(len(lengths)),
+        key=lambda row: (lengths[row] + (0.0 if exact else noise[row]), noise[row]),
+    )
     groups: list[list[int]] = []
     longest = 0
     for row in order:
@@ -230,7 +289,9 @@ def answers(model: Any, encoded: Encoded, *, side: str | None, bar: Bar | None =
     result = torch.empty(len(encoded), model.config.num_labels)
     # No inference_mode: what a model caches there, such as its positions, could not be trained with afterwards.
     with evaluating(model), torch.no_grad():
-        for group in batches(encoded.lengths, tokens=_TOKENS, rows=_ROWS, rng=None, exact=side is None):
+        for group in batches(
+            encoded.lengths, tokens=_TOKENS, rows=_ROWS, rng=None, exact=side is None
+        ):
             with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
                 logits = model(**encoded.batch(group, side or "right")).logits
             result[group] = logits.float().cpu()

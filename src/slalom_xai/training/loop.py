@@ -97,7 +97,9 @@ class _Log:
         reached = score(logits, labels)
         epoch = Epoch(len(self.history) + 1, loss, reached.loss, reached.accuracy, seconds)
         if self.best is None or self.best.beaten_by(reached):
-            state = {name: value.detach().cpu().clone() for name, value in model.state_dict().items()}
+            state = {
+                name: value.detach().cpu().clone() for name, value in model.state_dict().items()
+            }
             self.best = Best(epoch.epoch, state, logits, reached)
         self.history.append(epoch)
         self._tell(
@@ -112,7 +114,15 @@ class _Log:
         return self._course.patience is not None and waited >= self._course.patience and left > 0
 
 
-def fit(model: Any, lesson: Lesson, validation: Lesson, course: Course, *, tell: Callable[[str], None], bar: Bar | None = None) -> Outcome:
+def fit(
+    model: Any,
+    lesson: Lesson,
+    validation: Lesson,
+    course: Course,
+    *,
+    tell: Callable[[str], None],
+    bar: Bar | None = None,
+) -> Outcome:
     """Trains with AdamW, a linear warm-up and a linear decay; ``validation`` picks the best epoch.
 
     Ctrl-C ends it with what the finished epochs have learnt; before the first is finished it is raised.
@@ -129,13 +139,17 @@ def fit(model: Any, lesson: Lesson, validation: Lesson, course: Course, *, tell:
             raise
         ending = "interrupted"
     except torch.cuda.OutOfMemoryError as error:
-        raise ModelError("the device has too little memory for a batch: give a smaller --batch or --max-length, or --device cpu") from error
+        raise ModelError(
+            "the device has too little memory for a batch: give a smaller --batch or --max-length, or --device cpu"
+        ) from error
     assert log.best is not None
     model.load_state_dict(log.best.state)
     return Outcome(log.best, tuple(log.history), ending)
 
 
-def _epochs(model: Any, lesson: Lesson, validation: Lesson, course: Course, log: _Log, bar: Bar | None) -> str:
+def _epochs(
+    model: Any, lesson: Lesson, validation: Lesson, course: Course, log: _Log, bar: Bar | None
+) -> str:
     """Goes through the epochs; returns "done", or "early" if patience ended it."""
     side = harmless_side(model, lesson.encoded)
     rng = random.Random(course.seed)
@@ -146,7 +160,9 @@ def _epochs(model: Any, lesson: Lesson, validation: Lesson, course: Course, log:
         if bar is not None:
             bar.start(len(lesson.encoded), f"epoch {epoch} of {course.epochs}", afresh=True)
         began = time.perf_counter()
-        loss = _one_epoch(model, lesson, groups, course, side, optimizer, schedule, bar, f"epoch {epoch}")
+        loss = _one_epoch(
+            model, lesson, groups, course, side, optimizer, schedule, bar, f"epoch {epoch}"
+        )
         logits = answers(model, validation.encoded, side=side)
         log.add(model, loss, logits, validation.labels, time.perf_counter() - began)
         if log.tired():
@@ -182,7 +198,9 @@ def _one_epoch(
         schedule.step()
         total += loss.detach()
         if (step % 16 == 0 or step == len(groups)) and not bool(torch.isfinite(total)):
-            raise ModelError(f"the loss is no longer a finite number in {where}: give a --rate below {course.rate:g}")
+            raise ModelError(
+                f"the loss is no longer a finite number in {where}: give a --rate below {course.rate:g}"
+            )
         if bar is not None:
             bar.advance(len(group))
     return float(total) / len(groups)
@@ -199,10 +217,14 @@ def _loss(logits: Tensor, lesson: Lesson, group: list[int]) -> Tensor:
     return to_label + smooth_l1_loss(2 * centred, 2 * lesson.taught[group].to(logits.device))
 
 
-def _epoch_batches(lesson: Lesson, course: Course, side: str | None, rng: random.Random) -> list[list[int]]:
+def _epoch_batches(
+    lesson: Lesson, course: Course, side: str | None, rng: random.Random
+) -> list[list[int]]:
     """Small tables take small batches, so that an epoch has steps enough to learn in."""
     rows = course.rows or min(256, max(16, len(lesson.encoded) // 200))
-    return batches(lesson.encoded.lengths, tokens=course.tokens, rows=rows, rng=rng, exact=side is None)
+    return batches(
+        lesson.encoded.lengths, tokens=course.tokens, rows=rows, rng=rng, exact=side is None
+    )
 
 
 def _schedule(optimizer: torch.optim.Optimizer, steps: int) -> Any:

@@ -98,10 +98,13 @@ class TrainingOptions:
         self._check_company()
         filled = replace(
             self,
-            holdout=None if self.validation is not None else (0.1 if self.holdout is None else self.holdout),
+            holdout=None
+            if self.validation is not None
+            else (0.1 if self.holdout is None else self.holdout),
             parts=None if self.teacher is None else (4 if self.parts is None else self.parts),
             patience=self.patience or 3,
-            epochs=self.epochs or (3 if self.init is not None else 6 if self.teacher is not None else 10),
+            epochs=self.epochs
+            or (3 if self.init is not None else 6 if self.teacher is not None else 10),
         )
         if self.init is not None:
             return replace(filled, rate=self.rate or 5e-5)
@@ -122,16 +125,29 @@ class TrainingOptions:
             raise one_of("size", self.size, SIZES)
         if self.family is not None and self.family not in FAMILIES:
             raise one_of("family", self.family, FAMILIES)
-        least = {"layers": 1, "width": 8, "vocabulary": 64, "parts": 0, "epochs": 1, "batch": 1, "patience": 1, "max_length": 8}
+        least = {
+            "layers": 1,
+            "width": 8,
+            "vocabulary": 64,
+            "parts": 0,
+            "epochs": 1,
+            "batch": 1,
+            "patience": 1,
+            "max_length": 8,
+        }
         for name, lowest in least.items():
             value = getattr(self, name)
             if value is not None and value < lowest:
-                raise InputError(f"{_flag(name)} is {value}: give a whole number of at least {lowest}")
+                raise InputError(
+                    f"{_flag(name)} is {value}: give a whole number of at least {lowest}"
+                )
         check_seed("--seed", self.seed)
         if self.rate is not None and not (math.isfinite(self.rate) and self.rate > 0):
             raise InputError(f"--rate is {self.rate}: give a learning rate above 0, such as 5e-5")
         if self.holdout is not None and not 0 < self.holdout < 1:
-            raise InputError(f"--holdout is {self.holdout}: give the share of the rows to validate on, between 0 and 1, such as 0.1")
+            raise InputError(
+                f"--holdout is {self.holdout}: give the share of the rows to validate on, between 0 and 1, such as 0.1"
+            )
 
     def _check_company(self) -> None:
         """Options that would have no effect beside others are mistakes, not wishes."""
@@ -142,13 +158,21 @@ class TrainingOptions:
                         f"{_flag(name)} is only for a model from scratch, but --init starts from {self.init}: leave one of them out"
                     )
         elif self.revision is not None:
-            raise InputError("--revision was given without --init: give --init too, or leave --revision out")
+            raise InputError(
+                "--revision was given without --init: give --init too, or leave --revision out"
+            )
         if self.teacher is None and self.parts is not None:
-            raise InputError("--parts was given without --teacher: give --teacher too, or leave --parts out")
+            raise InputError(
+                "--parts was given without --teacher: give --teacher too, or leave --parts out"
+            )
         if self.validation is not None and self.holdout is not None:
-            raise InputError("--holdout splits the table, but --validation names another one: leave one of them out")
+            raise InputError(
+                "--holdout splits the table, but --validation names another one: leave one of them out"
+            )
         if self.pair is not None and self.pair == self.text:
-            raise InputError(f"--pair and --text both name the column {self.text!r}: name two columns")
+            raise InputError(
+                f"--pair and --text both name the column {self.text!r}: name two columns"
+            )
 
 
 def _flag(name: str) -> str:

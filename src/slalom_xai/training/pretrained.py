@@ -16,7 +16,12 @@ _GIVE = "give a folder saved with save_pretrained, or a hub id"
 
 
 def load_start(
-    name: str | Path, labels: Sequence[str], *, layers: int | None, revision: str | None, trust_remote_code: bool
+    name: str | Path,
+    labels: Sequence[str],
+    *,
+    layers: int | None,
+    revision: str | None,
+    trust_remote_code: bool,
 ) -> tuple[Any, Any]:
     """A pretrained model with a classification head for the labels, in float32, and its tokenizer.
 
@@ -44,13 +49,17 @@ def load_start(
     model = model.float()
     sizes = {key: value.numel() for key, value in model.state_dict().items()}
     if sum(sizes.get(key, 0) for key in report["missing_keys"]) > sum(sizes.values()) / 2:
-        raise ModelError(f"{place!r} holds only few of the weights of a {type(model).__name__}: give a folder saved with save_pretrained")
+        raise ModelError(
+            f"{place!r} holds only few of the weights of a {type(model).__name__}: give a folder saved with save_pretrained"
+        )
     _check_fast(tokenizer, place)
     give_padding(model, tokenizer)
     return model, tokenizer
 
 
-def load_teacher(name: str | Path, labels: Sequence[str], *, trust_remote_code: bool) -> tuple[Any, Any, list[int]]:
+def load_teacher(
+    name: str | Path, labels: Sequence[str], *, trust_remote_code: bool
+) -> tuple[Any, Any, list[int]]:
     """A trained classifier in float32, its tokenizer, and where it has each of the labels.
 
     Raises:
@@ -59,11 +68,17 @@ def load_teacher(name: str | Path, labels: Sequence[str], *, trust_remote_code: 
     place = located(name)
     options = {"trust_remote_code": bool(trust_remote_code)}
     with loading("the teacher", place, _GIVE):
-        model, report = AutoModelForSequenceClassification.from_pretrained(place, output_loading_info=True, **options)
+        model, report = AutoModelForSequenceClassification.from_pretrained(
+            place, output_loading_info=True, **options
+        )
     tokenizer = load_tokenizer(place, trust_remote_code=trust_remote_code)
     if report["missing_keys"]:
-        raise ModelError(f"the teacher {place!r} has no trained classification head: give a classifier, such as one that slalom train made")
-    known = [str(model.config.id2label[index]).casefold() for index in range(model.config.num_labels)]
+        raise ModelError(
+            f"the teacher {place!r} has no trained classification head: give a classifier, such as one that slalom train made"
+        )
+    known = [
+        str(model.config.id2label[index]).casefold() for index in range(model.config.num_labels)
+    ]
     if sorted(known) != sorted(label.casefold() for label in labels):
         raise ModelError(
             f"the teacher {place!r} knows the classes {', '.join(map(str, model.config.id2label.values()))}, but the table has {', '.join(labels)}: "
@@ -79,7 +94,9 @@ def give_padding(model: Any, tokenizer: Any) -> None:
     Decoders find the end of a text by it, so one that the tokenizer adds to texts will not do; if there
     is no other token for it, the vocabulary grows by one.
     """
-    if tokenizer.pad_token_id is None and getattr(model.config, "pad_token_id", None) in range(len(tokenizer)):
+    if tokenizer.pad_token_id is None and getattr(model.config, "pad_token_id", None) in range(
+        len(tokenizer)
+    ):
         tokenizer.pad_token = tokenizer.convert_ids_to_tokens(model.config.pad_token_id)
     if tokenizer.pad_token_id is None:
         added = tokenizer("a", verbose=False)["input_ids"]
@@ -96,11 +113,17 @@ def _keep_layers(config: Any, layers: int, place: str) -> None:
     """Shortens a configuration; the weights of the layers behind are then left unread."""
     there = getattr(config, "num_hidden_layers", None)
     if not isinstance(there, int) or getattr(config, "is_encoder_decoder", False):
-        raise ModelError(f"cannot keep the first {layers} layers of {place!r}, a {config.model_type} model: leave --layers out")
+        raise ModelError(
+            f"cannot keep the first {layers} layers of {place!r}, a {config.model_type} model: leave --layers out"
+        )
     if layers > there:
-        raise ModelError(f"--layers is {layers}, but {place!r} has {there} layers: give at most {there}")
+        raise ModelError(
+            f"--layers is {layers}, but {place!r} has {there} layers: give at most {there}"
+        )
     for key, value in list(vars(config).items()):
-        if isinstance(value, list) and len(value) == there and "layer" in key:  # one entry per layer, such as its kind of attention
+        if (
+            isinstance(value, list) and len(value) == there and "layer" in key
+        ):  # one entry per layer, such as its kind of attention
             setattr(config, key, value[:layers])
     config.num_hidden_layers = layers
 

@@ -16,7 +16,14 @@ from slalom_xai.models.load import chosen_device
 from slalom_xai.progress import Bar, progress_bar
 from slalom_xai.training.architecture import new_model, new_tokenizer
 from slalom_xai.training.data import Examples, Prepared, prepare
-from slalom_xai.training.distil import best_scale, centred, scale_head, start_from_teacher, stretched, with_parts
+from slalom_xai.training.distil import (
+    best_scale,
+    centred,
+    scale_head,
+    start_from_teacher,
+    stretched,
+    with_parts,
+)
 from slalom_xai.training.encoding import Reader, answers, harmless_side
 from slalom_xai.training.loop import Course, Lesson, Outcome, fit
 from slalom_xai.training.options import TrainingOptions
@@ -75,7 +82,13 @@ class _Training:
         tell: Callable[[str], None] | None,
         bar: Bar | None,
     ) -> None:
-        self._prepared, self._folder, self._options, self._device, self._bar = prepared, folder, options, device, bar
+        self._prepared, self._folder, self._options, self._device, self._bar = (
+            prepared,
+            folder,
+            options,
+            device,
+            bar,
+        )
         self._tell = tell or (lambda line: None)
         self._notes: list[str] = []
         self._began = time.perf_counter()
@@ -86,7 +99,10 @@ class _Training:
         model.config.text_pair = prepared.training.pairs is not None
         lesson = self._lesson(model, tokenizer)
         reader = Reader(model, tokenizer, options.max_length)
-        validation = Lesson(self._read(reader, prepared.validation, "validation texts"), self._classes(prepared.validation))
+        validation = Lesson(
+            self._read(reader, prepared.validation, "validation texts"),
+            self._classes(prepared.validation),
+        )
         self._to_device(model)
         outcome = fit(model, lesson, validation, self._course(), tell=self._tell, bar=self._bar)
         self._note_ending(outcome)
@@ -106,18 +122,28 @@ class _Training:
             seconds=time.perf_counter() - self._began,
         )
         save(model, tokenizer, self._folder, self._record(report), half=options.half)
-        return report if report.interrupted or prepared.test is None else self._tested(model, reader, report)
+        return (
+            report
+            if report.interrupted or prepared.test is None
+            else self._tested(model, reader, report)
+        )
 
     def _start(self) -> tuple[Any, Any]:
         """The model before training, and its tokenizer."""
         options, names = self._options, self._prepared.classes.names
         if options.init is not None:
             return load_start(
-                options.init, names, layers=options.layers, revision=options.revision, trust_remote_code=options.trust_remote_code
+                options.init,
+                names,
+                layers=options.layers,
+                revision=options.revision,
+                trust_remote_code=options.trust_remote_code,
             )
         limit, family = options.max_length or 512, options.family or "bert"
         texts = self._prepared.training.texts + (self._prepared.training.pairs or ())
-        tokenizer = new_tokenizer(texts, vocabulary=options.vocabulary or 8192, limit=limit, family=family)
+        tokenizer = new_tokenizer(
+            texts, vocabulary=options.vocabulary or 8192, limit=limit, family=family
+        )
         model = new_model(
             tokenizer,
             family=family,
@@ -137,23 +163,33 @@ class _Training:
         if options.teacher is None:
             return Lesson(self._read(reader, whole, "training texts"), labels)
         names = self._prepared.classes.names
-        teacher, teacher_tokenizer, places = load_teacher(options.teacher, names, trust_remote_code=options.trust_remote_code)
+        teacher, teacher_tokenizer, places = load_teacher(
+            options.teacher, names, trust_remote_code=options.trust_remote_code
+        )
         if options.init is None:
             start_from_teacher(model, tokenizer, teacher, teacher_tokenizer)
         everything = with_parts(whole, options.parts or 0, options.seed + 1)
-        texts = self._read(Reader(teacher, teacher_tokenizer, None), everything, "texts, partial ones included, for the teacher")
+        texts = self._read(
+            Reader(teacher, teacher_tokenizer, None),
+            everything,
+            "texts, partial ones included, for the teacher",
+        )
         self._to_device(teacher)
         if self._bar is not None:
             self._bar.start(len(texts), "asking the teacher", afresh=True)
         taught = answers(teacher, texts, side=harmless_side(teacher, texts), bar=self._bar)
         unlabelled = torch.full((len(everything) - len(whole),), -1)
         encoded = self._read(reader, everything, "texts, partial ones included")
-        return Lesson(encoded, torch.cat([labels, unlabelled]), stretched(centred(taught[:, places])))
+        return Lesson(
+            encoded, torch.cat([labels, unlabelled]), stretched(centred(taught[:, places]))
+        )
 
     def _read(self, reader: Reader, examples: Examples, what: str) -> Any:
         encoded, cut = reader.read(examples, self._device)
         if cut:
-            self._note(f"{cut} of {len(examples)} {what} are longer than {reader.limit} tokens and were cut there")
+            self._note(
+                f"{cut} of {len(examples)} {what} are longer than {reader.limit} tokens and were cut there"
+            )
         return encoded
 
     def _classes(self, examples: Examples) -> torch.Tensor:
@@ -164,7 +200,9 @@ class _Training:
             model.to(self._device)
         except (RuntimeError, AssertionError) as error:
             reason = " ".join(str(error).split())[:200]
-            raise ModelError(f"cannot put the model on {self._device}: {reason}; give --device cpu, or a device that is there") from error
+            raise ModelError(
+                f"cannot put the model on {self._device}: {reason}; give --device cpu, or a device that is there"
+            ) from error
 
     def _course(self) -> Course:
         options, scratch = self._options, self._options.init is None
@@ -183,7 +221,9 @@ class _Training:
         scale = best_scale(outcome.best.logits, validation.labels)
         if scale_head(model, scale):
             return scale
-        self._note("the probabilities were not calibrated because the model has no last layer to scale")
+        self._note(
+            "the probabilities were not calibrated because the model has no last layer to scale"
+        )
         return None
 
     def _note(self, sentence: str) -> None:
@@ -194,9 +234,13 @@ class _Training:
         finished, best = len(outcome.history), outcome.best.epoch
         if outcome.ending == "early":
             waited = finished - best
-            self._note(f"stopped after epoch {finished}: no better validation accuracy for {waited} epochs; epoch {best} is kept")
+            self._note(
+                f"stopped after epoch {finished}: no better validation accuracy for {waited} epochs; epoch {best} is kept"
+            )
         if outcome.ending == "interrupted":
-            self._note(f"interrupted in epoch {finished + 1}: the best of the {finished} finished epochs, epoch {best}, is kept")
+            self._note(
+                f"interrupted in epoch {finished + 1}: the best of the {finished} finished epochs, epoch {best}, is kept"
+            )
 
     def _tested(self, model: Any, reader: Reader, report: TrainingReport) -> TrainingReport:
         """The report with the score on the test table, which is looked at here only."""
@@ -205,13 +249,24 @@ class _Training:
         self._to_device(model)
         if self._bar is not None:
             self._bar.start(len(encoded), "scoring the test texts", afresh=True)
-        reached = score(answers(model, encoded, side=harmless_side(model, encoded), bar=self._bar), self._classes(self._prepared.test))
-        report = replace(report, test=reached, notes=tuple(self._notes), seconds=time.perf_counter() - self._began)
+        reached = score(
+            answers(model, encoded, side=harmless_side(model, encoded), bar=self._bar),
+            self._classes(self._prepared.test),
+        )
+        report = replace(
+            report,
+            test=reached,
+            notes=tuple(self._notes),
+            seconds=time.perf_counter() - self._began,
+        )
         write_record(self._folder, self._record(report))
         return report
 
     def _record(self, report: TrainingReport) -> dict[str, Any]:
-        options = {name: str(value) if isinstance(value, Path) else value for name, value in asdict(self._options).items()}
+        options = {
+            name: str(value) if isinstance(value, Path) else value
+            for name, value in asdict(self._options).items()
+        }
         return {
             "report": report.to_dict(),
             "options": options,
@@ -227,4 +282,6 @@ def _check_device(device: torch.device) -> None:
         torch.zeros(1, device=device)
     except (RuntimeError, AssertionError) as error:
         reason = " ".join(str(error).split())[:200]
-        raise ModelError(f"cannot use the device {device}: {reason}; give --device cpu, or a device that is there") from error
+        raise ModelError(
+            f"cannot use the device {device}: {reason}; give --device cpu, or a device that is there"
+        ) from error

@@ -14,9 +14,9 @@ from torch import Tensor
 
 from slalom_xai import __version__
 from slalom_xai.errors import InputError
-from slalom_xai.files import is_draft, write_file
-from slalom_xai.folders import recover, replacing_folder
 from slalom_xai.models.loading import quiet
+from slalom_xai.system.files import is_draft, write_file
+from slalom_xai.system.folders import recover, replacing_folder
 
 _RECORD = "training.json"
 
@@ -35,16 +35,22 @@ def check_folder(folder: Path, overwrite: bool) -> None:
     if all(map(_is_left, names)):
         return
     if not overwrite:
-        raise InputError(f"--out is {folder}, a folder that is not empty: give a new folder, or --overwrite to replace an earlier training")
+        raise InputError(
+            f"--out is {folder}, a folder that is not empty: give a new folder, or --overwrite to replace an earlier training"
+        )
     if not (folder / _RECORD).is_file() and not any(map(_is_left, names)):
-        raise InputError(f"--out is {folder}, which was not made by slalom train (it has no {_RECORD}): give a new folder")
+        raise InputError(
+            f"--out is {folder}, which was not made by slalom train (it has no {_RECORD}): give a new folder"
+        )
 
 
 def _check_place(folder: Path) -> None:
     """The model is written beside its folder and then put in its place, so the folder around it must be writable."""
     place = Path(os.path.realpath(folder))
     if place.is_dir() and os.path.ismount(place):
-        raise InputError(f"--out is {folder}, which is a mount point and cannot be replaced: give a folder inside it")
+        raise InputError(
+            f"--out is {folder}, which is a mount point and cannot be replaced: give a folder inside it"
+        )
     if place in (Path.cwd(), *Path.cwd().parents):
         raise InputError(
             f"--out is {folder}, the folder that this command runs in, which it cannot replace: run it elsewhere, or give a folder inside it"
@@ -52,7 +58,9 @@ def _check_place(folder: Path) -> None:
     nearest = next(above for above in place.parents if above.exists())
     if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
         inside = ", such as one inside it" if place.is_dir() else ""
-        raise InputError(f"--out is {folder}, but nothing can be written to {nearest}: give another folder{inside}")
+        raise InputError(
+            f"--out is {folder}, but nothing can be written to {nearest}: give another folder{inside}"
+        )
 
 
 def _is_left(name: str) -> bool:
@@ -60,7 +68,9 @@ def _is_left(name: str) -> bool:
     return name.startswith(".saving-")
 
 
-def save(model: Any, tokenizer: Any, folder: Path, record: Mapping[str, Any], *, half: bool) -> None:
+def save(
+    model: Any, tokenizer: Any, folder: Path, record: Mapping[str, Any], *, half: bool
+) -> None:
     """Saves the model in place of an earlier one; other files in the folder stay.
 
     Everything is written beside the folder, which then changes places with it: what was there is whole until the new one is.
@@ -100,7 +110,9 @@ def _saved(model: Any, tokenizer: Any, place: Path, half: bool) -> None:
         _save_tokenizer(tokenizer, place)
     except OSError:
         raise
-    except Exception as error:  # safetensors and tokenizers report a full disk with errors of their own
+    except (
+        Exception
+    ) as error:  # safetensors and tokenizers report a full disk with errors of their own
         if "os error" not in str(error):
             raise
         raise OSError(" ".join(str(error).split())[:200]) from error
@@ -113,7 +125,9 @@ def write_record(folder: Path, record: Mapping[str, Any]) -> None:
 
 def versions() -> dict[str, str]:
     """The versions of what a training depends on."""
-    return {"slalom-xai": __version__} | {name: version(name) for name in ("torch", "transformers", "tokenizers")}
+    return {"slalom-xai": __version__} | {
+        name: version(name) for name in ("torch", "transformers", "tokenizers")
+    }
 
 
 def _write(folder: Path, record: Mapping[str, Any]) -> None:
@@ -127,7 +141,11 @@ def _earlier(folder: Path) -> list[str]:
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return []
     names = found if isinstance(found, list) else []
-    return [name for name in names if isinstance(name, str) and name not in ("", ".", "..") and Path(name).name == name]
+    return [
+        name
+        for name in names
+        if isinstance(name, str) and name not in ("", ".", "..") and Path(name).name == name
+    ]
 
 
 @torch.no_grad()

@@ -14,8 +14,8 @@ import numpy as np
 
 from slalom_xai.errors import InputError, optional_package
 from slalom_xai.explanation import Array, Explanation
-from slalom_xai.files import write_file
 from slalom_xai.reports.colour import DOWN, UP, printable
+from slalom_xai.system.files import write_file
 
 if TYPE_CHECKING:
     from matplotlib.backends.backend_agg import RendererAgg
@@ -87,12 +87,16 @@ def save(figure: Figure, path: str | Path) -> Path:
         drawn = io.BytesIO()  # matplotlib hides some errors of a full disk behind others
         figure.savefig(drawn, format=path.suffix.lower().removeprefix("."))
         write_file(path, drawn.getvalue())
-    glyphs = sorted({str(one.message).split()[1] for one in caught if _is_about_a_glyph(one)}, key=int)
+    glyphs = sorted(
+        {str(one.message).split()[1] for one in caught if _is_about_a_glyph(one)}, key=int
+    )
     for other in caught:
         if not _is_about_a_glyph(other):
             warnings.warn_explicit(other.message, other.category, other.filename, other.lineno)
     if glyphs:
-        shown = ", ".join(f"{chr(int(glyph))} (U+{int(glyph):04X})" for glyph in glyphs[:5]) + (", …" if len(glyphs) > 5 else "")
+        shown = ", ".join(f"{chr(int(glyph))} (U+{int(glyph):04X})" for glyph in glyphs[:5]) + (
+            ", …" if len(glyphs) > 5 else ""
+        )
         warnings.warn(
             f"no installed font has {shown}: they are drawn as boxes in {path}; install a font such as Noto Sans CJK or Noto Emoji",
             stacklevel=2,
@@ -104,7 +108,9 @@ def check_path(path: str | Path) -> Path:
     """Refuses a path whose suffix names no format."""
     path = Path(path)
     if path.suffix.lower().removeprefix(".") not in FORMATS:
-        raise InputError(f"cannot draw {path}: give a file name that ends in {', '.join('.' + name for name in FORMATS)}")
+        raise InputError(
+            f"cannot draw {path}: give a file name that ends in {', '.join('.' + name for name in FORMATS)}"
+        )
     return path
 
 
@@ -123,7 +129,9 @@ def _is_about_a_glyph(caught: warnings.WarningMessage) -> bool:
 def tint(intensity: float, most: float = 0.85) -> tuple[float, float, float]:
     """A number in [-1, 1] as a colour: white for 0, towards blue above and orange below."""
     share = abs(intensity) ** 0.6 * most
-    red, green, blue = (1 - share + share * channel / 255 for channel in (UP if intensity >= 0 else DOWN))
+    red, green, blue = (
+        1 - share + share * channel / 255 for channel in (UP if intensity >= 0 else DOWN)
+    )
     return red, green, blue
 
 

@@ -12,7 +12,15 @@ import numpy as np
 from slalom_xai.errors import InputError
 from slalom_xai.explanation import Explanation
 from slalom_xai.reports.figures.canvas import WIDTH, label, look, scale, sheet
-from slalom_xai.reports.figures.plane import LABELS, Points, draw_points, legend, limit_plane, name_points, strongest
+from slalom_xai.reports.figures.plane import (
+    LABELS,
+    Points,
+    draw_points,
+    legend,
+    limit_plane,
+    name_points,
+    strongest,
+)
 from slalom_xai.reports.figures.words import unit_labels
 
 if TYPE_CHECKING:
@@ -56,13 +64,17 @@ def token_types(explanations: Sequence[Explanation], *, least: int = 1) -> list[
     names: dict[object, Counter[str]] = defaultdict(Counter)
     for place, explanation in enumerate(explanations):
         if explanation.importances is None:
-            raise InputError(f"explanation {place} is by {explanation.method!r}, which has no importances: explain with method='slalom'")
+            raise InputError(
+                f"explanation {place} is by {explanation.method!r}, which has no importances: explain with method='slalom'"
+            )
         if explanation.target != explanations[0].target:
             raise InputError(
                 f"explanation {place} is of {explanation.target!r}, but the first is of {explanations[0].target!r}: use for_target to choose the same label"
             )
         scores = (explanation.values, explanation.importances, explanation.scores("removal"))
-        for unit, name, value, importance, removal in zip(explanation.units, unit_labels(explanation), *scores, strict=True):
+        for unit, name, value, importance, removal in zip(
+            explanation.units, unit_labels(explanation), *scores, strict=True
+        ):
             key: object = unit.token_ids or name
             rows[key].append((float(value), float(importance), float(removal)))
             names[key][name] += 1
@@ -70,12 +82,21 @@ def token_types(explanations: Sequence[Explanation], *, least: int = 1) -> list[
     for kind, numbers in rows.items():
         if len(numbers) >= least:
             means = [float(mean) for mean in np.mean(numbers, axis=0)]
-            found.append(TokenType(names[kind].most_common(1)[0][0], means[0], means[1], means[2], len(numbers)))
+            found.append(
+                TokenType(
+                    names[kind].most_common(1)[0][0], means[0], means[1], means[2], len(numbers)
+                )
+            )
     return found
 
 
 def corpus_scatter(
-    explanations: Sequence[Explanation], *, labels: int = LABELS, least: int = 1, width: float = WIDTH, height: float = 4.6
+    explanations: Sequence[Explanation],
+    *,
+    labels: int = LABELS,
+    least: int = 1,
+    width: float = WIDTH,
+    height: float = 4.6,
 ) -> Figure:
     """Mean value against mean importance of every kind of token; the strongest are named.
 
@@ -88,7 +109,9 @@ def corpus_scatter(
     """
     types = token_types(explanations, least=least)
     if not types:
-        raise InputError(f"no token occurs {least} times or more: give more texts, or a smaller least")
+        raise InputError(
+            f"no token occurs {least} times or more: give more texts, or a smaller least"
+        )
     numbers = np.array([(each.value, each.importance, each.removal) for each in types])
     points = Points(numbers[:, 0], numbers[:, 1], numbers[:, 2], [each.text for each in types])
     with look([*points.labels, label(explanations[0].target)]):

@@ -52,7 +52,12 @@ class Curve:
 
 
 def deletion_errors(
-    explainer: Explainer, explanations: Sequence[Explanation], *, most: int = LOCAL, rows: int = 40, random_state: int = 0
+    explainer: Explainer,
+    explanations: Sequence[Explanation],
+    *,
+    most: int = LOCAL,
+    rows: int = 40,
+    random_state: int = 0,
 ) -> list[Curve]:
     """Asks the model about random deletions and compares its changes with those each explanation predicts.
 
@@ -73,10 +78,19 @@ def deletion_errors(
     found: dict[str, dict[int, list[Array]]] = {}
     questions: dict[tuple[object, ...], tuple[Asker, list[tuple[int, Array, Array]]]] = {}
     for explanation in explanations:
-        key = (explanation.text, explanation.text_pair, explanation.granularity, explanation.removal, explanation.target_index)
+        key = (
+            explanation.text,
+            explanation.text_pair,
+            explanation.granularity,
+            explanation.removal,
+            explanation.target_index,
+        )
         if key not in questions:
             ask = asker(explainer, explanation)
-            questions[key] = (ask, _answers(ask, len(explanation), most, rows, np.random.default_rng(random_state)))
+            questions[key] = (
+                ask,
+                _answers(ask, len(explanation), most, rows, np.random.default_rng(random_state)),
+            )
         whole = explanation.predict(np.ones((1, len(explanation))))
         for deleted, masks, changes in questions[key][1]:
             squares = (explanation.predict(masks) - whole - changes) ** 2
@@ -86,7 +100,9 @@ def deletion_errors(
     return [_curve(name, squares) for name, squares in found.items()]
 
 
-def _answers(ask: Asker, units: int, most: int, rows: int, rng: np.random.Generator) -> list[tuple[int, Array, Array]]:
+def _answers(
+    ask: Asker, units: int, most: int, rows: int, rng: np.random.Generator
+) -> list[tuple[int, Array, Array]]:
     """For each number of deleted units the masks and how the model's output changed."""
     whole = ask(np.ones((1, units), dtype=bool))[0]
     pool = ask.pool()
@@ -102,9 +118,18 @@ def _curve(name: str, squares: dict[int, list[Array]]) -> Curve:
     deleted = sorted(squares)
     joined = [np.concatenate(squares[number]) for number in deleted]
     with np.errstate(invalid="ignore", divide="ignore"):
-        errors = [float(row.std(ddof=1) / np.sqrt(len(row))) if len(row) > 1 else float("nan") for row in joined]
+        errors = [
+            float(row.std(ddof=1) / np.sqrt(len(row))) if len(row) > 1 else float("nan")
+            for row in joined
+        ]
     means = np.array([row.mean() for row in joined])
-    return Curve(name, np.array(deleted, dtype=float), means, np.array(errors), np.array([len(row) for row in joined], dtype=float))
+    return Curve(
+        name,
+        np.array(deleted, dtype=float),
+        means,
+        np.array(errors),
+        np.array([len(row) for row in joined], dtype=float),
+    )
 
 
 def fidelity_curve(curves: Sequence[Curve], *, width: float = WIDTH, height: float = 3.4) -> Figure:
@@ -124,7 +149,9 @@ def fidelity_curve(curves: Sequence[Curve], *, width: float = WIDTH, height: flo
         axes = figure.add_subplot()
         for place, curve in enumerate(curves):
             colour, marker, dashes = _LINES[place % len(_LINES)]
-            apart = 0.07 * (place - (len(curves) - 1) / 2)  # so that error bars do not hide each other
+            apart = 0.07 * (
+                place - (len(curves) - 1) / 2
+            )  # so that error bars do not hide each other
             axes.errorbar(
                 curve.deleted + apart,
                 curve.mse,
@@ -157,6 +184,8 @@ def _log_scale(axes: Axes, curves: Sequence[Curve]) -> None:
 
     errors = np.concatenate([curve.mse for curve in curves])
     axes.set_yscale("log")
-    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if errors.max() < 100 * errors.min() else (1,)))
+    axes.yaxis.set_major_locator(
+        LogLocator(subs=(1, 2, 5) if errors.max() < 100 * errors.min() else (1,))
+    )
     axes.yaxis.set_major_formatter(FuncFormatter(lambda number, _: f"{number:g}"))
     axes.yaxis.set_minor_locator(NullLocator())

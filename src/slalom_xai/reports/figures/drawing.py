@@ -104,7 +104,9 @@ def look(texts: Iterable[str] = ()) -> Iterator[None]:
 
 def _families(characters: set[str]) -> list[str]:
     chosen = list(matplotlib.rcParams["font.family"])
-    missing = {character for character in characters if not character.isspace()} - _held(chosen, characters)
+    missing = {character for character in characters if not character.isspace()} - _held(
+        chosen, characters
+    )
     installed = set(font_manager.fontManager.get_font_names()) if missing else set()
     for name in _MORE_FONTS:
         if missing and name in installed and (found := _held([name], missing)):
@@ -115,5 +117,7 @@ def _families(characters: set[str]) -> list[str]:
 
 def _held(families: list[str], characters: set[str]) -> set[str]:
     """The characters that the first of these fonts can draw."""
-    font = font_manager.get_font(font_manager.findfont(font_manager.FontProperties(family=families)))
+    font = font_manager.get_font(
+        font_manager.findfont(font_manager.FontProperties(family=families))
+    )
     return {character for character in characters if font.get_char_index(ord(character))}

@@ -54,7 +54,9 @@ def scored_lines(explanation: Explanation, score: str, room: float, measure: Mea
         room: the width of a line.
         measure: the width of a text, on the same scale.
     """
-    return _wrap([list(_chunks(paragraph)) for paragraph in _paragraphs(explanation, score)], room, measure)
+    return _wrap(
+        [list(_chunks(paragraph)) for paragraph in _paragraphs(explanation, score)], room, measure
+    )
 
 
 def _paragraphs(explanation: Explanation, score: str) -> Iterator[list[Piece]]:
@@ -72,7 +74,10 @@ def _paragraphs(explanation: Explanation, score: str) -> Iterator[list[Piece]]:
         position = 0
         for word, intensity in zip(found, intensities, strict=True):
             if word.part == part:
-                pieces += [Piece(text[position : word.start], None), Piece(text[max(word.start, position) : word.end], float(intensity))]
+                pieces += [
+                    Piece(text[position : word.start], None),
+                    Piece(text[max(word.start, position) : word.end], float(intensity)),
+                ]
                 position = max(position, word.end)
         yield from _split_lines([*pieces, Piece(text[position:end], None)])
 
@@ -113,7 +118,13 @@ def _chunks(pieces: Sequence[Piece]) -> Iterator[Chunk]:
 def _breakable(run: str) -> list[str]:
     """A run without white space, cut before each character of a script without spaces (marks stay with theirs)."""
     cuts = (
-        [0] + [place for place in range(1, len(run)) if is_unspaced(run[place]) and unicodedata.category(run[place])[0] != "M"] + [len(run)]
+        [0]
+        + [
+            place
+            for place in range(1, len(run))
+            if is_unspaced(run[place]) and unicodedata.category(run[place])[0] != "M"
+        ]
+        + [len(run)]
     )
     return [run[start:end] for start, end in pairwise(cuts)]
 
@@ -151,7 +162,9 @@ def _fitting(chunk: Chunk, room: float, measure: Measure) -> list[Chunk]:
     parts: list[Chunk] = []
     current: list[Piece] = []
     used = 0.0
-    for piece in (Piece(character, whole.intensity) for whole in chunk.pieces for character in whole.text):
+    for piece in (
+        Piece(character, whole.intensity) for whole in chunk.pieces for character in whole.text
+    ):
         if current and used + measure(piece.text) > room:
             parts.append(Chunk(_joined(current), chunk.space and not parts))
             current, used = [], 0.0
@@ -162,7 +175,8 @@ def _fitting(chunk: Chunk, room: float, measure: Measure) -> list[Chunk]:
 
 def _joined(pieces: Sequence[Piece]) -> tuple[Piece, ...]:
     return tuple(
-        Piece("".join(piece.text for piece in run), intensity) for intensity, run in groupby(pieces, key=lambda piece: piece.intensity)
+        Piece("".join(piece.text for piece in run), intensity)
+        for intensity, run in groupby(pieces, key=lambda piece: piece.intensity)
     )
 
 

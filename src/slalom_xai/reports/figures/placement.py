@@ -13,7 +13,9 @@ _CROWDED = 12.0  # covering a marker is as bad as so many pixels of distance
 _STEPS = np.linspace(0, 1, 12)[:, None]
 
 
-def place_labels(anchors: Array, sizes: Array, markers: Array, bounds: Array, taken: Array) -> list[Array | None]:
+def place_labels(
+    anchors: Array, sizes: Array, markers: Array, bounds: Array, taken: Array
+) -> list[Array | None]:
     """Finds a free box for each label, in order: the first come first.
 
     Args:
@@ -31,15 +33,26 @@ def place_labels(anchors: Array, sizes: Array, markers: Array, bounds: Array, ta
     placed: list[Array | None] = []
     for anchor, size in zip(anchors, sizes, strict=True):
         candidates, distances = _candidates(anchor, size)
-        inside = (candidates[:, :2] >= bounds[:2]).all(axis=1) & (candidates[:, 2:] <= bounds[2:]).all(axis=1)
-        own = np.stack([np.broadcast_to(anchor, (len(candidates), 2)), nearest(anchor, candidates)], axis=1)
-        free = inside & ~_overlap(candidates, boxes) & ~_meet(own, lines) & (_within(_along(lines), candidates) == 0)
+        inside = (candidates[:, :2] >= bounds[:2]).all(axis=1) & (
+            candidates[:, 2:] <= bounds[2:]
+        ).all(axis=1)
+        own = np.stack(
+            [np.broadcast_to(anchor, (len(candidates), 2)), nearest(anchor, candidates)], axis=1
+        )
+        free = (
+            inside
+            & ~_overlap(candidates, boxes)
+            & ~_meet(own, lines)
+            & (_within(_along(lines), candidates) == 0)
+        )
         free &= ~_through(own, boxes)
         if not free.any():
             placed.append(None)
             continue
         close = markers[(np.abs(markers[:, :2] - anchor) < _RADII[-1] + size).all(axis=1)]
-        cost = distances + _CROWDED * (_within(close[:, :2], candidates, close[:, 2]) + _touched(own, close))
+        cost = distances + _CROWDED * (
+            _within(close[:, :2], candidates, close[:, 2]) + _touched(own, close)
+        )
         best = int(np.where(free, cost, np.inf).argmin())
         placed.append(candidates[best])
         boxes = np.vstack([boxes, candidates[best]])
@@ -56,15 +69,25 @@ def _candidates(anchor: Array, size: Array) -> tuple[Array, Array]:
     """Boxes around an anchor, (c, 4), and how far each is from it; right and left come before above and below."""
     angles = np.linspace(0, 2 * np.pi, _ANGLES, endpoint=False)
     directions = np.stack([np.cos(angles), np.sin(angles)], axis=1)
-    centres = np.concatenate([anchor + radius * directions + np.clip(directions * 1.5, -1, 1) * size / 2 for radius in _RADII])
+    centres = np.concatenate(
+        [
+            anchor + radius * directions + np.clip(directions * 1.5, -1, 1) * size / 2
+            for radius in _RADII
+        ]
+    )
     boxes = np.concatenate([centres - size / 2, centres + size / 2], axis=1)
-    preferred = np.tile(np.abs(directions[:, 1]), len(_RADII))  # a label beside its point reads best
+    preferred = np.tile(
+        np.abs(directions[:, 1]), len(_RADII)
+    )  # a label beside its point reads best
     return boxes, np.repeat(_RADII, _ANGLES) + 2 * preferred
 
 
 def _overlap(boxes: Array, others: Array) -> NDArray[np.bool_]:
     """Which boxes (c, 4) meet any of the others (b, 4)."""
-    below, above = boxes[:, None, :2] >= others[None, :, 2:], boxes[:, None, 2:] <= others[None, :, :2]
+    below, above = (
+        boxes[:, None, :2] >= others[None, :, 2:],
+        boxes[:, None, 2:] <= others[None, :, :2],
+    )
     apart = np.any(below | above, axis=2)
     return np.asarray(np.any(~apart, axis=1))
 
@@ -73,7 +96,9 @@ def _within(points: Array, boxes: Array, radii: Array | float = 0.0) -> Array:
     """How many points (..., 2), with their radii, each box (c, 4) covers."""
     flat = points.reshape(-1, 2)
     reach = np.broadcast_to(np.asarray(radii, dtype=float), (len(flat),))[None, :, None]
-    within = (flat[None] > boxes[:, None, :2] - reach).all(axis=2) & (flat[None] < boxes[:, None, 2:] + reach).all(axis=2)
+    within = (flat[None] > boxes[:, None, :2] - reach).all(axis=2) & (
+        flat[None] < boxes[:, None, 2:] + reach
+    ).all(axis=2)
     return np.asarray(within.sum(axis=1), dtype=float)
 
 
@@ -96,7 +121,9 @@ def _touched(segments: Array, markers: Array) -> Array:
     from_start = others[None, :, :2] - segments[:, None, 0]
     share = ((from_start * along).sum(axis=2) / np.maximum((along**2).sum(axis=2), 1e-9)).clip(0, 1)
     gaps = from_start - share[..., None] * along
-    return np.asarray((np.hypot(gaps[..., 0], gaps[..., 1]) < others[:, 2]).sum(axis=1), dtype=float)
+    return np.asarray(
+        (np.hypot(gaps[..., 0], gaps[..., 1]) < others[:, 2]).sum(axis=1), dtype=float
+    )
 
 
 def _meet(segments: Array, others: Array) -> NDArray[np.bool_]:
@@ -104,7 +131,9 @@ def _meet(segments: Array, others: Array) -> NDArray[np.bool_]:
     start, end = segments[:, None, 0], segments[:, None, 1]
     first, last = others[None, :, 0], others[None, :, 1]
     parted = _turn(start, end, first) * _turn(start, end, last) < 0
-    return np.asarray((parted & (_turn(first, last, start) * _turn(first, last, end) < 0)).any(axis=1))
+    return np.asarray(
+        (parted & (_turn(first, last, start) * _turn(first, last, end) < 0)).any(axis=1)
+    )
 
 
 def _turn(start: Array, end: Array, point: Array) -> Array:

@@ -10,7 +10,19 @@ import numpy as np
 
 from slalom_xai.errors import InputError
 from slalom_xai.explanation import Array, Explanation
-from slalom_xai.reports.figures.canvas import WIDTH, headline, label, look, relative, renderer, scale, sheet, signed, strong, tint
+from slalom_xai.reports.figures.canvas import (
+    WIDTH,
+    headline,
+    label,
+    look,
+    relative,
+    renderer,
+    scale,
+    sheet,
+    signed,
+    strong,
+    tint,
+)
 from slalom_xai.reports.figures.placement import nearest, place_labels
 from slalom_xai.reports.figures.words import unit_labels
 
@@ -38,7 +50,14 @@ class Points:
     labels: Sequence[str]
 
 
-def scatter(explanation: Explanation, *, labels: int = LABELS, errors: bool = False, width: float = WIDTH, height: float = 4.2) -> Figure:
+def scatter(
+    explanation: Explanation,
+    *,
+    labels: int = LABELS,
+    errors: bool = False,
+    width: float = WIDTH,
+    height: float = 4.2,
+) -> Figure:
     """Value against importance of every unit: what each says, and how loudly.
 
     Triangles point up where deleting the unit would lower the output, down where it would raise it; the stronger, the larger and
@@ -55,8 +74,15 @@ def scatter(explanation: Explanation, *, labels: int = LABELS, errors: bool = Fa
         InputError: an additive explanation, which has no importances.
     """
     if explanation.importances is None:
-        raise InputError(f"method {explanation.method!r} has no importances: it is additive; draw bars, or explain with method='slalom'")
-    points = Points(explanation.values, explanation.importances, explanation.scores("removal"), unit_labels(explanation))
+        raise InputError(
+            f"method {explanation.method!r} has no importances: it is additive; draw bars, or explain with method='slalom'"
+        )
+    points = Points(
+        explanation.values,
+        explanation.importances,
+        explanation.scores("removal"),
+        unit_labels(explanation),
+    )
     with look([*points.labels, label(explanation.target)]):
         figure = sheet(f"Value and importance, {headline(explanation)}", width, height)
         axes = figure.add_subplot()
@@ -73,27 +99,42 @@ def scatter(explanation: Explanation, *, labels: int = LABELS, errors: bool = Fa
         figure.draw_without_rendering()  # settles where the axes are
         figure.set_layout_engine("none")
         sink = list(range(len(points.values), len(everything.values)))
-        name_points(figure, axes, everything, [*sink, *named], _in_the_way(axes, explanation, points, named if errors else ()))
+        name_points(
+            figure,
+            axes,
+            everything,
+            [*sink, *named],
+            _in_the_way(axes, explanation, points, named if errors else ()),
+        )
     return figure
 
 
-def _in_the_way(axes: Axes, explanation: Explanation, points: Points, named: Sequence[int]) -> Array:
+def _in_the_way(
+    axes: Axes, explanation: Explanation, points: Points, named: Sequence[int]
+) -> Array:
     """Points (m, 3) on the dashed line and on the whiskers, in pixels, that labels should rather not cover."""
     (left, right), (bottom, top) = axes.get_xlim(), axes.get_ylim()
     steps = np.linspace(0, 1, 40)
-    lines = [np.column_stack([np.full(40, explanation.prediction), bottom + steps * (top - bottom)])]
+    lines = [
+        np.column_stack([np.full(40, explanation.prediction), bottom + steps * (top - bottom)])
+    ]
     errors = explanation.standard_errors
     for place in named if "value" in errors and "importance" in errors else ():
         for axis, name in enumerate(("value", "importance")):
             arm = np.tile([points.values[place], points.importances[place]], (40, 1))
             arm[:, axis] += (2 * steps - 1) * np.nan_to_num(errors[name][place])
             lines.append(arm.clip([left, bottom], [right, top]))
-    return np.column_stack([axes.transData.transform(np.concatenate(lines)), np.full(40 * len(lines), 1.0)])
+    return np.column_stack(
+        [axes.transData.transform(np.concatenate(lines)), np.full(40 * len(lines), 1.0)]
+    )
 
 
 def strongest(effects: Array, count: int) -> list[int]:
     """Places of the largest effects, either way, strongest first."""
-    return [int(place) for place in np.argsort(-np.abs(np.nan_to_num(effects)), kind="stable")[: max(count, 0)]]
+    return [
+        int(place)
+        for place in np.argsort(-np.abs(np.nan_to_num(effects)), kind="stable")[: max(count, 0)]
+    ]
 
 
 def draw_points(axes: Axes, points: Points) -> None:
@@ -122,7 +163,10 @@ def _area(intensities: Array) -> Array:
 
 def limit_plane(axes: Axes, points: Points) -> None:
     """Room around the points for their labels."""
-    for numbers, set_limits, room in ((points.values, axes.set_xlim, 0.14), (points.importances, axes.set_ylim, 0.12)):
+    for numbers, set_limits, room in (
+        (points.values, axes.set_xlim, 0.14),
+        (points.importances, axes.set_ylim, 0.12),
+    ):
         finite = numbers[np.isfinite(numbers)]
         low, high = (float(finite.min()), float(finite.max())) if len(finite) else (0.0, 0.0)
         spread = high - low or max(abs(high), 1.0)
@@ -170,10 +214,25 @@ def _sink(axes: Axes, explanation: Explanation, points: Points) -> Points:
     low, high = np.array([axes.get_xlim(), axes.get_ylim()]).T
     margin = 0.02 * (high - low)
     x, y = np.clip([value, importance], low + margin, high - margin)
-    axes.scatter([x], [y], marker="D", s=26, facecolors="white", edgecolors="#1a1a1a", linewidths=0.9, zorder=4, gid="sink")
+    axes.scatter(
+        [x],
+        [y],
+        marker="D",
+        s=26,
+        facecolors="white",
+        edgecolors="#1a1a1a",
+        linewidths=0.9,
+        zorder=4,
+        gid="sink",
+    )
     inside = bool((low <= (value, importance)).all() and ((value, importance) <= high).all())
     name = "sink" if inside else f"sink, further out: ({signed(value)}, {signed(importance)})"
-    return Points(np.append(points.values, x), np.append(points.importances, y), np.append(points.effects, 0.0), [*points.labels, name])
+    return Points(
+        np.append(points.values, x),
+        np.append(points.importances, y),
+        np.append(points.effects, 0.0),
+        [*points.labels, name],
+    )
 
 
 def legend(axes: Axes, up: str, down: str) -> None:
@@ -181,22 +240,46 @@ def legend(axes: Axes, up: str, down: str) -> None:
     from matplotlib.lines import Line2D
 
     handles = [
-        Line2D([], [], linestyle="", marker=marker, markersize=7, markerfacecolor=tint(sign), markeredgecolor=strong(sign > 0), label=text)
+        Line2D(
+            [],
+            [],
+            linestyle="",
+            marker=marker,
+            markersize=7,
+            markerfacecolor=tint(sign),
+            markeredgecolor=strong(sign > 0),
+            label=text,
+        )
         for marker, sign, text in (("^", 1.0, up), ("v", -1.0, down))
     ]
-    box = axes.legend(handles=handles, loc="lower center", bbox_to_anchor=(0.5, 1.04), ncols=2, handletextpad=0.3)
+    box = axes.legend(
+        handles=handles, loc="lower center", bbox_to_anchor=(0.5, 1.04), ncols=2, handletextpad=0.3
+    )
     for text in box.get_texts():
         text.set_parse_math(False)
 
 
-def name_points(figure: Figure, axes: Axes, points: Points, named: Sequence[int], in_the_way: Array | None = None) -> None:
+def name_points(
+    figure: Figure,
+    axes: Axes,
+    points: Points,
+    named: Sequence[int],
+    in_the_way: Array | None = None,
+) -> None:
     """Labels at free places near their points, with a line to those further away."""
     if not named:
         return
     measure = renderer(figure)
     pixels = axes.transData.transform(np.column_stack([points.values, points.importances]))
-    trials = [axes.text(0, 0, points.labels[place], fontsize="small", parse_math=False) for place in named]
-    sizes = np.array([[box.width + 4, box.height + 1] for box in (trial.get_window_extent(measure) for trial in trials)])
+    trials = [
+        axes.text(0, 0, points.labels[place], fontsize="small", parse_math=False) for place in named
+    ]
+    sizes = np.array(
+        [
+            [box.width + 4, box.height + 1]
+            for box in (trial.get_window_extent(measure) for trial in trials)
+        ]
+    )
     for trial in trials:
         trial.remove()
     radii = np.sqrt(_area(relative(points.effects))) / 2 * figure.dpi / 72
@@ -204,13 +287,21 @@ def name_points(figure: Figure, axes: Axes, points: Points, named: Sequence[int]
     if in_the_way is not None:
         markers = np.concatenate([markers, in_the_way])
     others = [text.get_window_extent(measure).extents for text in axes.texts]
-    boxes = place_labels(pixels[list(named)], sizes, markers, np.array(axes.bbox.extents), np.array(others).reshape(-1, 4))
+    boxes = place_labels(
+        pixels[list(named)],
+        sizes,
+        markers,
+        np.array(axes.bbox.extents),
+        np.array(others).reshape(-1, 4),
+    )
     for place, box in zip(named, boxes, strict=True):
         if box is not None:
             _name(axes, points, place, pixels[place], box, 72 / figure.dpi)
 
 
-def _name(axes: Axes, points: Points, place: int, anchor: Array, box: Array, to_points: float) -> None:
+def _name(
+    axes: Axes, points: Points, place: int, anchor: Array, box: Array, to_points: float
+) -> None:
     """One label, with a line where it stands apart."""
     offset = ((box[:2] + box[2:]) / 2 - anchor) * to_points
     touch = nearest(anchor, box)

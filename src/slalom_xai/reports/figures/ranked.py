@@ -11,7 +11,18 @@ import numpy as np
 
 from slalom_xai.errors import InputError, shortened
 from slalom_xai.explanation import Array, Explanation
-from slalom_xai.reports.figures.canvas import TITLES, WIDTH, headline, label, look, relative, scale, sheet, strong, tint
+from slalom_xai.reports.figures.canvas import (
+    TITLES,
+    WIDTH,
+    headline,
+    label,
+    look,
+    relative,
+    scale,
+    sheet,
+    strong,
+    tint,
+)
 from slalom_xai.reports.figures.plane import strongest
 from slalom_xai.reports.figures.words import Word, merged, unit_labels, word_scores
 from slalom_xai.surrogates.quality import percent
@@ -22,7 +33,12 @@ if TYPE_CHECKING:
 
 
 def bars(
-    explanation: Explanation, *, score: str = "removal", units: int = 20, interval: float | None = 0.9, width: float = WIDTH
+    explanation: Explanation,
+    *,
+    score: str = "removal",
+    units: int = 20,
+    interval: float | None = 0.9,
+    width: float = WIDTH,
 ) -> Figure:
     """One score of the strongest units, sorted, with its error bars.
 
@@ -41,7 +57,12 @@ def bars(
     scores, names = explanation.scores(score), unit_labels(explanation)
     places = sorted(strongest(scores, units), key=lambda place: (-scores[place], place))
     errors = explanation.standard_errors.get(score)
-    reach = None if errors is None else errors[places] * (1.0 if interval is None else NormalDist().inv_cdf((1 + interval) / 2))
+    reach = (
+        None
+        if errors is None
+        else errors[places]
+        * (1.0 if interval is None else NormalDist().inv_cdf((1 + interval) / 2))
+    )
     with look([*names, label(explanation.target)]):
         figure = sheet(f"{TITLES[score]}, {headline(explanation)}", width, 1.0 + 0.21 * len(places))
         axes = figure.add_subplot()
@@ -58,14 +79,26 @@ def bars(
                 capsize=2.2,
             )
         axes.set_xlabel(_axis(explanation, score, reach is not None, interval), parse_math=False)
-        chosen = f"The {len(places)} strongest of {len(scores)}" if len(places) < len(scores) else "All"
-        axes.set_title(f"{chosen} {explanation.granularity}s; {headline(explanation)}", loc="left", parse_math=False)
+        chosen = (
+            f"The {len(places)} strongest of {len(scores)}" if len(places) < len(scores) else "All"
+        )
+        axes.set_title(
+            f"{chosen} {explanation.granularity}s; {headline(explanation)}",
+            loc="left",
+            parse_math=False,
+        )
     return figure
 
 
 def _axis(explanation: Explanation, score: str, with_errors: bool, interval: float | None) -> str:
     unit = "log scale" if score == "importance" else scale(explanation)
-    errors = "" if not with_errors else "; bars: one standard error" if interval is None else f"; bars: {interval:.0%} intervals"
+    errors = (
+        ""
+        if not with_errors
+        else "; bars: one standard error"
+        if interval is None
+        else f"; bars: {interval:.0%} intervals"
+    )
     return f"{TITLES[score]} ({unit}{errors})"
 
 
@@ -113,15 +146,29 @@ def side_by_side(
         raise InputError(
             f"{len(names)} titles were given for {len(given)} explanations, and words is {words}: give a title for each, and at least one word"
         )
-    scores = np.array([word_scores(explanation, each, score) for explanation, each in zip(given, found, strict=True)])
+    scores = np.array(
+        [
+            word_scores(explanation, each, score)
+            for explanation, each in zip(given, found, strict=True)
+        ]
+    )
     intensities = np.array([relative(row) for row in scores])
     chosen = sorted(strongest(np.abs(intensities).max(axis=0), words))
     texts = [label(word.text) for word in found[0]]
     with look([*texts, *names]):
-        figure = sheet(f"Side by side, {TITLES[score]}", width or min(1.3 + 1.5 * len(given), 11.0), 1.2 + 0.21 * len(chosen))
+        figure = sheet(
+            f"Side by side, {TITLES[score]}",
+            width or min(1.3 + 1.5 * len(given), 11.0),
+            1.2 + 0.21 * len(chosen),
+        )
         panels = figure.subplots(1, len(given), sharey=True, squeeze=False)[0]
         for place, axes in enumerate(panels):
-            _bars(axes, scores[place][chosen], [texts[word] for word in chosen], intensities[place][chosen])
+            _bars(
+                axes,
+                scores[place][chosen],
+                [texts[word] for word in chosen],
+                intensities[place][chosen],
+            )
             axes.set_title(_heading(given[place], names[place]), fontsize="small", parse_math=False)
             most = float(np.abs(scores[place][chosen]).max()) or 1.0
             axes.set_xlim(-1.08 * most, 1.08 * most)
@@ -144,17 +191,29 @@ def _same_words(explanations: Sequence[Explanation]) -> list[tuple[Word, ...]]:
             )
     found = [merged(explanation) for explanation in explanations]
     for place, words in enumerate(found):
-        if [(word.part, word.start, word.end) for word in words] != [(word.part, word.start, word.end) for word in found[0]]:
-            raise InputError(f"explanation {place} has other words than the first: explain with the same granularity and truncation")
+        if [(word.part, word.start, word.end) for word in words] != [
+            (word.part, word.start, word.end) for word in found[0]
+        ]:
+            raise InputError(
+                f"explanation {place} has other words than the first: explain with the same granularity and truncation"
+            )
     return found
 
 
 def _names(explanations: Sequence[Explanation]) -> list[str]:
     """What tells explanations apart: the methods, the classes, the models, or their number."""
-    for names in ([e.method for e in explanations], [e.target for e in explanations], [e.model for e in explanations]):
+    for names in (
+        [e.method for e in explanations],
+        [e.target for e in explanations],
+        [e.model for e in explanations],
+    ):
         if len(set(names)) > 1:
             return [label(name) for name in names]
-    return [label(explanations[0].method)] if len(explanations) == 1 else [str(place + 1) for place in range(len(explanations))]
+    return (
+        [label(explanations[0].method)]
+        if len(explanations) == 1
+        else [str(place + 1) for place in range(len(explanations))]
+    )
 
 
 def _heading(explanation: Explanation, name: str) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 
 from slalom_xai.explanation import Array, Explanation
 from slalom_xai.reports.figures.canvas import label
-from slalom_xai.surrogates.slalom import SlalomSurrogate
+from slalom_xai.surrogates.formula import SlalomSurrogate
 from slalom_xai.text import Unit, words
 
 _WHOLE = ("type", "word", "phrase", "sentence")  # units that are more than a part of one word
@@ -44,12 +44,23 @@ def merged(explanation: Explanation) -> tuple[Word, ...]:
     ends: list[tuple[int, int, int]] = []  # part, number of the word, end so far
     units = explanation.units
     starts = _word_starts(explanation)
-    for place in sorted(range(len(units)), key=lambda place: (units[place].part, units[place].start, units[place].end)):
+    for place in sorted(
+        range(len(units)),
+        key=lambda place: (units[place].part, units[place].start, units[place].end),
+    ):
         unit = units[place]
         if unit.end <= unit.start:
             continue  # no characters to show
-        number = place if explanation.granularity in _WHOLE else bisect_right(starts[unit.part], unit.start)
-        if found and ends[-1][0] == unit.part and (ends[-1][1] == number or unit.start < ends[-1][2]):
+        number = (
+            place
+            if explanation.granularity in _WHOLE
+            else bisect_right(starts[unit.part], unit.start)
+        )
+        if (
+            found
+            and ends[-1][0] == unit.part
+            and (ends[-1][1] == number or unit.start < ends[-1][2])
+        ):
             found[-1].append(place)
             ends[-1] = (unit.part, number, max(ends[-1][2], unit.end))
         else:
@@ -60,13 +71,20 @@ def merged(explanation: Explanation) -> tuple[Word, ...]:
 
 def _word(explanation: Explanation, places: Sequence[int]) -> Word:
     units = [explanation.units[place] for place in places]
-    start, end, part = min(unit.start for unit in units), max(unit.end for unit in units), units[0].part
+    start, end, part = (
+        min(unit.start for unit in units),
+        max(unit.end for unit in units),
+        units[0].part,
+    )
     text = explanation.text if part == 0 else explanation.text_pair or ""
     return Word(text[start:end] or units[0].text, start, end, part, tuple(places))
 
 
 def _word_starts(explanation: Explanation) -> list[list[int]]:
-    return [[word.start for word in words(text)] for text in (explanation.text, explanation.text_pair or "")]
+    return [
+        [word.start for word in words(text)]
+        for text in (explanation.text, explanation.text_pair or "")
+    ]
 
 
 def word_scores(explanation: Explanation, found: Sequence[Word], name: str) -> Array:
@@ -78,14 +96,24 @@ def word_scores(explanation: Explanation, found: Sequence[Word], name: str) -> A
     single = explanation.scores(name)
     if all(len(word.places) == 1 for word in found):
         return np.array([single[word.places[0]] for word in found])
-    if name in ("removal", "alone") and not (name == "removal" and explanation.surrogate == "linear"):
+    if name in ("removal", "alone") and not (
+        name == "removal" and explanation.surrogate == "linear"
+    ):
         return _predicted(explanation, found, single, name)
     if name == "importance":
         return np.array([np.logaddexp.reduce(single[list(word.places)]) for word in found])
     if name == "value" and explanation.surrogate == "slalom":
         importances = explanation.scores("importance")
-        weights = [np.exp(importances[list(word.places)] - importances[list(word.places)].max()) for word in found]
-        return np.array([np.average(single[list(word.places)], weights=weight) for word, weight in zip(found, weights, strict=True)])
+        weights = [
+            np.exp(importances[list(word.places)] - importances[list(word.places)].max())
+            for word in found
+        ]
+        return np.array(
+            [
+                np.average(single[list(word.places)], weights=weight)
+                for word, weight in zip(found, weights, strict=True)
+            ]
+        )
     return np.array([single[list(word.places)].sum() for word in found])
 
 
@@ -105,7 +133,11 @@ def _predicted(explanation: Explanation, found: Sequence[Word], single: Array, n
         if name == "alone":
             scores[place] = explanation.predict(row)[0]
         else:
-            without = effects.predict(everything - row)[0] if len(word.places) < len(explanation.units) else effects.base_value
+            without = (
+                effects.predict(everything - row)[0]
+                if len(word.places) < len(explanation.units)
+                else effects.base_value
+            )
             scores[place] = effects.predict(everything)[0] - without
     return scores
 
@@ -113,7 +145,10 @@ def _predicted(explanation: Explanation, found: Sequence[Word], single: Array, n
 def unit_labels(explanation: Explanation) -> list[str]:
     """A short name for every unit; a piece that goes on with a word starts with a hyphen."""
     starts = _word_starts(explanation)
-    return [("-" if _continues(explanation, unit, starts[unit.part]) else "") + label(unit.text) for unit in explanation.units]
+    return [
+        ("-" if _continues(explanation, unit, starts[unit.part]) else "") + label(unit.text)
+        for unit in explanation.units
+    ]
 
 
 def _continues(explanation: Explanation, unit: Unit, starts: list[int]) -> bool:

@@ -8,11 +8,17 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+from slalom_xai.surrogates.formula import averages, weights
 from slalom_xai.surrogates.recover import recover, references
-from slalom_xai.surrogates.slalom import averages, weights
 from slalom_xai.theory.base import Outcome, Settings, at_least, at_most, reproduction
 from slalom_xai.theory.drawing import BLUE, GREY, RED, panels
-from slalom_xai.theory.paper.transformer import answers, planted, random_rows, random_slalom, row_counts
+from slalom_xai.theory.paper.transformer import (
+    answers,
+    planted,
+    random_rows,
+    random_slalom,
+    row_counts,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -25,17 +31,37 @@ if TYPE_CHECKING:
 )
 def many_classes(settings: Settings) -> Outcome:
     """The planted transformer with many outputs, its parameter count and its recovery."""
-    frame = pd.DataFrame([_case(classes, units, settings.seed) for classes in (2, 3, 5) for units in (3, 5, 8)])
+    frame = pd.DataFrame(
+        [_case(classes, units, settings.seed) for classes in (2, 3, 5) for units in (3, 5, 8)]
+    )
     found, ours, theirs = frame["independent directions"], frame["|Y||V| − 1"], frame["as printed"]
     return Outcome(
         checks=(
             at_most(
-                "planted transformer: largest difference of a class's output to the formula", frame["error of the outputs"].max(), 1e-6
+                "planted transformer: largest difference of a class's output to the formula",
+                frame["error of the outputs"].max(),
+                1e-6,
             ),
-            at_most("probabilities: largest change when every value of a token is moved by a constant", _shifted(settings.seed), 1e-12),
-            at_most("independent directions of the outputs against |Y||V| − 1", (found - ours).abs().max(), 0),
-            at_least("independent directions beyond the printed (|Y| − 1)|V| − 1", (found - theirs).min(), 2),
-            at_most("recovery from 2|V| − 1 calls: largest error", frame["error of the recovery"].max(), 1e-6),
+            at_most(
+                "probabilities: largest change when every value of a token is moved by a constant",
+                _shifted(settings.seed),
+                1e-12,
+            ),
+            at_most(
+                "independent directions of the outputs against |Y||V| − 1",
+                (found - ours).abs().max(),
+                0,
+            ),
+            at_least(
+                "independent directions beyond the printed (|Y| − 1)|V| − 1",
+                (found - theirs).min(),
+                2,
+            ),
+            at_most(
+                "recovery from 2|V| − 1 calls: largest error",
+                frame["error of the recovery"].max(),
+                1e-6,
+            ),
             at_most("two classes: log odds against 2 F_1", _log_odds(settings.seed), 1e-12),
         ),
         tables={"sizes": frame},
@@ -59,14 +85,19 @@ def _case(classes: int, units: int, seed: int) -> dict[str, float]:
     asked = [token for token in range(units) if token != high]
     pairs[asked] = answers(model, [[token, int(chosen[token])] for token in asked])
     found, _ = recover(singles, pairs)
-    off = max(float((found.values - known.values).abs().max()), float((found.importances - known.importances).abs().max()))
+    off = max(
+        float((found.values - known.values).abs().max()),
+        float((found.importances - known.importances).abs().max()),
+    )
     return {
         "classes": classes,
         "tokens": units,
         "independent directions": _directions(known.values, known.importances, rows),
         "|Y||V| − 1": classes * units - 1,
         "as printed": (classes - 1) * units - 1,
-        "error of the outputs": float((outputs - known.predict(row_counts(rows, units))).abs().max()),
+        "error of the outputs": float(
+            (outputs - known.predict(row_counts(rows, units))).abs().max()
+        ),
         "calls": units + len(asked),
         "error of the recovery": off,
     }
@@ -79,9 +110,16 @@ def _directions(values: Tensor, importances: Tensor, rows: list[list[int]]) -> i
     def log_probabilities(v: Tensor, s: Tensor) -> Tensor:
         return torch.log_softmax(averages(weights(counts, s), v)[:, 0], dim=1).reshape(-1)
 
-    by_values, by_importances = torch.autograd.functional.jacobian(log_probabilities, (values, importances))  # type: ignore[no-untyped-call]
+    by_values, by_importances = torch.autograd.functional.jacobian(
+        log_probabilities, (values, importances)
+    )  # type: ignore[no-untyped-call]
     size = by_values.shape[0]
-    return int(torch.linalg.matrix_rank(torch.cat([by_values.reshape(size, -1), by_importances.reshape(size, -1)], dim=1), rtol=1e-9))
+    return int(
+        torch.linalg.matrix_rank(
+            torch.cat([by_values.reshape(size, -1), by_importances.reshape(size, -1)], dim=1),
+            rtol=1e-9,
+        )
+    )
 
 
 def _shifted(seed: int) -> float:
@@ -90,7 +128,9 @@ def _shifted(seed: int) -> float:
     rows = random_rows(50, 6, 10, seed)
     before = torch.softmax(answers(moved, rows), dim=1)
     with torch.no_grad():
-        moved.embedding[:, 1:5] += torch.arange(6.0, dtype=torch.float64)[:, None]  # the values, by another constant for each token
+        moved.embedding[:, 1:5] += torch.arange(6.0, dtype=torch.float64)[
+            :, None
+        ]  # the values, by another constant for each token
     return float((torch.softmax(answers(moved, rows), dim=1) - before).abs().max())
 
 

@@ -10,7 +10,14 @@ import torch
 
 from slalom_xai.theory.base import Outcome, Settings, at_least, at_most, reproduction
 from slalom_xai.theory.drawing import BLUE, GREY, ORANGE, RED, panels
-from slalom_xai.theory.paper.transformer import answers, planted, printed, random_rows, random_slalom, row_counts
+from slalom_xai.theory.paper.transformer import (
+    answers,
+    planted,
+    printed,
+    random_rows,
+    random_slalom,
+    row_counts,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -32,11 +39,25 @@ def planted_slalom(settings: Settings) -> Outcome:
     for causal in (False, True):
         for layers, at in ((1, 0), (2, 1), (4, 2)):
             for heads, own, outputs in ((1, 1, 1), (4, 1, 1), (4, 3, 1), (2, 2, 3)):
-                known = random_slalom(_UNITS, heads=own, outputs=outputs, seed=settings.seed + layers + heads)
-                found = answers(planted(known, layers=layers, heads=heads, at=at, causal=causal), rows)
+                known = random_slalom(
+                    _UNITS, heads=own, outputs=outputs, seed=settings.seed + layers + heads
+                )
+                found = answers(
+                    planted(known, layers=layers, heads=heads, at=at, causal=causal), rows
+                )
                 off = float((found - known.predict(counts)).abs().max())
-                table.append(("decoder" if causal else "encoder", layers, at + 1, heads, own, outputs, off))
-    names = ["model", "layers", "working layer", "heads", "heads of the SLALOM", "outputs", "largest difference"]
+                table.append(
+                    ("decoder" if causal else "encoder", layers, at + 1, heads, own, outputs, off)
+                )
+    names = [
+        "model",
+        "layers",
+        "working layer",
+        "heads",
+        "heads of the SLALOM",
+        "outputs",
+        "largest difference",
+    ]
     frame = pd.DataFrame(table, columns=names)
     known = random_slalom(_UNITS, seed=settings.seed)
     truth = known.predict(counts)[:, 0].numpy()
@@ -48,12 +69,22 @@ def planted_slalom(settings: Settings) -> Outcome:
     means = (counts @ known.values[0, :, 0] / counts.sum(dim=1)).numpy()
     return Outcome(
         checks=(
-            at_most("mended weights: largest difference to the formula over all models and 200 rows", frame.iloc[:, -1].max(), EXACT),
             at_most(
-                "printed weights: largest difference of an attention weight from 1/n", float((attention - 1 / _UNITS).abs().max()), 1e-12
+                "mended weights: largest difference to the formula over all models and 200 rows",
+                frame.iloc[:, -1].max(),
+                EXACT,
+            ),
+            at_most(
+                "printed weights: largest difference of an attention weight from 1/n",
+                float((attention - 1 / _UNITS).abs().max()),
+                1e-12,
             ),
             at_most("printed weights: largest output", float(np.abs(as_printed).max()), 1e-12),
-            at_least("printed weights: largest difference to the formula", float(np.abs(as_printed - truth).max()), 1.0),
+            at_least(
+                "printed weights: largest difference to the formula",
+                float(np.abs(as_printed - truth).max()),
+                1.0,
+            ),
             at_most(
                 "printed keys and queries, mended value map: largest difference to the plain mean of the values",
                 float(np.abs(half_mended - means).max()),
@@ -73,7 +104,9 @@ def planted_slalom(settings: Settings) -> Outcome:
     )
 
 
-def _draw(truth: np.ndarray, ours: np.ndarray, half_mended: np.ndarray, as_printed: np.ndarray) -> Figure:
+def _draw(
+    truth: np.ndarray, ours: np.ndarray, half_mended: np.ndarray, as_printed: np.ndarray
+) -> Figure:
     figure, (axes,) = panels(1, width=4.2, height=3.2)
     axes.plot([truth.min(), truth.max()], [truth.min(), truth.max()], color=GREY, linewidth=0.8)
     for found, colour, label in (
@@ -81,7 +114,20 @@ def _draw(truth: np.ndarray, ours: np.ndarray, half_mended: np.ndarray, as_print
         (half_mended, ORANGE, "value map mended only"),
         (ours, BLUE, "mended"),
     ):
-        axes.plot(truth[:80], found[:80], linestyle="none", marker="o", markersize=2.5, color=colour, label=label, alpha=0.7)
-    axes.set(xlabel="the SLALOM's formula", ylabel="the transformer's output", title="80 rows of up to 20 tokens")
+        axes.plot(
+            truth[:80],
+            found[:80],
+            linestyle="none",
+            marker="o",
+            markersize=2.5,
+            color=colour,
+            label=label,
+            alpha=0.7,
+        )
+    axes.set(
+        xlabel="the SLALOM's formula",
+        ylabel="the transformer's output",
+        title="80 rows of up to 20 tokens",
+    )
     axes.legend(fontsize=8, frameon=False)
     return figure

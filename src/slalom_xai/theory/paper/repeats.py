@@ -11,11 +11,19 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+from slalom_xai.surrogates.formula import SlalomSurrogate
 from slalom_xai.surrogates.recover import recover_with_sink
-from slalom_xai.surrogates.slalom import SlalomSurrogate
 from slalom_xai.theory.base import Check, Outcome, Settings, at_least, at_most, reproduction
 from slalom_xai.theory.drawing import COLOURS, GREY, panels
-from slalom_xai.theory.paper.synthetic import LONGEST, WEIGHTS, WORDS, Shape, SmallTransformer, sample_rows, trained
+from slalom_xai.theory.paper.synthetic import (
+    LONGEST,
+    WEIGHTS,
+    WORDS,
+    Shape,
+    SmallTransformer,
+    sample_rows,
+    trained,
+)
 from slalom_xai.theory.paper.transformer import answers, planted, random_slalom
 
 if TYPE_CHECKING:
@@ -68,7 +76,13 @@ def repeated_token(settings: Settings) -> Outcome:
                 )
             )
         curves[str(shape)] = learnt.log_odds([[best] * times for times in range(1, 21)]).tolist()
-    names = ["model", "weights", "largest change over repeats", "range with the same first token", "error of any additive model ≥"]
+    names = [
+        "model",
+        "weights",
+        "largest change over repeats",
+        "range with the same first token",
+        "error of any additive model ≥",
+    ]
     table = pd.DataFrame(rows, columns=names)
     return Outcome(
         checks=_repeat_checks(table),
@@ -87,20 +101,45 @@ def _repeat_checks(table: pd.DataFrame) -> tuple[Check, ...]:
     learnt = table[table["weights"] == "trained"]
     layers = table["model"].str.contains("1 layer")
     return (
-        at_most("Prop. 4.1: largest change of the answer over 1 to 30 repeats, one layer", table.loc[layers, change].max(), SAME),
-        at_most("Cor. 4.3: the same with two and four layers", table.loc[~layers, change].max(), SAME),
-        at_least("Cor. 4.2: smallest range of the answers to texts with the same first token", table[span].min(), 0.05),
-        at_least("Cor. 4.2: smallest error that every additive model of a trained transformer has", learnt[error].min(), 0.1),
+        at_most(
+            "Prop. 4.1: largest change of the answer over 1 to 30 repeats, one layer",
+            table.loc[layers, change].max(),
+            SAME,
+        ),
+        at_most(
+            "Cor. 4.3: the same with two and four layers", table.loc[~layers, change].max(), SAME
+        ),
+        at_least(
+            "Cor. 4.2: smallest range of the answers to texts with the same first token",
+            table[span].min(),
+            0.05,
+        ),
+        at_least(
+            "Cor. 4.2: smallest error that every additive model of a trained transformer has",
+            learnt[error].min(),
+            0.1,
+        ),
     )
 
 
 def _draw_repeats(curves: dict[str, list[float]]) -> Figure:
     figure, (axes,) = panels(1, width=5.2, height=3.0)
     times = np.arange(1, 21)
-    axes.plot(times, WEIGHTS[WORDS.index("perfect")] * times, color=GREY, linestyle=":", label="what was to be learnt")
+    axes.plot(
+        times,
+        WEIGHTS[WORDS.index("perfect")] * times,
+        color=GREY,
+        linestyle=":",
+        label="what was to be learnt",
+    )
     for place, (name, curve) in enumerate(curves.items()):
         axes.plot(times, curve, color=COLOURS[place % len(COLOURS)], label=name, linewidth=1.3)
-    axes.set(xlabel='times "perfect" is repeated', ylabel="log odds", ylim=(0, 15), title="Trained on a sum, without positions and [CLS]")
+    axes.set(
+        xlabel='times "perfect" is repeated',
+        ylabel="log odds",
+        ylim=(0, 15),
+        title="Trained on a sum, without positions and [CLS]",
+    )
     axes.set_xticks([1, 5, 10, 15, 20])
     axes.legend(fontsize=7, frameon=False, ncols=2)
     return figure
@@ -116,7 +155,12 @@ def sink_curve(times: Tensor, found: Tensor) -> SlalomSurrogate:
         error = float(((design @ solved)[:, 0] - found).square().mean())
         if error < best_error:
             value = (solved[0] + solved[1]).reshape(1, 1, 1)
-            best = SlalomSurrogate(value, log_weight.reshape(1, 1), solved[0].reshape(1, 1), torch.zeros(1, dtype=torch.float64))
+            best = SlalomSurrogate(
+                value,
+                log_weight.reshape(1, 1),
+                solved[0].reshape(1, 1),
+                torch.zeros(1, dtype=torch.float64),
+            )
             best_error = error
     assert best is not None
     return best.normalised()
@@ -129,8 +173,15 @@ def sink_curve(times: Tensor, found: Tensor) -> SlalomSurrogate:
 )
 def repeated_token_sink(settings: Settings) -> Outcome:
     """How a special token and positions bend the constant of Proposition 4.1."""
-    shapes = [Shape("encoder", 2), Shape("encoder", 2, special=True), Shape("decoder", 2, special=True)]
-    shapes += [Shape("encoder", 2, positions=True), Shape("encoder", 2, positions=True, special=True)]
+    shapes = [
+        Shape("encoder", 2),
+        Shape("encoder", 2, special=True),
+        Shape("decoder", 2, special=True),
+    ]
+    shapes += [
+        Shape("encoder", 2, positions=True),
+        Shape("encoder", 2, positions=True, special=True),
+    ]
     good, perfect = WORDS.index("good"), WORDS.index("perfect")
     rows, curves = [], {}
     for shape in settings.track(shapes, "training small transformers"):
@@ -140,8 +191,25 @@ def repeated_token_sink(settings: Settings) -> Outcome:
             found = model.log_odds([[word] * int(count) for count in times])
             sink = sink_curve(times, found).predict(times[:, None])[:, 0]
             curves[str(shape), WORDS[word]] = (times.tolist(), found.tolist(), sink.tolist())
-            rows.append((str(shape), WORDS[word], float(found.amax() - found.amin()), *_curve_errors(times, found, sink)))
-    table = pd.DataFrame(rows, columns=["model", "word", "range over repeats", "rms error: constant", "rms error: line", "rms error: sink"])
+            rows.append(
+                (
+                    str(shape),
+                    WORDS[word],
+                    float(found.amax() - found.amin()),
+                    *_curve_errors(times, found, sink),
+                )
+            )
+    table = pd.DataFrame(
+        rows,
+        columns=[
+            "model",
+            "word",
+            "range over repeats",
+            "rms error: constant",
+            "rms error: line",
+            "rms error: sink",
+        ],
+    )
     settled = _settling(trained(shapes[1], settings.seed, steps=400, even=True), perfect)
     exact = _exact_sink(settings.seed)
     return Outcome(
@@ -158,7 +226,9 @@ def repeated_token_sink(settings: Settings) -> Outcome:
 def _curve_errors(times: Tensor, found: Tensor, sink: Tensor) -> tuple[float, float, float]:
     line = torch.stack([torch.ones_like(times), times], dim=1)
     fitted = (line @ torch.linalg.lstsq(line, found[:, None]).solution)[:, 0]
-    constant, straight, curved = ((found - other).square().mean().sqrt().item() for other in (found.mean(), fitted, sink))
+    constant, straight, curved = (
+        (found - other).square().mean().sqrt().item() for other in (found.mean(), fitted, sink)
+    )
     return constant, straight, curved
 
 
@@ -177,7 +247,9 @@ def _exact_sink(seed: int) -> float:
     rows = [[3] + [word] * times for word in range(3) for times in range(65)]
     found = answers(model, rows).reshape(3, 65)
     fitted, _ = recover_with_sink(found[0, :1], found[:, 1:2], found[:, 2:3])
-    counts = torch.kron(torch.eye(3, dtype=torch.float64), torch.arange(65, dtype=torch.float64)[:, None])
+    counts = torch.kron(
+        torch.eye(3, dtype=torch.float64), torch.arange(65, dtype=torch.float64)[:, None]
+    )
     return float((fitted.predict(counts)[:, 0].reshape(3, 65) - found).abs().max())
 
 
@@ -186,10 +258,26 @@ def _sink_checks(table: pd.DataFrame, settled: pd.DataFrame, exact: float) -> tu
     plain = ~table["model"].str.contains("CLS|start|positions")
     steps = settled.iloc[:, 1].to_numpy()
     return (
-        at_most("without either, the answers to 1 to 30 repeats span", table.loc[plain, "range over repeats"].max(), SAME),
-        at_least("with a special token they span at least", table.loc[special, "range over repeats"].min(), 1.0),
-        at_least("with positions they span at least", table.loc[~special & ~plain, "range over repeats"].min(), 0.3),
-        at_most("one layer read linearly: the sink found from 0, 1, 2 repeats is off on up to 64 repeats by", exact, SAME),
+        at_most(
+            "without either, the answers to 1 to 30 repeats span",
+            table.loc[plain, "range over repeats"].max(),
+            SAME,
+        ),
+        at_least(
+            "with a special token they span at least",
+            table.loc[special, "range over repeats"].min(),
+            1.0,
+        ),
+        at_least(
+            "with positions they span at least",
+            table.loc[~special & ~plain, "range over repeats"].min(),
+            0.3,
+        ),
+        at_most(
+            "one layer read linearly: the sink found from 0, 1, 2 repeats is off on up to 64 repeats by",
+            exact,
+            SAME,
+        ),
         at_most(
             "trained, with a special token: the sink's error is this part of the constant's",
             (table["rms error: sink"] / table["rms error: constant"])[special].max(),
@@ -200,11 +288,17 @@ def _sink_checks(table: pd.DataFrame, settled: pd.DataFrame, exact: float) -> tu
             (table["rms error: sink"] / table["rms error: line"])[special].max(),
             0.6,
         ),
-        at_most("doubling 64, 128, 256, 512 repeats: each change as a part of the one before", float((steps[1:] / steps[:-1]).max()), 0.75),
+        at_most(
+            "doubling 64, 128, 256, 512 repeats: each change as a part of the one before",
+            float((steps[1:] / steps[:-1]).max()),
+            0.75,
+        ),
     )
 
 
-def _draw_sinks(curves: dict[tuple[str, str], tuple[list[float], list[float], list[float]]]) -> Figure:
+def _draw_sinks(
+    curves: dict[tuple[str, str], tuple[list[float], list[float], list[float]]],
+) -> Figure:
     models = list(dict.fromkeys(model for model, _ in curves))[1:]  # the first is flat
     figure, made = panels(len(models), width=2.4, height=2.6, share_y=True)
     for axes, model in zip(made, models, strict=True):
@@ -212,7 +306,15 @@ def _draw_sinks(curves: dict[tuple[str, str], tuple[list[float], list[float], li
             times, found, sink = curves[model, word]
             truth = [WEIGHTS[WORDS.index(word)] * count for count in times]
             axes.plot(times, truth, color=COLOURS[place], linestyle=":", linewidth=1)
-            axes.plot(times, found, color=COLOURS[place], linestyle="none", marker="o", markersize=2.5, label=f'"{word}"')
+            axes.plot(
+                times,
+                found,
+                color=COLOURS[place],
+                linestyle="none",
+                marker="o",
+                markersize=2.5,
+                label=f'"{word}"',
+            )
             axes.plot(times, sink, color=COLOURS[place], linewidth=1.2)
         axes.set(xlabel="repeats", ylim=(-0.5, 7))
         axes.set_title(model.replace(", ", "\n", 1), fontsize=8)

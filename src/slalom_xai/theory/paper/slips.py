@@ -34,14 +34,19 @@ def alternating(settings: Settings) -> Outcome:
     """Eq. 77 beside the error it stands for, round by round, with and without noise."""
     generator = torch.Generator().manual_seed(settings.seed)
     known = random_slalom(_UNITS, seed=settings.seed)
-    rows = (torch.rand(1500, _UNITS, generator=generator) < torch.rand(1500, 1, generator=generator)).double()
+    rows = (
+        torch.rand(1500, _UNITS, generator=generator) < torch.rand(1500, 1, generator=generator)
+    ).double()
     rows = rows[rows.sum(dim=1) > 0]
     clean = known.predict(rows)
     noisy = clean + 0.3 * torch.randn(clean.shape, generator=generator, dtype=torch.float64)
     traces, least = {}, {}
     for name, outputs in (("exact answers", clean), ("noisy answers", noisy)):
         traces[name], least[name] = _rounds(rows, outputs, rounds=60)
-    joint = {name: _joint(rows, outputs) for name, outputs in (("exact answers", clean), ("noisy answers", noisy))}
+    joint = {
+        name: _joint(rows, outputs)
+        for name, outputs in (("exact answers", clean), ("noisy answers", noisy))
+    }
     table = pd.DataFrame(
         {
             "answers": list(traces),
@@ -50,7 +55,8 @@ def alternating(settings: Settings) -> Outcome:
             "error after 60 rounds": [trace[-1] for trace in traces.values()],
             "error of the joint fit": list(joint.values()),
             "rounds that raised it": [
-                sum(after > before * (1 + 1e-9) for before, after in itertools.pairwise(trace)) for trace in traces.values()
+                sum(after > before * (1 + 1e-9) for before, after in itertools.pairwise(trace))
+                for trace in traces.values()
             ],
             "least weight": list(least.values()),
         }
@@ -58,19 +64,31 @@ def alternating(settings: Settings) -> Outcome:
     exact, noise = table.iloc[0], table.iloc[1]
     return Outcome(
         checks=(
-            at_most("E s̄ against the row's total weight times its residual: largest difference", _identity(rows, noisy), 1e-10),
+            at_most(
+                "E s̄ against the row's total weight times its residual: largest difference",
+                _identity(rows, noisy),
+                1e-10,
+            ),
             at_least(
                 "exact answers: least error in 60 rounds over that of the joint fit",
                 exact["least error in 60 rounds"] / exact["error of the joint fit"],
                 100,
             ),
-            at_least("noisy answers: rounds of 60 that raise the error", noise["rounds that raised it"], 1),
+            at_least(
+                "noisy answers: rounds of 60 that raise the error",
+                noise["rounds that raised it"],
+                1,
+            ),
             at_least(
                 "noisy answers: last error over that of the joint fit",
                 noise["error after 60 rounds"] / noise["error of the joint fit"],
                 1.05,
             ),
-            at_most("noisy answers, no floor: the least weight, of a mean of 1", noise["least weight"], 1e-6),
+            at_most(
+                "noisy answers, no floor: the least weight, of a mean of 1",
+                noise["least weight"],
+                1e-6,
+            ),
         ),
         tables={"rounds": table},
         figures={"rounds": lambda: _draw_rounds(traces, joint)},
@@ -122,18 +140,32 @@ def _draw_rounds(traces: dict[str, list[float]], joint: dict[str, float]) -> Fig
 )
 def gam_table(settings: Settings) -> Outcome:
     """Linear model, GAM and SLALOM fitted to transformers trained on the linear language."""
-    shapes = [Shape("encoder", 2, positions=True, special=True), Shape("decoder", 2, positions=True)]
+    shapes = [
+        Shape("encoder", 2, positions=True, special=True),
+        Shape("decoder", 2, positions=True),
+    ]
     seen, fresh = sample_rows(3000, settings.seed + 1), sample_rows(3000, settings.seed + 2)
     found = []
     for shape in settings.track(shapes, "training small transformers"):
         model = trained(shape, settings.seed)
-        found.append({"model": str(shape), **_surrogate_errors(seen, fresh, model.log_odds(seen)[:, None], model.log_odds(fresh)[:, None])})
+        found.append(
+            {
+                "model": str(shape),
+                **_surrogate_errors(
+                    seen, fresh, model.log_odds(seen)[:, None], model.log_odds(fresh)[:, None]
+                ),
+            }
+        )
     table = pd.DataFrame(found)
     return Outcome(
         checks=(
             at_most(
                 "counts of words as sums of the GAM's features: largest difference",
-                float((_places(seen).reshape(-1, LONGEST, len(WORDS)).sum(dim=1) - counts(seen)).abs().max()),
+                float(
+                    (_places(seen).reshape(-1, LONGEST, len(WORDS)).sum(dim=1) - counts(seen))
+                    .abs()
+                    .max()
+                ),
                 0,
             ),
             at_most(
@@ -153,13 +185,18 @@ def gam_table(settings: Settings) -> Outcome:
             ),
             at_most(
                 "SLALOM with a sink, fresh rows: error as a part of the best additive model's",
-                (table["SLALOM with sink"] / table[["linear", "GAM, cross-validated"]].min(axis=1)).max(),
+                (
+                    table["SLALOM with sink"]
+                    / table[["linear", "GAM, cross-validated"]].min(axis=1)
+                ).max(),
                 1.0,
             ),
         ),
         tables={"errors": table},
         figures={"errors": lambda: _draw_errors(table)},
-        remarks=("Mean squared errors on 3,000 fresh rows of the linear language, for surrogates fitted to 3,000 others.",),
+        remarks=(
+            "Mean squared errors on 3,000 fresh rows of the linear language, for surrogates fitted to 3,000 others.",
+        ),
     )
 
 
@@ -171,7 +208,9 @@ def _places(rows: list[list[int]]) -> Tensor:
     return made.reshape(len(rows), -1)
 
 
-def _surrogate_errors(seen: list[list[int]], fresh: list[list[int]], outputs: Tensor, truth: Tensor) -> dict[str, float]:
+def _surrogate_errors(
+    seen: list[list[int]], fresh: list[list[int]], outputs: Tensor, truth: Tensor
+) -> dict[str, float]:
     plain, placed = (counts(seen), counts(fresh)), (_places(seen), _places(fresh))
 
     def error(predicted: Tensor, wanted: Tensor) -> float:
@@ -180,7 +219,9 @@ def _surrogate_errors(seen: list[list[int]], fresh: list[list[int]], outputs: Te
     linear, gam = (_least_squares(features[0], outputs) for features in (plain, placed))
     shrunk = lasso(placed[0], outputs, 0.01)
     centre, middle = placed[0].mean(dim=0), outputs.mean(dim=0)
-    ridge = fit_additive(1 + placed[0] - centre, outputs - middle, torch.zeros(1, dtype=torch.float64)).surrogate
+    ridge = fit_additive(
+        1 + placed[0] - centre, outputs - middle, torch.zeros(1, dtype=torch.float64)
+    ).surrogate
     surrogates = {
         name: fit_slalom(plain[0], outputs, sink=sink, prior=1e-5).surrogate
         for name, sink in (("SLALOM", False), ("SLALOM with sink", True))
@@ -208,13 +249,18 @@ def lasso(features: Tensor, outputs: Tensor, penalty: float, rounds: int = 200) 
     """Weights and a last, free intercept (n + 1, 1) that minimise |y − Xw − b|² / (2m) + penalty |w|₁, by coordinate descent."""
     middle, centre = features.mean(dim=0), outputs.mean(dim=0)
     centred = features - middle
-    gram, target = centred.T @ centred / len(features), (centred.T @ (outputs - centre))[:, 0] / len(features)
+    gram, target = (
+        centred.T @ centred / len(features),
+        (centred.T @ (outputs - centre))[:, 0] / len(features),
+    )
     weight = torch.zeros(features.shape[1], dtype=torch.float64)
     for _ in range(rounds):
         before = weight.clone()
         for place in torch.nonzero(gram.diagonal() > 0)[:, 0].tolist():
             pull = target[place] - gram[place] @ weight + gram[place, place] * weight[place]
-            weight[place] = torch.sign(pull) * (pull.abs() - penalty).clamp(min=0) / gram[place, place]
+            weight[place] = (
+                torch.sign(pull) * (pull.abs() - penalty).clamp(min=0) / gram[place, place]
+            )
         if float((weight - before).abs().max()) < 1e-7:
             break
     return torch.cat([weight, centre - middle @ weight])[:, None]
@@ -238,12 +284,16 @@ def _draw_errors(table: pd.DataFrame) -> Figure:
 def naive_bayes(settings: Settings) -> Outcome:
     """Word weights from corpora of three sizes, and the log odds of fresh texts they add up to."""
     generator = torch.Generator().manual_seed(settings.seed)
-    chances = torch.softmax(0.5 * torch.randn(2, 40, generator=generator, dtype=torch.float64), dim=1)
+    chances = torch.softmax(
+        0.5 * torch.randn(2, 40, generator=generator, dtype=torch.float64), dim=1
+    )
     truth = (chances[1] / chances[0]).log()
     fresh = torch.stack(
         [
             torch.bincount(one, minlength=40)
-            for one in torch.multinomial(chances.mean(dim=0), 200 * 12, True, generator=generator).reshape(200, 12)
+            for one in torch.multinomial(
+                chances.mean(dim=0), 200 * 12, True, generator=generator
+            ).reshape(200, 12)
         ]
     )
     log_odds = fresh.double() @ truth
@@ -251,8 +301,17 @@ def naive_bayes(settings: Settings) -> Outcome:
     for words in (1000, 10000, 100000):
         ratio = _ratio(chances, words, generator)
         logs, plain = fresh.double() @ ratio.log(), fresh.double() @ ratio
-        rows.append((words, *(float((guess - log_odds).square().mean().sqrt()) for guess in (logs, plain))))
-    table = pd.DataFrame(rows, columns=["words of each class", "rms error: log of the ratio", "rms error: ratio as printed"])
+        rows.append(
+            (words, *(float((guess - log_odds).square().mean().sqrt()) for guess in (logs, plain)))
+        )
+    table = pd.DataFrame(
+        rows,
+        columns=[
+            "words of each class",
+            "rms error: log of the ratio",
+            "rms error: ratio as printed",
+        ],
+    )
     good, bad = table.iloc[:, 1].to_numpy(), table.iloc[:, 2].to_numpy()
     return Outcome(
         checks=(
@@ -266,14 +325,20 @@ def naive_bayes(settings: Settings) -> Outcome:
         ),
         tables={"sizes": table},
         figures={"sizes": lambda: _draw_bayes(table)},
-        remarks=("The ratio is positive for every word, so that its sum can only grow with the length of a text.",),
+        remarks=(
+            "The ratio is positive for every word, so that its sum can only grow with the length of a text.",
+        ),
     )
 
 
 def _ratio(chances: Tensor, words: int, generator: torch.Generator) -> Tensor:
     """The ratio of smoothed counts (40,) in corpora of so many words of each class, through the package's own method."""
     corpora = [
-        Counter(f"w{word}" for word in torch.multinomial(chances[label], words, True, generator=generator).tolist()) for label in (0, 1)
+        Counter(
+            f"w{word}"
+            for word in torch.multinomial(chances[label], words, True, generator=generator).tolist()
+        )
+        for label in (0, 1)
     ]
     method = NaiveBayes(texts=["w0"], labels=[0])
     return torch.as_tensor(method.weights(corpora, [f"w{word}" for word in range(40)]))[:, 0].exp()
@@ -281,8 +346,12 @@ def _ratio(chances: Tensor, words: int, generator: torch.Generator) -> Tensor:
 
 def _draw_bayes(table: pd.DataFrame) -> Figure:
     figure, (axes,) = panels(1, width=4.0, height=2.7)
-    axes.loglog(table.iloc[:, 0], table.iloc[:, 1], color=BLUE, marker="o", label="log of the ratio")
-    axes.loglog(table.iloc[:, 0], table.iloc[:, 2], color=RED, marker="o", label="ratio, as printed")
+    axes.loglog(
+        table.iloc[:, 0], table.iloc[:, 1], color=BLUE, marker="o", label="log of the ratio"
+    )
+    axes.loglog(
+        table.iloc[:, 0], table.iloc[:, 2], color=RED, marker="o", label="ratio, as printed"
+    )
     axes.set(xlabel="words of each class", ylabel="rms error of the log odds")
     axes.legend(fontsize=8, frameon=False)
     return figure

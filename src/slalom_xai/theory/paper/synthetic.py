@@ -36,7 +36,9 @@ def sample_rows(count: int, seed: int, *, even: bool = False) -> list[list[int]]
     lengths = (torch.rand(count, LONGEST, generator=generator) < 0.5).sum(dim=1).clamp(min=1)
     if even:
         lengths = torch.randint(1, LONGEST + 1, (count,), generator=generator)
-    drawn = torch.multinomial(torch.tensor(CHANCES), count * LONGEST, replacement=True, generator=generator).reshape(count, LONGEST)
+    drawn = torch.multinomial(
+        torch.tensor(CHANCES), count * LONGEST, replacement=True, generator=generator
+    ).reshape(count, LONGEST)
     return [row[:length].tolist() for row, length in zip(drawn, lengths.tolist(), strict=True)]
 
 
@@ -68,10 +70,15 @@ class Shape:
     def __str__(self) -> str:
         extras = [
             name
-            for name, given in (("[CLS]" if self.family == "encoder" else "start token", self.special), ("positions", self.positions))
+            for name, given in (
+                ("[CLS]" if self.family == "encoder" else "start token", self.special),
+                ("positions", self.positions),
+            )
             if given
         ]
-        return f"{self.family}, {self.layers} layer{'s' if self.layers > 1 else ''}" + (f", {' and '.join(extras)}" if extras else "")
+        return f"{self.family}, {self.layers} layer{'s' if self.layers > 1 else ''}" + (
+            f", {' and '.join(extras)}" if extras else ""
+        )
 
 
 @contextmanager
@@ -120,17 +127,23 @@ class SmallTransformer:
         return answers
 
     @one_thread()
-    def learn(self, steps: int, seed: int, *, even: bool = False, batch: int = 64, rate: float = 3e-3) -> None:
+    def learn(
+        self, steps: int, seed: int, *, even: bool = False, batch: int = 64, rate: float = 3e-3
+    ) -> None:
         """Learns the linear language from the true chances of the classes."""
         self.network.float().train()
-        optimizer = torch.optim.AdamW([one for one in self.network.parameters() if one.requires_grad], lr=rate)
+        optimizer = torch.optim.AdamW(
+            [one for one in self.network.parameters() if one.requires_grad], lr=rate
+        )
         schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, rate, total_steps=steps)
         pool = sample_rows(steps * batch, seed, even=even)
         for step in range(steps):
             rows = pool[step * batch : (step + 1) * batch]
             logits = self._logits(rows)
             truth = torch.sigmoid(linear_log_odds(rows)).float()
-            loss = torch.nn.functional.binary_cross_entropy_with_logits(logits[:, 1] - logits[:, 0], truth)
+            loss = torch.nn.functional.binary_cross_entropy_with_logits(
+                logits[:, 1] - logits[:, 0], truth
+            )
             optimizer.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()
@@ -139,7 +152,12 @@ class SmallTransformer:
     def _logits(self, rows: Sequence[Sequence[int]]) -> Tensor:
         front = [_SPECIAL] if self.shape.special else []
         longest = max(len(row) for row in rows)
-        ids = torch.tensor([front + [_FIRST + word for word in row] + [_PAD] * (longest - len(row)) for row in rows])
+        ids = torch.tensor(
+            [
+                front + [_FIRST + word for word in row] + [_PAD] * (longest - len(row))
+                for row in rows
+            ]
+        )
         logits: Tensor = self.network(input_ids=ids, attention_mask=(ids != _PAD).long()).logits
         return logits
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from slalom_xai.surrogates.slalom import SlalomSurrogate
+from slalom_xai.surrogates.formula import SlalomSurrogate
 
 
 class PlainTransformer(torch.nn.Module):
@@ -25,7 +25,16 @@ class PlainTransformer(torch.nn.Module):
         causal: a decoder: tokens see what is before them and the last one is read; else all see all and the first is read.
     """
 
-    def __init__(self, tokens: int, width: int, outputs: int, *, layers: int = 1, heads: int = 1, causal: bool = False) -> None:
+    def __init__(
+        self,
+        tokens: int,
+        width: int,
+        outputs: int,
+        *,
+        layers: int = 1,
+        heads: int = 1,
+        causal: bool = False,
+    ) -> None:
         super().__init__()
 
         def weight(*shape: int) -> torch.nn.Parameter:
@@ -33,8 +42,12 @@ class PlainTransformer(torch.nn.Module):
 
         self.causal = causal
         self.embedding = weight(tokens, width)
-        self.query, self.key, self.value, self.project = (weight(layers, heads, width, width) for _ in range(4))
-        self.query_bias, self.key_bias, self.value_bias = (weight(layers, heads, width) for _ in range(3))
+        self.query, self.key, self.value, self.project = (
+            weight(layers, heads, width, width) for _ in range(4)
+        )
+        self.query_bias, self.key_bias, self.value_bias = (
+            weight(layers, heads, width) for _ in range(3)
+        )
         self.inner, self.outer = weight(layers, 2 * width, width), weight(layers, width, 2 * width)
         self.classifier = weight(outputs, width)
 
@@ -42,22 +55,34 @@ class PlainTransformer(torch.nn.Module):
         """Token ids (m, n) to outputs (m, outputs)."""
         hidden = self.embedding[ids]
         for layer in range(len(self.query)):
-            mixed = torch.einsum("hed,mhnd->mne", self.project[layer], self.attention(hidden, layer) @ self._values(hidden, layer))
+            mixed = torch.einsum(
+                "hed,mhnd->mne",
+                self.project[layer],
+                self.attention(hidden, layer) @ self._values(hidden, layer),
+            )
             hidden = hidden + mixed
             hidden = hidden + torch.relu(hidden @ self.inner[layer].T) @ self.outer[layer].T
         return hidden[:, -1 if self.causal else 0] @ self.classifier.T
 
     def attention(self, hidden: Tensor, layer: int) -> Tensor:
         """The attention weights (m, heads, n, n) of a layer for embeddings (m, n, d) (Eq. 10)."""
-        queries = torch.einsum("hed,mnd->mhne", self.query[layer], hidden) + self.query_bias[layer][:, None]
-        keys = torch.einsum("hed,mnd->mhne", self.key[layer], hidden) + self.key_bias[layer][:, None]
+        queries = (
+            torch.einsum("hed,mnd->mhne", self.query[layer], hidden)
+            + self.query_bias[layer][:, None]
+        )
+        keys = (
+            torch.einsum("hed,mnd->mhne", self.key[layer], hidden) + self.key_bias[layer][:, None]
+        )
         logits = queries @ keys.transpose(-1, -2) / math.sqrt(hidden.shape[-1])
         if self.causal:
             logits = logits.masked_fill(torch.ones(logits.shape[-2:]).triu(1).bool(), -math.inf)
         return torch.softmax(logits, dim=-1)
 
     def _values(self, hidden: Tensor, layer: int) -> Tensor:
-        return torch.einsum("hed,mnd->mhne", self.value[layer], hidden) + self.value_bias[layer][:, None]
+        return (
+            torch.einsum("hed,mnd->mhne", self.value[layer], hidden)
+            + self.value_bias[layer][:, None]
+        )
 
 
 def answers(model: PlainTransformer, rows: Sequence[Sequence[int]]) -> Tensor:
@@ -71,7 +96,12 @@ def answers(model: PlainTransformer, rows: Sequence[Sequence[int]]) -> Tensor:
 
 
 def planted(
-    surrogate: SlalomSurrogate, *, layers: int = 1, heads: int | None = None, at: int = 0, causal: bool = False
+    surrogate: SlalomSurrogate,
+    *,
+    layers: int = 1,
+    heads: int | None = None,
+    at: int = 0,
+    causal: bool = False,
 ) -> PlainTransformer:
     """A transformer that is this SLALOM.
 
@@ -88,11 +118,15 @@ def planted(
     """
     kinds, units, outputs = surrogate.values.shape
     width = kinds + kinds * outputs + outputs
-    model = PlainTransformer(units, width, outputs, layers=layers, heads=heads or kinds, causal=causal)
+    model = PlainTransformer(
+        units, width, outputs, layers=layers, heads=heads or kinds, causal=causal
+    )
     read = torch.arange(width - outputs, width)
     with torch.no_grad():
         model.embedding[:, :kinds] = surrogate.importances.T
-        model.embedding[:, kinds : width - outputs] = surrogate.values.permute(1, 0, 2).reshape(units, -1)
+        model.embedding[:, kinds : width - outputs] = surrogate.values.permute(1, 0, 2).reshape(
+            units, -1
+        )
         for head in range(kinds):
             model.query_bias[at, head, head] = math.sqrt(width)
             model.key[at, head] = torch.eye(width)
@@ -114,7 +148,10 @@ def printed(surrogate: SlalomSurrogate, *, move_values: bool = False) -> PlainTr
     """
     model = PlainTransformer(surrogate.units, 3, 1)
     with torch.no_grad():
-        model.embedding[:, 0], model.embedding[:, 1] = surrogate.importances[0], surrogate.values[0, :, 0]
+        model.embedding[:, 0], model.embedding[:, 1] = (
+            surrogate.importances[0],
+            surrogate.values[0, :, 0],
+        )
         model.key_bias[0, 0, 0] = 1.0
         model.query[0, 0] = torch.eye(3)
         model.value[0, 0, 2 if move_values else 1, 1] = 1.0
@@ -123,13 +160,17 @@ def printed(surrogate: SlalomSurrogate, *, move_values: bool = False) -> PlainTr
     return model
 
 
-def random_slalom(units: int, *, heads: int = 1, outputs: int = 1, seed: int = 0) -> SlalomSurrogate:
+def random_slalom(
+    units: int, *, heads: int = 1, outputs: int = 1, seed: int = 0
+) -> SlalomSurrogate:
     """Values N(0, 2²), with zero sum over several outputs, and importances N(0, 1) with sum zero."""
     generator = torch.Generator().manual_seed(seed)
     values = 2 * torch.randn(heads, units, outputs, generator=generator, dtype=torch.float64)
     if outputs > 1:
         values = values - values.mean(dim=2, keepdim=True)
-    return SlalomSurrogate(values, torch.randn(heads, units, generator=generator, dtype=torch.float64)).normalised()
+    return SlalomSurrogate(
+        values, torch.randn(heads, units, generator=generator, dtype=torch.float64)
+    ).normalised()
 
 
 def random_rows(count: int, units: int, longest: int, seed: int) -> list[list[int]]:
@@ -141,4 +182,9 @@ def random_rows(count: int, units: int, longest: int, seed: int) -> list[list[in
 
 def row_counts(rows: Sequence[Sequence[int]], units: int) -> Tensor:
     """How often each token occurs, (m, units)."""
-    return torch.stack([torch.bincount(torch.tensor(list(row), dtype=torch.long), minlength=units).double() for row in rows])
+    return torch.stack(
+        [
+            torch.bincount(torch.tensor(list(row), dtype=torch.long), minlength=units).double()
+            for row in rows
+        ]
+    )

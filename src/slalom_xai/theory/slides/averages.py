@@ -45,7 +45,9 @@ class WordAverages:
     def heads(self, keep: Floats | NDArray[np.bool_]) -> tuple[Floats, Floats]:
         """Numerators and denominators (K, m) of the averages for rows of kept words (m, d), also for fractions of them."""
         rows = np.asarray(keep, dtype=np.float64).T
-        above = self.always_values[:, None] + self.kept_values @ rows + self.removed_values @ (1 - rows)
+        above = (
+            self.always_values[:, None] + self.kept_values @ rows + self.removed_values @ (1 - rows)
+        )
         below = self.always[:, None] + self.kept @ rows + self.removed @ (1 - rows)
         return above, below
 
@@ -59,11 +61,18 @@ class WordAverages:
         """One of the averages."""
         one = slice(head, head + 1)
         return WordAverages(
-            self.kept[one], self.kept_values[one], self.removed[one], self.removed_values[one], self.always[one], self.always_values[one]
+            self.kept[one],
+            self.kept_values[one],
+            self.removed[one],
+            self.removed_values[one],
+            self.always[one],
+            self.always_values[one],
         )
 
 
-def word_averages(model: AttentionClassifier, ids: torch.Tensor) -> tuple[WordAverages, torch.Tensor]:
+def word_averages(
+    model: AttentionClassifier, ids: torch.Tensor
+) -> tuple[WordAverages, torch.Tensor]:
     """A text's averages, and the ids of its words in the order of their first places.
 
     Args:
@@ -76,7 +85,9 @@ def word_averages(model: AttentionClassifier, ids: torch.Tensor) -> tuple[WordAv
         erased = model.embed(torch.cat([ids[:1], torch.full_like(ids[1:], model.unknown)])[None])
         scores = [model.scores(embedded)[0].double() for embedded in (text, erased)]
         values = [model.place_values(embedded)[0].double() for embedded in (text, erased)]
-    highest = torch.maximum(scores[0], scores[1]).amax(dim=1, keepdim=True)  # the same for both, so that it cancels
+    highest = torch.maximum(scores[0], scores[1]).amax(
+        dim=1, keepdim=True
+    )  # the same for both, so that it cancels
     weights = [torch.exp(score - highest) for score in scores]
     owner = torch.zeros(model.length, len(words), dtype=torch.float64)
     owner[1 : len(ids)] = (ids[1:, None] == words).double()
@@ -92,7 +103,9 @@ def word_averages(model: AttentionClassifier, ids: torch.Tensor) -> tuple[WordAv
     return averages, words
 
 
-def random_averages(words: int, filling: int, rng: np.random.Generator, *, heads: int = 2, tilt: float = 0.0) -> WordAverages:
+def random_averages(
+    words: int, filling: int, rng: np.random.Generator, *, heads: int = 2, tilt: float = 0.0
+) -> WordAverages:
     """Averages with random weights between 1/e and e and random values: a text of any length with nothing special about it.
 
     Args:

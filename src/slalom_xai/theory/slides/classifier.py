@@ -75,7 +75,12 @@ class AttentionClassifier(torch.nn.Module):
         self.positions: Tensor
         self.register_buffer("positions", position_scale * wave_positions(length, width))
 
-    def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None, output_attentions: bool = False) -> Tensor | Answer:
+    def forward(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None = None,
+        output_attentions: bool = False,
+    ) -> Tensor | Answer:
         """Logits (rows, 1) for token ids (rows, tokens); with attention weights where they are asked for.
 
         Attention to the filling behind the row is not among the weights, so that they sum to less than 1.
@@ -87,17 +92,27 @@ class AttentionClassifier(torch.nn.Module):
         queries = torch.einsum("kaw,rtw->rkta", self.query, embedded)
         keys = torch.einsum("kaw,rtw->rkta", self.key, embedded)
         tokens = input_ids.shape[1]
-        weights = torch.softmax(queries @ keys.transpose(-1, -2) / math.sqrt(self.key_width), dim=-1)
+        weights = torch.softmax(
+            queries @ keys.transpose(-1, -2) / math.sqrt(self.key_width), dim=-1
+        )
         return Answer(logits, (weights[:, :, :tokens, :tokens],))
 
     def embed(self, input_ids: Tensor, attention_mask: Tensor | None = None) -> Tensor:
         """Words and places as vectors, (rows, length, width), filled up with [UNK]."""
         rows, tokens = input_ids.shape
         if tokens > self.length:
-            raise InputError(f"a row has {tokens} tokens, but this model reads {self.length}: shorten it, or make the model longer")
-        ids = input_ids if attention_mask is None else torch.where(attention_mask.bool(), input_ids, self.unknown)
+            raise InputError(
+                f"a row has {tokens} tokens, but this model reads {self.length}: shorten it, or make the model longer"
+            )
+        ids = (
+            input_ids
+            if attention_mask is None
+            else torch.where(attention_mask.bool(), input_ids, self.unknown)
+        )
         looked_up = self.tokens(ids)
-        filling = self.tokens(torch.full((1,), self.unknown, device=ids.device)).expand(rows, self.length - tokens, -1)
+        filling = self.tokens(torch.full((1,), self.unknown, device=ids.device)).expand(
+            rows, self.length - tokens, -1
+        )
         return torch.cat([looked_up, filling], dim=1) + self.positions
 
     def scores(self, embedded: Tensor) -> Tensor:
@@ -136,8 +151,12 @@ def word_tokenizer(words: Sequence[str], length: int) -> Any:
     backend: Any = Tokenizer(models.WordLevel(ids, unk_token="[UNK]"))
     backend.normalizer = normalizers.Lowercase()
     backend.pre_tokenizer = pre_tokenizers.Whitespace()
-    backend.post_processor = TemplateProcessing(single="[CLS] $A", special_tokens=[("[CLS]", ids["[CLS]"])])
+    backend.post_processor = TemplateProcessing(
+        single="[CLS] $A", special_tokens=[("[CLS]", ids["[CLS]"])]
+    )
     names = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]"}
     library: Any = import_module("transformers")
     inputs = ["input_ids", "attention_mask"]
-    return library.PreTrainedTokenizerFast(tokenizer_object=backend, model_max_length=length, model_input_names=inputs, **names)
+    return library.PreTrainedTokenizerFast(
+        tokenizer_object=backend, model_max_length=length, model_input_names=inputs, **names
+    )

@@ -32,7 +32,9 @@ def two_places(weights: Floats, values: Floats) -> Floats:
 
     Among all pairs with one value on each side of the average the one with the least attention is taken.
     """
-    average = float(np.clip(weights @ values, values.min(), values.max()))  # rounding may step outside
+    average = float(
+        np.clip(weights @ values, values.min(), values.max())
+    )  # rounding may step outside
     below, above = np.flatnonzero(values <= average), np.flatnonzero(values >= average)
     low = below[weights[below].argmin()]
     high = above[weights[above].argmin()]
@@ -55,7 +57,9 @@ def same_context(weights: Floats, values: Floats) -> Floats:
     """
     places, width = values.shape
     if places <= width + 1:
-        raise InputError(f"{places} places and {width + 1} equations leave no other attention with the same average: give a longer text")
+        raise InputError(
+            f"{places} places and {width + 1} equations leave no other attention with the same average: give a longer text"
+        )
     equations = np.concatenate([values, np.ones((places, 1))], axis=1).T
     found, active = weights.copy(), np.arange(places)
     while len(active) > width + 1:

@@ -52,9 +52,13 @@ def debate_text(model: AttentionClassifier, ids: Tensor, rng: np.random.Generato
     with torch.no_grad():
         values = model.place_values(model.embed(ids[None]))[0].double().numpy()
     output = float((weights * values).sum(axis=1).mean())
-    other = np.stack([two_places(weight, value) for weight, value in zip(weights, values, strict=True)])
+    other = np.stack(
+        [two_places(weight, value) for weight, value in zip(weights, values, strict=True)]
+    )
     orders = [rng.permutation(weights.shape[1]) for _ in range(20)]
-    moved = [abs(float((weights[:, order] * values).sum(axis=1).mean()) - output) for order in orders]
+    moved = [
+        abs(float((weights[:, order] * values).sum(axis=1).mean()) - output) for order in orders
+    ]
     return TextDebate(
         spearman(attention, scores["gradient, L2"]),
         spearman(attention, np.abs(removal_effects(model, ids))),
@@ -66,16 +70,26 @@ def debate_text(model: AttentionClassifier, ids: Tensor, rng: np.random.Generato
     )
 
 
-def apart(first: AttentionClassifier, second: AttentionClassifier, reviews: Reviews) -> tuple[float, float]:
+def apart(
+    first: AttentionClassifier, second: AttentionClassifier, reviews: Reviews
+) -> tuple[float, float]:
     """Two models of one head on the same reviews: mean divergence of their attention, and mean difference of their probabilities."""
     with torch.no_grad():
-        weights = [model.attention(model.embed(reviews.ids, reviews.mask))[:, 0].double() for model in (first, second)]
-        chances = [torch.sigmoid(model.read(model.embed(reviews.ids, reviews.mask))).double() for model in (first, second)]
+        weights = [
+            model.attention(model.embed(reviews.ids, reviews.mask))[:, 0].double()
+            for model in (first, second)
+        ]
+        chances = [
+            torch.sigmoid(model.read(model.embed(reviews.ids, reviews.mask))).double()
+            for model in (first, second)
+        ]
     return float(divergences(*weights).mean()), float((chances[0] - chances[1]).abs().mean())
 
 
 @one_thread()
-def diverging_classifier(base: AttentionClassifier, reviews: Reviews, target: float, seed: int, steps: int = 500) -> AttentionClassifier:
+def diverging_classifier(
+    base: AttentionClassifier, reviews: Reviews, target: float, seed: int, steps: int = 500
+) -> AttentionClassifier:
     """A whole model that answers like ``base`` and attends elsewhere (Wiegreffe and Pinter, 2019).
 
     Unlike weights put in for one text, its attention must come from words and places by a rule that holds for all texts. It
@@ -98,7 +112,10 @@ def diverging_classifier(base: AttentionClassifier, reviews: Reviews, target: fl
             given = base.embed(reviews.ids[batch], reviews.mask[batch])
             wanted, own = base.read(given), base.attention(given)[:, 0]
         embedded = model.embed(reviews.ids[batch], reviews.mask[batch])
-        missing = target * min(1.0, 2 * step / steps) - divergences(model.attention(embedded)[:, 0], own).mean()
+        missing = (
+            target * min(1.0, 2 * step / steps)
+            - divergences(model.attention(embedded)[:, 0], own).mean()
+        )
         loss = (model.read(embedded) - wanted).square().mean() + 50 * torch.relu(missing)
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
@@ -109,7 +126,9 @@ def diverging_classifier(base: AttentionClassifier, reviews: Reviews, target: fl
 def divergences(first: Tensor, second: Tensor) -> Tensor:
     """Jensen-Shannon divergence (rows,) of rows of weights."""
     middle = (first + second) / 2
-    parts = [(one * ((one + 1e-12) / (middle + 1e-12)).log()).sum(dim=-1) for one in (first, second)]
+    parts = [
+        (one * ((one + 1e-12) / (middle + 1e-12)).log()).sum(dim=-1) for one in (first, second)
+    ]
     return (parts[0] + parts[1]) / 2
 
 

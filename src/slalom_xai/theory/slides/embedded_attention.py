@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from slalom_xai.models.inside import eager
+from slalom_xai.models.internals import eager
 from slalom_xai.models.load import text_model
 from slalom_xai.theory.paper.synthetic import one_thread
 
@@ -73,11 +73,16 @@ class LastLayer:
             strictness: the price of a squared change of the log odds, where a divergence of log 2 is worth log 2.
         """
         own = torch.as_tensor(self.attention)
-        free = (-torch.log(own)).clone().requires_grad_()  # from the places that the model hardly looks at
+        free = (
+            (-torch.log(own)).clone().requires_grad_()
+        )  # from the places that the model hardly looks at
         optimizer = torch.optim.Adam([free], lr=0.3)
         for _ in range(steps):
             weights = torch.softmax(free, dim=-1)
-            loss = strictness * (self._answer(weights) - self.log_odds) ** 2 - _divergence(own, weights).mean()
+            loss = (
+                strictness * (self._answer(weights) - self.log_odds) ** 2
+                - _divergence(own, weights).mean()
+            )
             (free.grad,) = torch.autograd.grad(loss, free)
             optimizer.step()
         result: Floats = torch.softmax(free, dim=-1).detach().numpy()
@@ -113,5 +118,7 @@ def embedded_model() -> Any:
 def _divergence(first: Tensor, second: Tensor) -> Tensor:
     """Jensen-Shannon divergence (heads,) of rows of positive weights."""
     middle = (first + second) / 2
-    both = (first * (first / middle).log()).sum(dim=-1) + (second * (second / middle).clamp_min(1e-30).log()).sum(dim=-1)
+    both = (first * (first / middle).log()).sum(dim=-1) + (
+        second * (second / middle).clamp_min(1e-30).log()
+    ).sum(dim=-1)
     return both / 2

@@ -13,12 +13,19 @@ from slalom_xai.theory.slides.gradients import closed_gradient, reduced
 from slalom_xai.theory.slides.lime import lime
 
 Floats = NDArray[np.float64]
-GRADIENTS = {"gradient, mean": "mean", "gradient, L1": "l1", "gradient, L2": "l2", "gradient × input": "times-input"}
+GRADIENTS = {
+    "gradient, mean": "mean",
+    "gradient, L1": "l1",
+    "gradient, L2": "l2",
+    "gradient × input": "times-input",
+}
 EXPLAINERS = (*GRADIENTS, "LIME", "attention, mean", "attention, max")
 SIGNED = ("gradient, mean", "gradient × input", "LIME")
 
 
-def seven_scores(model: AttentionClassifier, ids: Tensor, rng: np.random.Generator, samples: int = 2_000) -> dict[str, Floats]:
+def seven_scores(
+    model: AttentionClassifier, ids: Tensor, rng: np.random.Generator, samples: int = 2_000
+) -> dict[str, Floats]:
     """Scores (tokens,) of a text's tokens without [CLS], by explainer.
 
     Args:
@@ -30,7 +37,10 @@ def seven_scores(model: AttentionClassifier, ids: Tensor, rng: np.random.Generat
     places = slice(1, len(ids))
     embedded = model.embed(ids[None])[0].detach()
     gradient = closed_gradient(model, embedded)
-    scores = {name: reduced(gradient, embedded, kind)[places].double().numpy() for name, kind in GRADIENTS.items()}
+    scores = {
+        name: reduced(gradient, embedded, kind)[places].double().numpy()
+        for name, kind in GRADIENTS.items()
+    }
     averages, words = word_averages(model, ids)
     coefficients = lime(averages.output, averages.words, samples, rng)
     place_of = {word: place for place, word in enumerate(words.tolist())}

@@ -32,11 +32,15 @@ def closed_gradient(model: AttentionClassifier, embedded: Tensor, *, asking: boo
         deviation = attention * (values - (attention * values).sum(dim=1, keepdim=True))
         query = torch.einsum("kaw,w->ka", model.query, embedded[0])
         direct = torch.einsum("kt,ko,kow->tw", attention, model.head, model.value)
-        weighing = torch.einsum("kt,ka,kaw->tw", deviation, query, model.key) / math.sqrt(model.key_width)
+        weighing = torch.einsum("kt,ka,kaw->tw", deviation, query, model.key) / math.sqrt(
+            model.key_width
+        )
         gradient = direct + weighing
         if asking:
             keys = torch.einsum("kaw,tw->kta", model.key, embedded)
-            gradient[0] += torch.einsum("kt,kta,kaw->w", deviation, keys, model.query) / math.sqrt(model.key_width)
+            gradient[0] += torch.einsum("kt,kta,kaw->w", deviation, keys, model.query) / math.sqrt(
+                model.key_width
+            )
         return gradient / model.heads
 
 

@@ -42,7 +42,11 @@ class HistogramModel(torch.nn.Module):
             raise one_of("start", start, STARTS)
         draw = torch.Generator().manual_seed(seed)
         half = WIDTH // 2
-        letters, places, mark = torch.zeros(LETTERS, WIDTH), torch.zeros(LENGTH, WIDTH), torch.zeros(WIDTH)
+        letters, places, mark = (
+            torch.zeros(LETTERS, WIDTH),
+            torch.zeros(LENGTH, WIDTH),
+            torch.zeros(WIDTH),
+        )
         axes = [torch.linalg.qr(torch.randn(half, half, generator=draw))[0] for _ in range(2)]
         letters[:, :half], places[:, half:] = 2 * axes[0][:LETTERS], axes[1][:LENGTH]
         mark[half:] = torch.randn(half, generator=draw)
@@ -52,10 +56,14 @@ class HistogramModel(torch.nn.Module):
             tied[:half] = axes[0][:RANK].T * (math.sqrt(math.log(SHARPNESS) * math.sqrt(RANK)) / 2)
         else:
             tied[half:] = axes[1][:RANK].T
-        self.letters, self.places, self.mark, self.tied = (torch.nn.Parameter(part) for part in (letters, places, mark, tied))
+        self.letters, self.places, self.mark, self.tied = (
+            torch.nn.Parameter(part) for part in (letters, places, mark, tied)
+        )
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            self.perceptron = torch.nn.Sequential(torch.nn.Linear(WIDTH, HIDDEN), torch.nn.ReLU(), torch.nn.Linear(HIDDEN, LENGTH))
+            self.perceptron = torch.nn.Sequential(
+                torch.nn.Linear(WIDTH, HIDDEN), torch.nn.ReLU(), torch.nn.Linear(HIDDEN, LENGTH)
+            )
 
     def attention(self, words: Tensor) -> Tensor:
         """Attention (rows, LENGTH, LENGTH + 1) of letters to letters and, last, to the mark."""
@@ -71,7 +79,9 @@ class HistogramModel(torch.nn.Module):
 
     def _heard(self, words: Tensor) -> Tensor:
         """What can be attended to, (rows, LENGTH + 1, WIDTH)."""
-        return torch.cat([self.letters[words] + self.places, self.mark.expand(len(words), 1, WIDTH)], dim=1)
+        return torch.cat(
+            [self.letters[words] + self.places, self.mark.expand(len(words), 1, WIDTH)], dim=1
+        )
 
 
 @dataclass(frozen=True)
@@ -113,7 +123,12 @@ def kicked(solution: Solution, seed: int = 0, size: float = 0.05, steps: int = 3
     model, draw = copy.deepcopy(solution.model), torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for part in model.parameters():
-            part.add_(size * part.norm() / math.sqrt(part.numel()) * torch.randn(part.shape, generator=draw))
+            part.add_(
+                size
+                * part.norm()
+                / math.sqrt(part.numel())
+                * torch.randn(part.shape, generator=draw)
+            )
     return trained(model, seed, steps)
 
 
@@ -138,15 +153,21 @@ def trained(model: HistogramModel, seed: int, steps: int) -> Solution:
 
 def error(model: HistogramModel, words: Tensor) -> Tensor:
     """The cross entropy of the counts."""
-    return torch.nn.functional.cross_entropy(model(words).flatten(0, 1), counts(words).flatten() - 1)
+    return torch.nn.functional.cross_entropy(
+        model(words).flatten(0, 1), counts(words).flatten() - 1
+    )
 
 
-def between(first: HistogramModel, second: HistogramModel, words: Tensor, points: int = 21) -> NDArray[np.float64]:
+def between(
+    first: HistogramModel, second: HistogramModel, words: Tensor, points: int = 21
+) -> NDArray[np.float64]:
     """Errors (points,) on the straight line from one model's weights to the other's."""
     model, found = copy.deepcopy(first), []
     for share in np.linspace(0, 1, points):
         with torch.no_grad():
-            for part, one, other in zip(model.parameters(), first.parameters(), second.parameters(), strict=True):
+            for part, one, other in zip(
+                model.parameters(), first.parameters(), second.parameters(), strict=True
+            ):
                 part.copy_((1 - share) * one + share * other)
             found.append(float(error(model, words)))
     return np.array(found)

@@ -26,11 +26,18 @@ def ratio_bound(covariance_bound: float, variance: float, numerator: float, floo
 def mean_of_sum(kept: Floats, removed: Floats, size: int, word: int) -> float:
     """Mean of the sum of ``kept`` outside and ``removed`` inside a random set of so many of the other d - 1 words; (d,) each."""
     share = size / (len(kept) - 1)
-    return float(((1 - share) * kept + share * removed).sum() + share * (kept[word] - removed[word]))
+    return float(
+        ((1 - share) * kept + share * removed).sum() + share * (kept[word] - removed[word])
+    )
 
 
 def variance_of_sum(kept: Floats, removed: Floats, size: int, word: int) -> float:
     """Variance of the same sum: that of drawing without replacement."""
     d = len(kept)
     change = np.delete(kept - removed, word)
-    return float(size * (d - 1 - size) / ((d - 1) * (d - 2)) * ((change**2).sum() - change.sum() ** 2 / (d - 1)))
+    return float(
+        size
+        * (d - 1 - size)
+        / ((d - 1) * (d - 2))
+        * ((change**2).sum() - change.sum() ** 2 / (d - 1))
+    )

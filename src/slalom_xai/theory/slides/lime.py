@@ -52,12 +52,20 @@ def regress(keep: Rows, outputs: Floats, weights: Floats, ridge: float = 0.0) ->
     share = weights / weights.sum()
     centred = keep - share @ keep
     outer = (centred * weights[:, None]).T @ centred + ridge * np.eye(keep.shape[1])
-    result: Floats = np.linalg.solve(outer, (centred * weights[:, None]).T @ (outputs - share @ outputs))
+    result: Floats = np.linalg.solve(
+        outer, (centred * weights[:, None]).T @ (outputs - share @ outputs)
+    )
     return result
 
 
 def lime(
-    output: Callable[[Rows], Floats], words: int, samples: int, rng: np.random.Generator, *, bandwidth: float = 0.25, ridge: float = 0.0
+    output: Callable[[Rows], Floats],
+    words: int,
+    samples: int,
+    rng: np.random.Generator,
+    *,
+    bandwidth: float = 0.25,
+    ridge: float = 0.0,
 ) -> Floats:
     """One run of LIME: coefficients (words,). The bandwidth is the one that the package lime calls 25."""
     keep = sample(words, samples, rng)
@@ -80,7 +88,9 @@ class Means:
 def all_rows(words: int) -> tuple[Rows, Floats]:
     """Every set of kept words, (2^d, d), and its probability; the whole text has none."""
     if words > LARGEST_TABLE:
-        raise InputError(f"all sets of {words} words were asked for, which do not fit: give at most {LARGEST_TABLE} words")
+        raise InputError(
+            f"all sets of {words} words were asked for, which do not fit: give at most {LARGEST_TABLE} words"
+        )
     keep = (np.arange(2**words)[:, None] >> np.arange(words) & 1).astype(bool)
     removed = words - keep.sum(axis=1)
     chances = np.array([0.0] + [1 / (words * comb(words, size)) for size in range(1, words + 1)])
@@ -106,7 +116,9 @@ def infinite_samples(means: Means, words: int, bandwidth: float) -> Floats:
     first = -one
     third = (one**2 - none * two) / (one - two)
     second = ((d - 2) * none * two - (d - 1) * one**2 + none * one) / (one - two)
-    result: Floats = (first * means.output + second * means.kept + third * (means.kept.sum() - means.kept)) / scale
+    result: Floats = (
+        first * means.output + second * means.kept + third * (means.kept.sum() - means.kept)
+    ) / scale
     return result
 
 
@@ -131,8 +143,12 @@ def wide_limit(means: Means, words: int) -> Floats:
     """The limit of a large bandwidth: a factor (d - 1) / (d + 1), and the regression on the number of kept words beside it."""
     d = _several(words)
     expected = kept_means(means, words)
-    together = means.kept.sum() - means.output * (d - 1) / 2  # covariance of the number kept and the output
-    result: Floats = 3 * (d - 1) / (d + 1) * (expected - expected.mean()) + together / ((d * d - 1) / 12)
+    together = (
+        means.kept.sum() - means.output * (d - 1) / 2
+    )  # covariance of the number kept and the output
+    result: Floats = 3 * (d - 1) / (d + 1) * (expected - expected.mean()) + together / (
+        (d * d - 1) / 12
+    )
     return result
 
 
@@ -144,7 +160,9 @@ def kept_means(means: Means, words: int) -> Floats:
 
 def _several(words: int) -> int:
     if words < 2:
-        raise InputError(f"LIME was asked of {words} word, whose one row says nothing: give at least two words")
+        raise InputError(
+            f"LIME was asked of {words} word, whose one row says nothing: give at least two words"
+        )
     return words
 
 

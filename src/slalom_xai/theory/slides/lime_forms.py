@@ -36,10 +36,18 @@ def wide_means(text: WordAverages, coins: int = 64, nodes: int = 300) -> Means:
 def _coin_means(text: WordAverages, coins: int, nodes: int) -> Means:
     """Means for one head where each word is kept by the same coin and the coin's bias is uniform."""
     kept, removed, always = text.kept[0], text.removed[0], float(text.always[0])
-    centre = float(text.output(np.ones((1, text.words)))[0])  # values are taken from here, which conditions the integral
-    kept_values, removed_values = text.kept_values[0] - centre * kept, text.removed_values[0] - centre * removed
+    centre = float(
+        text.output(np.ones((1, text.words)))[0]
+    )  # values are taken from here, which conditions the integral
+    kept_values, removed_values = (
+        text.kept_values[0] - centre * kept,
+        text.removed_values[0] - centre * removed,
+    )
     rest = float(text.always_values[0]) - centre * always
-    largest, smallest = always + np.maximum(kept, removed).sum(), always + np.minimum(kept, removed).sum()
+    largest, smallest = (
+        always + np.maximum(kept, removed).sum(),
+        always + np.minimum(kept, removed).sum(),
+    )
     points, log_weights = _between(np.log(1e-9 / largest), np.log(60 / smallest), nodes)
     x = np.exp(points)
     here, gone = np.exp(-np.outer(x, kept)), np.exp(-np.outer(x, removed))
@@ -50,7 +58,9 @@ def _coin_means(text: WordAverages, coins: int, nodes: int) -> Means:
         terms = (chance * here * kept_values + (1 - chance) * gone * removed_values) / factor
         total = terms.sum(axis=1) + rest
         output += float(product @ total)
-        by_word += (product[:, None] * chance * here / factor * (total[:, None] - terms + kept_values)).sum(axis=0)
+        by_word += (
+            product[:, None] * chance * here / factor * (total[:, None] - terms + kept_values)
+        ).sum(axis=0)
     return Means(output, by_word)
 
 
@@ -63,7 +73,9 @@ def _between(low: float, high: float, nodes: int) -> tuple[Floats, Floats]:
 def theorem_printed(text: WordAverages) -> Floats:
     """The theorem's approximation as printed: 3/2 of attention times value, minus the same for [UNK]; (d,)."""
     full, blank = _totals(text)
-    result: Floats = 1.5 * (text.kept_values / full[1] - text.removed_values / blank[1]).mean(axis=0)
+    result: Floats = 1.5 * (text.kept_values / full[1] - text.removed_values / blank[1]).mean(
+        axis=0
+    )
     return result
 
 

@@ -24,7 +24,20 @@ STRENGTH = {
     **dict.fromkeys(("awful", "horrible", "disgusting"), -2.0),
     **dict.fromkeys(("green", "large", "round", "usual", "warm", "short", "white", "plain"), 0.0),
 }
-SUBJECTS = ("soup", "bread", "fish", "salad", "service", "waiter", "menu", "bill", "wine", "table", "room", "music")
+SUBJECTS = (
+    "soup",
+    "bread",
+    "fish",
+    "salad",
+    "service",
+    "waiter",
+    "menu",
+    "bill",
+    "wine",
+    "table",
+    "room",
+    "music",
+)
 GLUE = ("the", "our", "was", "is", "and", "but", "so", "very", "quite")
 WORDS = (*STRENGTH, *SUBJECTS, *GLUE)
 LENGTH = 40
@@ -63,7 +76,9 @@ def write_reviews(count: int, seed: int) -> Reviews:
             f"{one_of(('the', 'our'))} {one_of(SUBJECTS)} {one_of(('was', 'is'))} {one_of(('', 'very ', 'quite '))}{word}"
             for word in adjectives
         ]
-        joined = clauses[0] + "".join(f" {one_of(('and', 'but', 'so'))} {clause}" for clause in clauses[1:])
+        joined = clauses[0] + "".join(
+            f" {one_of(('and', 'but', 'so'))} {clause}" for clause in clauses[1:]
+        )
         texts.append(" ".join(joined.split()[: LENGTH - 1]))
         labels.append(float(tendency > 0))
     rows = tokenizer()(texts, padding="max_length", max_length=LENGTH, return_tensors="pt")
@@ -73,11 +88,15 @@ def write_reviews(count: int, seed: int) -> Reviews:
 def new_classifier(seed: int, heads: int = 2) -> AttentionClassifier:
     """A classifier of reviews with random weights."""
     words = tokenizer()
-    return AttentionClassifier(len(words), words.unk_token_id, length=LENGTH, heads=heads, position_scale=0.3, seed=seed)
+    return AttentionClassifier(
+        len(words), words.unk_token_id, length=LENGTH, heads=heads, position_scale=0.3, seed=seed
+    )
 
 
 @one_thread()
-def trained_classifier(reviews: Reviews, seed: int, *, heads: int = 2, steps: int = 200, attends: bool = True) -> AttentionClassifier:
+def trained_classifier(
+    reviews: Reviews, seed: int, *, heads: int = 2, steps: int = 200, attends: bool = True
+) -> AttentionClassifier:
     """A classifier trained on reviews, in evaluation mode.
 
     Words are replaced by [UNK] now and then, so that a text with removed words is nothing new to it.
@@ -93,7 +112,9 @@ def trained_classifier(reviews: Reviews, seed: int, *, heads: int = 2, steps: in
     draw = torch.Generator().manual_seed(seed)
     if not attends:
         model.key.requires_grad_(False).zero_()
-    optimizer = torch.optim.Adam([part for part in model.parameters() if part.requires_grad], lr=0.02, weight_decay=1e-5)
+    optimizer = torch.optim.Adam(
+        [part for part in model.parameters() if part.requires_grad], lr=0.02, weight_decay=1e-5
+    )
     for _ in range(steps):
         batch = torch.randint(len(reviews.labels), (128,), generator=draw)
         ids, mask = reviews.ids[batch], reviews.mask[batch]

@@ -29,7 +29,9 @@ SOURCE = "Jain and Wallace 2019, Wiegreffe and Pinter 2019, on the slides of Lop
 IMPORTANCE = {"with_gradient": "gradient, L2", "with_removal": "removal", "with_lime": "LIME"}
 
 
-@reproduction(name="attention-debate", title="Attention against importance on trained models", source=SOURCE)
+@reproduction(
+    name="attention-debate", title="Attention against importance on trained models", source=SOURCE
+)
 @one_thread()
 def against_importance(settings: Settings) -> Outcome:
     """Rank correlations of attention with three measures of importance, and models with other attention that answer alike."""
@@ -38,30 +40,71 @@ def against_importance(settings: Settings) -> Outcome:
     rows, texts, models = [], [], {}
     for heads in HEADS:
         for seed in settings.track(SEEDS, f"models of {heads} head{'s' if heads > 1 else ''}"):
-            model = models[heads, seed] = trained_classifier(train, settings.seed + seed, heads=heads, steps=300)
-            found = pd.DataFrame([asdict(debate_text(model, test.ids[text][test.mask[text].bool()], rng)) for text in range(TEXTS)])
+            model = models[heads, seed] = trained_classifier(
+                train, settings.seed + seed, heads=heads, steps=300
+            )
+            found = pd.DataFrame(
+                [
+                    asdict(debate_text(model, test.ids[text][test.mask[text].bool()], rng))
+                    for text in range(TEXTS)
+                ]
+            )
             texts.append(found.assign(heads=heads))
             rows.append(
-                {"heads": heads, "seed": seed, "accuracy": accuracy(model, test), **found[list(IMPORTANCE)].mean().rename(IMPORTANCE)}
+                {
+                    "heads": heads,
+                    "seed": seed,
+                    "accuracy": accuracy(model, test),
+                    **found[list(IMPORTANCE)].mean().rename(IMPORTANCE),
+                }
             )
     plain = trained_classifier(train, settings.seed, heads=1, steps=300, attends=False)
     table, every = pd.DataFrame(rows), pd.concat(texts)
     others = {"another seed": models[1, 1], "equal attention": plain}
     for target in settings.track((0.1, 0.3, 0.5), "rivals"):
-        others[f"pushed away to {target}"] = diverging_classifier(models[1, 0], train, target, settings.seed)
+        others[f"pushed away to {target}"] = diverging_classifier(
+            models[1, 0], train, target, settings.seed
+        )
     rivals = _rivals(models[1, 0], others, test)
     films = _films(settings)
-    far, change = (rivals[name].to_numpy() for name in ("divergence of attention", "difference of probabilities"))
+    far, change = (
+        rivals[name].to_numpy()
+        for name in ("divergence of attention", "difference of probabilities")
+    )
     return Outcome(
         checks=(
             at_least("accuracy of the models, least", table["accuracy"].min(), 0.9),
-            at_least("accuracy of a model whose attention is equal everywhere", accuracy(plain, test), 0.9),
-            at_most("one text in four has a rank correlation with LIME below", float(every["with_lime"].quantile(0.25)), 0.7),
-            at_most("embedded model: largest rank correlation with removal on a film review", films["removal"].max(), 0.8),
-            at_least("attention of a whole model pushed away to 0.3: divergence on new reviews", far[3], 0.25),
+            at_least(
+                "accuracy of a model whose attention is equal everywhere",
+                accuracy(plain, test),
+                0.9,
+            ),
+            at_most(
+                "one text in four has a rank correlation with LIME below",
+                float(every["with_lime"].quantile(0.25)),
+                0.7,
+            ),
+            at_most(
+                "embedded model: largest rank correlation with removal on a film review",
+                films["removal"].max(),
+                0.8,
+            ),
+            at_least(
+                "attention of a whole model pushed away to 0.3: divergence on new reviews",
+                far[3],
+                0.25,
+            ),
             at_least("the same over the divergence of two seeds", far[3] / far[0], 3.0),
-            at_most("mean difference of its probabilities, over that of two seeds", change[3] / change[0], 1.0),
-            at_least("what pushing to 0.5 costs in probabilities, over what 0.1 costs", change[4] / change[2], 3.0),
+            at_most(
+                "mean difference of its probabilities, over that of two seeds",
+                change[3] / change[0],
+                1.0,
+            ),
+            at_least(
+                "what pushing to 0.5 costs in probabilities, over what 0.1 costs",
+                change[4] / change[2],
+                3.0,
+            ),
         ),
         tables={"correlations": table, "embedded model": films, "rivals": rivals},
         figures={"correlations": lambda: _draw_correlations(every)},
@@ -74,21 +117,37 @@ def against_importance(settings: Settings) -> Outcome:
 def _films(settings: Settings) -> pd.DataFrame:
     """Rank correlation of attention with removal in the embedded model, film review by film review."""
     model = embedded_model()
-    explainers = [Explainer(model, method=name, show_progress=False) for name in ("attention-mean", "occlusion")]
+    explainers = [
+        Explainer(model, method=name, show_progress=False)
+        for name in ("attention-mean", "occlusion")
+    ]
     rows = []
     for place, text in enumerate(settings.track(FILMS, "film reviews"), start=1):
         attention, removal = (explainer(text).scores("value") for explainer in explainers)
-        rows.append({"film review": place, "tokens": len(attention), "removal": spearman(attention, np.abs(removal))})
+        rows.append(
+            {
+                "film review": place,
+                "tokens": len(attention),
+                "removal": spearman(attention, np.abs(removal)),
+            }
+        )
     return pd.DataFrame(rows)
 
 
-def _rivals(base: AttentionClassifier, others: dict[str, AttentionClassifier], test: Reviews) -> pd.DataFrame:
+def _rivals(
+    base: AttentionClassifier, others: dict[str, AttentionClassifier], test: Reviews
+) -> pd.DataFrame:
     """Whole models beside the first: where they look and what they say."""
     rows = []
     for name, model in others.items():
         elsewhere, change = apart(base, model, test)
         rows.append(
-            {"model": name, "divergence of attention": elsewhere, "difference of probabilities": change, "accuracy": accuracy(model, test)}
+            {
+                "model": name,
+                "divergence of attention": elsewhere,
+                "difference of probabilities": change,
+                "accuracy": accuracy(model, test),
+            }
         )
     return pd.DataFrame(rows)
 
@@ -97,7 +156,11 @@ def _draw_correlations(every: pd.DataFrame) -> Figure:
     figure, axes = panels(len(HEADS), width=3.0, share_y=True)
     for place, heads in enumerate(HEADS):
         some = every[every["heads"] == heads]
-        axes[place].boxplot([some[name].dropna() for name in IMPORTANCE], showfliers=False, medianprops={"color": BLUE})
+        axes[place].boxplot(
+            [some[name].dropna() for name in IMPORTANCE],
+            showfliers=False,
+            medianprops={"color": BLUE},
+        )
         axes[place].axhline(0, color=GREY, linewidth=0.5)
         axes[place].set_xticks(range(1, len(IMPORTANCE) + 1), list(IMPORTANCE.values()), fontsize=8)
         axes[place].set_title(f"{heads} head{'s' if heads > 1 else ''}", fontsize=9)
@@ -105,7 +168,9 @@ def _draw_correlations(every: pd.DataFrame) -> Figure:
     return figure
 
 
-@reproduction(name="counterfactual-attention", title="Another attention, the same answer", source=SOURCE)
+@reproduction(
+    name="counterfactual-attention", title="Another attention, the same answer", source=SOURCE
+)
 @one_thread()
 def other_attention(settings: Settings) -> Outcome:
     """Other weights for single texts: exact ones for one layer, exact and nearly exact ones in the last layer of the embedded model."""
@@ -114,8 +179,18 @@ def other_attention(settings: Settings) -> Outcome:
     rows: list[dict[str, str | float]] = []
     for heads in settings.track(HEADS, "models"):
         model = trained_classifier(train, settings.seed, heads=heads, steps=300)
-        found = [debate_text(model, ids[mask.bool()], rng) for ids, mask in zip(test.ids, test.mask, strict=True)]
-        rows += [{"model": f"one layer, {heads} head{'s' if heads > 1 else ''}", "way": "two places", **_row(one)} for one in found]
+        found = [
+            debate_text(model, ids[mask.bool()], rng)
+            for ids, mask in zip(test.ids, test.mask, strict=True)
+        ]
+        rows += [
+            {
+                "model": f"one layer, {heads} head{'s' if heads > 1 else ''}",
+                "way": "two places",
+                **_row(one),
+            }
+            for one in found
+        ]
     embedded, example = _embedded(settings)
     every = pd.DataFrame(rows + embedded)
     table = every.groupby(["model", "way"], sort=False).agg(
@@ -124,15 +199,31 @@ def other_attention(settings: Settings) -> Outcome:
     exact = every[every["way"] != "searched"]
     return Outcome(
         checks=(
-            at_most("one layer, all attention on two places: largest change of the log odds", exact["change"].max(), 1e-6),
-            at_least("the same: median divergence, at most log 2", every[every["way"] == "two places"]["divergence"].median(), 0.5),
+            at_most(
+                "one layer, all attention on two places: largest change of the log odds",
+                exact["change"].max(),
+                1e-6,
+            ),
+            at_least(
+                "the same: median divergence, at most log 2",
+                every[every["way"] == "two places"]["divergence"].median(),
+                0.5,
+            ),
             at_least(
                 "embedded model, the same sums in the last layer: least divergence",
                 every[every["way"] == "same sums"]["divergence"].min(),
                 0.02,
             ),
-            at_least("embedded model, searched: least divergence", every[every["way"] == "searched"]["divergence"].min(), 0.4),
-            at_most("the same: largest change of the log odds", every[every["way"] == "searched"]["change"].max(), 0.02),
+            at_least(
+                "embedded model, searched: least divergence",
+                every[every["way"] == "searched"]["divergence"].min(),
+                0.4,
+            ),
+            at_most(
+                "the same: largest change of the log odds",
+                every[every["way"] == "searched"]["change"].max(),
+                0.02,
+            ),
             at_least(
                 "shuffled instead: change of the embedded model's log odds, median",
                 every[every["way"] == "searched"]["shuffled"].median(),
@@ -149,10 +240,17 @@ def other_attention(settings: Settings) -> Outcome:
 
 
 def _row(found: TextDebate) -> dict[str, float]:
-    return {"divergence": found.divergence, "change": found.same_answer, "shuffled": found.shuffled, "size": abs(found.output)}
+    return {
+        "divergence": found.divergence,
+        "change": found.same_answer,
+        "shuffled": found.shuffled,
+        "size": abs(found.output),
+    }
 
 
-def _embedded(settings: Settings) -> tuple[list[dict[str, str | float]], tuple[Floats, Floats, float, float]]:
+def _embedded(
+    settings: Settings,
+) -> tuple[list[dict[str, str | float]], tuple[Floats, Floats, float, float]]:
     """The embedded model's rows, and the last text's attention, mean over heads, beside the searched one."""
     model, rng = embedded_model(), np.random.default_rng(settings.seed)
     rows: list[dict[str, str | float]] = []
@@ -160,13 +258,29 @@ def _embedded(settings: Settings) -> tuple[list[dict[str, str | float]], tuple[F
         layer = LastLayer(model, text)
         own = layer.attention
         orders = [rng.permutation(own.shape[1]) for _ in range(20)]
-        moved = float(np.median([abs(layer.answer(own[:, order]) - layer.log_odds) for order in orders]))
-        same = np.stack([same_context(weights, values) for weights, values in zip(own, layer.values, strict=True)])
+        moved = float(
+            np.median([abs(layer.answer(own[:, order]) - layer.log_odds) for order in orders])
+        )
+        same = np.stack(
+            [
+                same_context(weights, values)
+                for weights, values in zip(own, layer.values, strict=True)
+            ]
+        )
         for way, other in (("same sums", same), ("searched", layer.far_attention())):
-            far = float(np.mean([divergence(one, two) for one, two in zip(own, other, strict=True)]))
+            far = float(
+                np.mean([divergence(one, two) for one, two in zip(own, other, strict=True)])
+            )
             change = abs(layer.answer(other) - layer.log_odds)
             rows.append(
-                {"model": "embedded", "way": way, "divergence": far, "change": change, "shuffled": moved, "size": abs(layer.log_odds)}
+                {
+                    "model": "embedded",
+                    "way": way,
+                    "divergence": far,
+                    "change": change,
+                    "shuffled": moved,
+                    "size": abs(layer.log_odds),
+                }
             )
     return rows, (own.mean(axis=0), other.mean(axis=0), layer.log_odds, layer.answer(other))
 

@@ -24,7 +24,11 @@ TEXT = "the soup was superb and the bread was fresh but our waiter was rude so t
 SOURCE = "Lopardo, Precioso and Garreau 2024, gradient theorem"
 
 
-@reproduction(name="closed-gradient", title="The gradient of one attention layer has a closed form", source=SOURCE)
+@reproduction(
+    name="closed-gradient",
+    title="The gradient of one attention layer has a closed form",
+    source=SOURCE,
+)
 @one_thread()
 def closed_form(settings: Settings) -> Outcome:
     """Compares both gradients on trained models with one and several heads, place by place and reduced."""
@@ -33,7 +37,11 @@ def closed_form(settings: Settings) -> Outcome:
     for heads in settings.track(HEADS, "models"):
         model = models[heads] = trained_classifier(train, settings.seed, heads=heads).double()
         texts = model.embed(test.ids, test.mask).detach()
-        row: dict[str, float] = {"heads": heads, "every entry": 0.0, **dict.fromkeys(REDUCTIONS, 0.0)}
+        row: dict[str, float] = {
+            "heads": heads,
+            "every entry": 0.0,
+            **dict.fromkeys(REDUCTIONS, 0.0),
+        }
         for embedded in texts:
             true, found = differentiated(model, embedded), closed_gradient(model, embedded)
             row["every entry"] = max(row["every entry"], float((true - found).abs().max()))
@@ -48,7 +56,9 @@ def closed_form(settings: Settings) -> Outcome:
     return Outcome(
         checks=(
             at_most(
-                "largest difference to automatic differentiation, every entry and reduction", table.iloc[:, 1:].to_numpy().max(), 1e-12
+                "largest difference to automatic differentiation, every entry and reduction",
+                table.iloc[:, 1:].to_numpy().max(),
+                1e-12,
             ),
             at_least("relative error at [CLS] when its query counts as given", min(asking), 1e-3),
             at_least("relative error when only attention times value is kept", min(weighing), 1e-2),
@@ -65,7 +75,12 @@ def closed_form(settings: Settings) -> Outcome:
 def _without_weighing(model: AttentionClassifier, embedded: Tensor, true: Tensor) -> float:
     """The relative error of leaving out that a place's attention changes with it."""
     with torch.no_grad():
-        direct = torch.einsum("kt,ko,kow->tw", model.attention(embedded[None])[0], model.head, model.value) / model.heads
+        direct = (
+            torch.einsum(
+                "kt,ko,kow->tw", model.attention(embedded[None])[0], model.head, model.value
+            )
+            / model.heads
+        )
     return float((true - direct)[1:].norm() / true[1:].norm())
 
 
@@ -82,7 +97,11 @@ def _draw(models: dict[int, AttentionClassifier]) -> Figure:
         for name, x, y in zip(names[1:], attention.tolist(), size.tolist(), strict=True):
             if name in STRENGTH:
                 axes[place].annotate(
-                    name, (x, y), fontsize=6, xytext=(3, -7 if name in ("rude", "fresh") else 3), textcoords="offset points"
+                    name,
+                    (x, y),
+                    fontsize=6,
+                    xytext=(3, -7 if name in ("rude", "fresh") else 3),
+                    textcoords="offset points",
                 )
         axes[place].set_title(f"{heads} head{'s' if heads > 1 else ''}", fontsize=9)
         axes[place].set_xlabel("attention, mean over heads")

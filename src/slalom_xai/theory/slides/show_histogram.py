@@ -43,19 +43,38 @@ def two_minima(settings: Settings) -> Outcome:
     """Trains the same architecture from two starts and asks what its attention is good for."""
     words = draw_words(2_000, torch.Generator().manual_seed(settings.seed + 99))
     found = {start: solve(start, settings.seed) for start in settings.track(STARTS, "models")}
-    after = {start: kicked(solution, settings.seed) for start, solution in settings.track(found.items(), "kicked models")}
+    after = {
+        start: kicked(solution, settings.seed)
+        for start, solution in settings.track(found.items(), "kicked models")
+    }
     table = pd.DataFrame([_row(start, found[start], after[start], words) for start in STARTS])
     line = between(found["letters"].model, found["places"].model, words)
     letters, places = table.iloc[0], table.iloc[1]
     return Outcome(
         checks=(
-            at_least("share of letters counted rightly, both models", table["accuracy"].min(), 0.99),
-            at_least("start with letters: equal letters over others in attention", letters["equal over others"], 10.0),
+            at_least(
+                "share of letters counted rightly, both models", table["accuracy"].min(), 0.99
+            ),
+            at_least(
+                "start with letters: equal letters over others in attention",
+                letters["equal over others"],
+                10.0,
+            ),
             at_most("start with places: the same", places["equal over others"], 1.3),
-            at_most("start with letters: accuracy with the mean attention of all words put in", letters["accuracy, mean attention"], 0.4),
+            at_most(
+                "start with letters: accuracy with the mean attention of all words put in",
+                letters["accuracy, mean attention"],
+                0.4,
+            ),
             at_least("start with places: the same", places["accuracy, mean attention"], 0.6),
-            at_least("start with letters, kicked and trained on: equal letters over others", letters["after a kick"], 10.0),
-            at_most("start with places, kicked and trained on: the same", places["after a kick"], 1.3),
+            at_least(
+                "start with letters, kicked and trained on: equal letters over others",
+                letters["after a kick"],
+                10.0,
+            ),
+            at_most(
+                "start with places, kicked and trained on: the same", places["after a kick"], 1.3
+            ),
             at_least(
                 "the largest error on the straight line between the two, over the larger one at its ends",
                 line.max() / max(line[0], line[-1]),
@@ -71,7 +90,9 @@ def two_minima(settings: Settings) -> Outcome:
     )
 
 
-def _row(start: str, solution: Solution, after: Solution, words: torch.Tensor) -> dict[str, str | float]:
+def _row(
+    start: str, solution: Solution, after: Solution, words: torch.Tensor
+) -> dict[str, str | float]:
     model = solution.model
     return {
         "start": start,
@@ -90,12 +111,21 @@ def _draw(found: dict[str, Solution], line: Floats) -> Figure:
     for place, start in enumerate(STARTS):
         model = found[start].model
         with torch.no_grad():
-            weights, said = model.attention(word)[0].numpy(), (model(word)[0].argmax(dim=-1) + 1).tolist()
+            weights, said = (
+                model.attention(word)[0].numpy(),
+                (model(word)[0].argmax(dim=-1) + 1).tolist(),
+            )
         axes[place].imshow(weights, cmap="Blues", vmin=0, vmax=max(0.3, float(weights.max())))
         axes[place].set_xticks(range(len(WORD) + 1), [*WORD, "mark"], fontsize=7)
-        axes[place].set_yticks(range(len(WORD)), [f"{letter} → {count}" for letter, count in zip(WORD, said, strict=True)], fontsize=7)
+        axes[place].set_yticks(
+            range(len(WORD)),
+            [f"{letter} → {count}" for letter, count in zip(WORD, said, strict=True)],
+            fontsize=7,
+        )
         right = said == counts(word)[0].tolist()
-        axes[place].set_title(f"start with {start}: {'all counts right' if right else 'not all right'}", fontsize=9)
+        axes[place].set_title(
+            f"start with {start}: {'all counts right' if right else 'not all right'}", fontsize=9
+        )
     axes[2].semilogy(np.linspace(0, 1, len(line)), line, "-", color=BLUE)
     axes[2].semilogy([0, 1], line[[0, -1]], "o", color=RED)
     axes[2].set_xticks([0, 1], list(STARTS))

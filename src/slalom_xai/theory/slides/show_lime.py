@@ -21,14 +21,24 @@ from slalom_xai.theory.slides.lime import (
     wide_limit,
     wide_limit_printed,
 )
-from slalom_xai.theory.slides.lime_forms import relative_error, theorem_along, theorem_mended, theorem_printed, wide_means
+from slalom_xai.theory.slides.lime_forms import (
+    relative_error,
+    theorem_along,
+    theorem_mended,
+    theorem_printed,
+    wide_means,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 Floats = NDArray[np.float64]
-SIZES, BANDWIDTHS, SAMPLES = (4, 6, 8, 10, 12), (0.25, 1.0, 4.0, 16.0, 64.0), (1_000, 4_000, 16_000, 64_000)
+SIZES, BANDWIDTHS, SAMPLES = (
+    (4, 6, 8, 10, 12),
+    (0.25, 1.0, 4.0, 16.0, 64.0),
+    (1_000, 4_000, 16_000, 64_000),
+)
 LENGTHS = (12, 25, 50, 100, 200, 400)
 FORMS = {"printed": (RED, "x"), "mended": (BLUE, "o"), "along the way": (GREEN, "s")}
 
@@ -46,15 +56,39 @@ def wide_bandwidth(settings: Settings) -> Outcome:
     noise = samples["distance to the limit"].to_numpy()
     return Outcome(
         checks=(
-            at_most("LIME at the default bandwidth over all sets, minus its explicit form", sizes["explicit, bandwidth 0.25"].max(), 1e-10),
-            at_most("LIME at a large bandwidth, minus the mended limit", sizes["mended limit"].max(), 1e-10),
-            at_least("the same minus the printed limit, relative", sizes["printed limit"].min(), 0.1),
             at_most(
-                "the distance shrinks with the square of the bandwidth: largest ratio per factor 4", (last[2:] / last[1:-1]).max(), 0.07
+                "LIME at the default bandwidth over all sets, minus its explicit form",
+                sizes["explicit, bandwidth 0.25"].max(),
+                1e-10,
             ),
-            at_most("the distance shrinks with the number of samples: ratio over a factor 64", noise[-1] / noise[0], 0.25),
-            at_most("f = mean of the kept words, d = 10: mended limit minus 0.1", abs(_mean_of_words(10)[0] - 0.1), 1e-12),
-            at_most("the same: the printed limit, which should be 0.1", abs(_mean_of_words(10)[1]), 1e-12),
+            at_most(
+                "LIME at a large bandwidth, minus the mended limit",
+                sizes["mended limit"].max(),
+                1e-10,
+            ),
+            at_least(
+                "the same minus the printed limit, relative", sizes["printed limit"].min(), 0.1
+            ),
+            at_most(
+                "the distance shrinks with the square of the bandwidth: largest ratio per factor 4",
+                (last[2:] / last[1:-1]).max(),
+                0.07,
+            ),
+            at_most(
+                "the distance shrinks with the number of samples: ratio over a factor 64",
+                noise[-1] / noise[0],
+                0.25,
+            ),
+            at_most(
+                "f = mean of the kept words, d = 10: mended limit minus 0.1",
+                abs(_mean_of_words(10)[0] - 0.1),
+                1e-12,
+            ),
+            at_most(
+                "the same: the printed limit, which should be 0.1",
+                abs(_mean_of_words(10)[1]),
+                1e-12,
+            ),
         ),
         tables={"sizes": sizes, "bandwidths": bandwidths, "samples": samples},
         figures={"limits": lambda: _draw_limits(sizes, bandwidths, samples)},
@@ -72,7 +106,9 @@ def _size(words: int, seed: int) -> dict[str, float]:
     means = exact_means(outputs, words)
     return {
         "words": words,
-        "explicit, bandwidth 0.25": float(np.abs(narrow - infinite_samples(exact_means(outputs, words, 0.25), words, 0.25)).max()),
+        "explicit, bandwidth 0.25": float(
+            np.abs(narrow - infinite_samples(exact_means(outputs, words, 0.25), words, 0.25)).max()
+        ),
         "mended limit": float(np.abs(wide - wide_limit(means, words)).max()),
         "printed limit": relative_error(wide_limit_printed(means, words), wide),
     }
@@ -89,8 +125,15 @@ def _to_the_limit(seed: int) -> pd.DataFrame:
     keep, chances = all_rows(words)
     outputs = random_averages(words, 4, np.random.default_rng(seed)).output(keep)
     limit = wide_limit(exact_means(outputs, words), words)
-    found = [regress(keep, outputs, chances * row_weights(keep, bandwidth)) for bandwidth in BANDWIDTHS]
-    return pd.DataFrame({"bandwidth": BANDWIDTHS, "distance to the limit": [relative_error(one, limit) for one in found]})
+    found = [
+        regress(keep, outputs, chances * row_weights(keep, bandwidth)) for bandwidth in BANDWIDTHS
+    ]
+    return pd.DataFrame(
+        {
+            "bandwidth": BANDWIDTHS,
+            "distance to the limit": [relative_error(one, limit) for one in found],
+        }
+    )
 
 
 def _more_samples(settings: Settings) -> pd.DataFrame:
@@ -102,7 +145,9 @@ def _more_samples(settings: Settings) -> pd.DataFrame:
     rows = []
     for count in settings.track(SAMPLES, "samples"):
         errors = [relative_error(lime(text.output, words, count, rng), limit) for _ in range(10)]
-        rows.append({"samples": count, "distance to the limit": float(np.sqrt(np.mean(np.square(errors))))})
+        rows.append(
+            {"samples": count, "distance to the limit": float(np.sqrt(np.mean(np.square(errors))))}
+        )
     return pd.DataFrame(rows)
 
 
@@ -116,7 +161,9 @@ def _draw_limits(sizes: pd.DataFrame, bandwidths: pd.DataFrame, samples: pd.Data
     for place, frame, slope in ((1, bandwidths, -2.0), (2, samples, -0.5)):
         x, y = frame.iloc[:, 0].to_numpy(), frame.iloc[:, 1].to_numpy()
         axes[place].loglog(x, y, "o-", color=BLUE)
-        axes[place].loglog(x, y[-1] * (x / x[-1]) ** slope, ":", color=GREY, label=f"power {slope:g}")
+        axes[place].loglog(
+            x, y[-1] * (x / x[-1]) ** slope, ":", color=GREY, label=f"power {slope:g}"
+        )
         axes[place].set_xlabel(frame.columns[0])
         axes[place].set_ylabel("distance of LIME to its limit")
         axes[place].legend(fontsize=8, frameon=False)
@@ -136,20 +183,56 @@ def closed_forms(settings: Settings) -> Outcome:
     for words in settings.track(LENGTHS, "lengths"):
         for filling in ("words squared", "none"):
             places = words**2 - words if filling == "words squared" else 0
-            text = random_averages(words, places, np.random.default_rng(settings.seed + 1), tilt=0.5)
+            text = random_averages(
+                words, places, np.random.default_rng(settings.seed + 1), tilt=0.5
+            )
             true = wide_limit(wide_means(text), words)
-            forms = {"printed": theorem_printed(text), "mended": theorem_mended(text), "along the way": theorem_along(text)}
-            rows.append({"words": words, "filling": filling, **{name: relative_error(form, true) for name, form in forms.items()}})
+            forms = {
+                "printed": theorem_printed(text),
+                "mended": theorem_mended(text),
+                "along the way": theorem_along(text),
+            }
+            rows.append(
+                {
+                    "words": words,
+                    "filling": filling,
+                    **{name: relative_error(form, true) for name, form in forms.items()},
+                }
+            )
     table = pd.DataFrame(rows)
     filled, bare = (table[table["filling"] == kind] for kind in ("words squared", "none"))
     return Outcome(
         checks=(
-            at_least("printed form: least relative error at any length, with and without filling", table["printed"].min(), 0.2),
-            at_most("mended form, text in a square of filling: error at 400 words", filled["mended"].iloc[-1], 2e-3),
-            at_most("the same: error at 400 words over error at 12", filled["mended"].iloc[-1] / filled["mended"].iloc[0], 0.1),
-            at_least("mended form without filling: error at 400 words, which does not fall", bare["mended"].iloc[-1], 0.03),
-            at_most("form along the way, without filling: error at 400 words", bare["along the way"].iloc[-1], 2e-3),
-            at_most("the same: error at 400 words over error at 12", bare["along the way"].iloc[-1] / bare["along the way"].iloc[0], 0.1),
+            at_least(
+                "printed form: least relative error at any length, with and without filling",
+                table["printed"].min(),
+                0.2,
+            ),
+            at_most(
+                "mended form, text in a square of filling: error at 400 words",
+                filled["mended"].iloc[-1],
+                2e-3,
+            ),
+            at_most(
+                "the same: error at 400 words over error at 12",
+                filled["mended"].iloc[-1] / filled["mended"].iloc[0],
+                0.1,
+            ),
+            at_least(
+                "mended form without filling: error at 400 words, which does not fall",
+                bare["mended"].iloc[-1],
+                0.03,
+            ),
+            at_most(
+                "form along the way, without filling: error at 400 words",
+                bare["along the way"].iloc[-1],
+                2e-3,
+            ),
+            at_most(
+                "the same: error at 400 words over error at 12",
+                bare["along the way"].iloc[-1] / bare["along the way"].iloc[0],
+                0.1,
+            ),
         ),
         tables={"errors": table},
         figures={"errors": lambda: _draw_forms(filled, bare)},
@@ -162,7 +245,12 @@ def closed_forms(settings: Settings) -> Outcome:
 
 def _draw_forms(filled: pd.DataFrame, bare: pd.DataFrame) -> Figure:
     figure, axes = panels(2, width=3.8, share_y=True)
-    for place, (frame, title) in enumerate(((filled, "T words among T² places (the theorem)"), (bare, "T words, T places (the example)"))):
+    for place, (frame, title) in enumerate(
+        (
+            (filled, "T words among T² places (the theorem)"),
+            (bare, "T words, T places (the example)"),
+        )
+    ):
         _forms(axes[place], frame)
         axes[place].set_title(title, fontsize=9)
         axes[place].set_xlabel("words in the text, T")

@@ -17,7 +17,12 @@ from slalom_xai.theory.slides.averages import WordAverages, random_averages, wor
 from slalom_xai.theory.slides.classifier import AttentionClassifier
 from slalom_xai.theory.slides.lemmas import mean_of_sum, ratio_bound, variance_of_sum
 from slalom_xai.theory.slides.lime import lime
-from slalom_xai.theory.slides.lime_forms import relative_error, theorem_along, theorem_mended, theorem_printed
+from slalom_xai.theory.slides.lime_forms import (
+    relative_error,
+    theorem_along,
+    theorem_mended,
+    theorem_printed,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -40,23 +45,38 @@ def five_runs(settings: Settings) -> Outcome:
     rng = np.random.default_rng(settings.seed)
     rows, runs = [], {}
     for name, bandwidth in settings.track(BANDWIDTHS.items(), "bandwidths"):
-        found = runs[name] = np.stack([lime(text.output, WORDS, SAMPLES, rng, bandwidth=bandwidth) for _ in range(RUNS)])
+        found = runs[name] = np.stack(
+            [lime(text.output, WORDS, SAMPLES, rng, bandwidth=bandwidth) for _ in range(RUNS)]
+        )
         mean = found.mean(axis=0)
         noise = float(np.sqrt(found.var(axis=0, ddof=1).sum() / RUNS) / np.linalg.norm(mean))
         rows.append(
             {
                 "bandwidth": name,
-                **{form: relative_error(value, mean) for form, value in _forms(text, bandwidth).items()},
+                **{
+                    form: relative_error(value, mean)
+                    for form, value in _forms(text, bandwidth).items()
+                },
                 "noise of the runs": noise,
             }
         )
     table = pd.DataFrame(rows)
     return Outcome(
         checks=(
-            at_least("printed form: least relative distance to the mean of five runs", table["printed"].min(), 0.3),
-            at_most("form along the way: largest distance to the mean of five runs", table["along the way"].max(), 0.1),
             at_least(
-                "distance of the printed form over that of the form along the way", (table["printed"] / table["along the way"]).min(), 5.0
+                "printed form: least relative distance to the mean of five runs",
+                table["printed"].min(),
+                0.3,
+            ),
+            at_most(
+                "form along the way: largest distance to the mean of five runs",
+                table["along the way"].max(),
+                0.1,
+            ),
+            at_least(
+                "distance of the printed form over that of the form along the way",
+                (table["printed"] / table["along the way"]).min(),
+                5.0,
             ),
         ),
         tables={"distances": table},
@@ -69,7 +89,9 @@ def five_runs(settings: Settings) -> Outcome:
 
 
 def _long_text(seed: int) -> WordAverages:
-    model = AttentionClassifier(WORDS + 2, 0, length=WORDS + 1, heads=3, width=24, seed=seed).double()
+    model = AttentionClassifier(
+        WORDS + 2, 0, length=WORDS + 1, heads=3, width=24, seed=seed
+    ).double()
     with torch.no_grad():
         model.key.mul_(0.5)  # so that no one word has most of the attention
     averages, _ = word_averages(model, torch.cat([torch.tensor([1]), torch.arange(2, WORDS + 2)]))
@@ -77,7 +99,11 @@ def _long_text(seed: int) -> WordAverages:
 
 
 def _forms(text: WordAverages, bandwidth: float) -> dict[str, Floats]:
-    return {"printed": theorem_printed(text), "mended": theorem_mended(text), "along the way": theorem_along(text, bandwidth)}
+    return {
+        "printed": theorem_printed(text),
+        "mended": theorem_mended(text),
+        "along the way": theorem_along(text, bandwidth),
+    }
 
 
 def _draw_boxes(text: WordAverages, runs: dict[str, Floats]) -> Figure:
@@ -86,13 +112,23 @@ def _draw_boxes(text: WordAverages, runs: dict[str, Floats]) -> Figure:
     order = np.argsort(theorem_along(text))[np.linspace(3, WORDS - 4, SHOWN).astype(int)]
     for place, (name, found) in enumerate(runs.items()):
         ticks = np.arange(SHOWN)
-        axes[place].boxplot(found[:, order], positions=ticks, widths=0.5, whis=(0, 100), medianprops={"color": GREY})
-        styles = {"printed": (RED, "x", -0.2), "mended": (BLUE, "+", 0.0), "along the way": (GREEN, "_", 0.2)}
+        axes[place].boxplot(
+            found[:, order], positions=ticks, widths=0.5, whis=(0, 100), medianprops={"color": GREY}
+        )
+        styles = {
+            "printed": (RED, "x", -0.2),
+            "mended": (BLUE, "+", 0.0),
+            "along the way": (GREEN, "_", 0.2),
+        }
         for form, values in _forms(text, BANDWIDTHS[name]).items():
             colour, mark, aside = styles[form]
-            axes[place].plot(ticks + aside, values[order], mark, color=colour, label=form, markersize=7, zorder=3)
+            axes[place].plot(
+                ticks + aside, values[order], mark, color=colour, label=form, markersize=7, zorder=3
+            )
         axes[place].axhline(0, color=GREY, linewidth=0.5)
-        axes[place].set_xticks(ticks, [f"word {int(word) + 1}" for word in order], rotation=60, fontsize=7)
+        axes[place].set_xticks(
+            ticks, [f"word {int(word) + 1}" for word in order], rotation=60, fontsize=7
+        )
         axes[place].set_title(f"bandwidth {name}", fontsize=9)
     axes[0].set_ylabel("LIME coefficient")
     axes[0].legend(fontsize=8, frameon=False)
@@ -107,12 +143,18 @@ def _draw_boxes(text: WordAverages, runs: dict[str, Floats]) -> Figure:
 def lemmas(settings: Settings) -> Outcome:
     """The sums over all sets, and the ratio's error within its bound as texts grow."""
     sums = pd.DataFrame([_sums(d, settings.seed) for d in (4, 6, 8, 10)])
-    ratios = pd.DataFrame([_ratio(d, settings.seed) for d in settings.track((25, 50, 100, 200, 400), "lengths")])
+    ratios = pd.DataFrame(
+        [_ratio(d, settings.seed) for d in settings.track((25, 50, 100, 200, 400), "lengths")]
+    )
     error, bound = ratios["error of the ratio"].to_numpy(), ratios["bound"].to_numpy()
     return Outcome(
         checks=(
             at_most("mean of the sum over all sets, minus its formula", sums["mean"].max(), 1e-10),
-            at_most("variance of the sum over all sets, minus its formula", sums["variance"].max(), 1e-10),
+            at_most(
+                "variance of the sum over all sets, minus its formula",
+                sums["variance"].max(),
+                1e-10,
+            ),
             at_most("error of E[X]/E[Y] over its bound, largest", (error / bound).max(), 1.0),
             at_most("the error itself at 400 words over that at 25", error[-1] / error[0], 0.3),
             at_most(
@@ -139,7 +181,9 @@ def _sums(words: int, seed: int) -> dict[str, float]:
             mask = np.isin(np.arange(words), gone)
             totals.append(float(np.where(mask, removed, kept).sum()))
         mean = max(mean, abs(float(np.mean(totals)) - mean_of_sum(kept, removed, size, 0)))
-        variance = max(variance, abs(float(np.var(totals)) - variance_of_sum(kept, removed, size, 0)))
+        variance = max(
+            variance, abs(float(np.var(totals)) - variance_of_sum(kept, removed, size, 0))
+        )
     return {"words": words, "mean": float(mean), "variance": float(variance)}
 
 
@@ -154,19 +198,33 @@ def _ratio(words: int, seed: int) -> dict[str, float]:
         order = rng.random((SETS // 10, words))
         order[:, 0] = 2.0  # the first word is never among those removed
         above, below = text.heads(order.argsort(axis=1).argsort(axis=1) >= size)
-        linear = (above - x) / y - x * (below - y) / y**2  # its mean is zero: leaving it out leaves little noise
+        linear = (above - x) / y - x * (
+            below - y
+        ) / y**2  # its mean is zero: leaving it out leaves little noise
         values.append((above / below - x / y - linear)[0])
     spread = variance_of_sum(*bottom, size, 0)
     floor = float(np.minimum(*bottom).sum())
     bound = ratio_bound(float(np.sqrt(variance_of_sum(*top, size, 0) * spread)), spread, x, floor)
-    return {"words": words, "error of the ratio": abs(float(np.concatenate(values).mean())), "bound": bound}
+    return {
+        "words": words,
+        "error of the ratio": abs(float(np.concatenate(values).mean())),
+        "bound": bound,
+    }
 
 
 def _draw_ratios(ratios: pd.DataFrame) -> Figure:
     figure, (axes,) = panels(1, width=4.2)
     axes.loglog(ratios["words"], ratios["bound"], "o-", color=BLUE, label="bound of the lemma")
-    axes.loglog(ratios["words"], ratios["error of the ratio"], "x-", color=RED, label="|E[X/Y] − E[X]/E[Y]|")
-    axes.loglog(ratios["words"], ratios["bound"].iloc[0] * ratios["words"].iloc[0] / ratios["words"], ":", color=GREY, label="1 / length")
+    axes.loglog(
+        ratios["words"], ratios["error of the ratio"], "x-", color=RED, label="|E[X/Y] − E[X]/E[Y]|"
+    )
+    axes.loglog(
+        ratios["words"],
+        ratios["bound"].iloc[0] * ratios["words"].iloc[0] / ratios["words"],
+        ":",
+        color=GREY,
+        label="1 / length",
+    )
     axes.set_xticks(ratios["words"], [str(words) for words in ratios["words"]])
     axes.minorticks_off()
     axes.set_xlabel("words in the text")

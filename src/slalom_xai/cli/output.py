@@ -1,0 +1,71 @@
+"""What every command does with its results: paths are checked before the work, and nothing computed is lost."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from slalom_xai.errors import InputError, SlalomError
+
+Write = tuple[str, Path, Callable[[Path], Path]]
+
+
+def echo_json(data: Any) -> None:
+    """Prints JSON that every encoding of standard output can hold: other characters are escaped."""
+    typer.echo(json.dumps(data, ensure_ascii=True))
+
+
+def echo_list(known: dict[str, str], as_json: bool) -> None:
+    """Prints names and what they stand for."""
+    if as_json:
+        echo_json(known)
+        return
+    width = max(map(len, known))
+    for name, summary in known.items():
+        typer.echo(f"{name:{width}}  {summary}")
+
+
+def check_writable(option: str, path: Path | None) -> None:
+    """Refuses a file that cannot be written, before anything is computed.
+
+    Args:
+        option: of the command line that names the file.
+        path: None where the option was not given.
+    """
+    if path is None:
+        return
+    if not path.parent.is_dir() or path.is_dir():
+        raise InputError(f"cannot write {path}: give {option} a file in a folder that exists")
+    try:
+        if path.exists() and not os.access(path, os.W_OK):
+            raise PermissionError(13, "Permission denied")
+        if path.is_file() or not path.exists():  # a device or a pipe needs no other file beside it
+            with tempfile.TemporaryFile(dir=path.parent):
+                pass
+    except OSError as error:
+        raise InputError(
+            f"cannot write {path}: {error.strerror or error}; give {option} another place"
+        ) from error
+
+
+def write_all(writes: Sequence[Write]) -> tuple[list[Path], list[str]]:
+    """Writes files, each whether or not another fails; gives those written and what went wrong.
+
+    Args:
+        writes: option, path and how to write it.
+    """
+    written, problems = [], []
+    for option, path, write in writes:
+        try:
+            written.append(write(path))
+        except SlalomError as error:
+            problems.append(f"{option}: {error}")
+        except OSError as error:
+            problems.append(f"{option}: cannot write {path}: {error.strerror or error}")
+    return written, problems

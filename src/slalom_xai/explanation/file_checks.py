@@ -1,0 +1,220 @@
+"""What can be wrong with the data of a saved explanation, found before anything is made from it.
+
+A result file may come from anywhere. What passes here has the types, lengths and ranges that a saved
+explanation has, so that no report needs to ask again.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from dataclasses import MISSING, fields
+from typing import Any, get_args
+
+from slalom_xai.errors import shortened
+from slalom_xai.outputs import Kind
+from slalom_xai.surrogates.additive import AdditiveSurrogate
+from slalom_xai.surrogates.formula import SlalomSurrogate
+from slalom_xai.surrogates.quality import Agreement, Fidelity
+from slalom_xai.surrogates.scores import SCORES
+from slalom_xai.text import GRANULARITIES
+
+REMOVALS = (
+    "delete",
+    "mask",
+    "unk",
+    "unknown",
+)  # what an explainer takes; unknown: scores made elsewhere
+_DEEPEST = 16  # lists in lists; a function with its nearest SLALOM has seven
+_LARGEST = 2**53  # whole numbers above are rounded where the page reads them
+
+
+def data_problems(data: dict[str, Any]) -> Iterator[str]:
+    """Says what is wrong with the fields of a saved explanation, each by itself and with the text.
+
+    Ordered, so that each check can rely on those before it. Fields that are missing are no matter here.
+    """
+    yield from _anywhere(data)
+    there = {
+        name: value
+        for name, value in data.items()
+        if value is not None or name not in ("text_pair", "fidelity")
+    }
+    for name, (check, expected) in _FIELDS.items():
+        if name in there and not check(there[name]):
+            yield f"{name} is {_shown(there[name])}, which is {expected}"
+    if {"text", "units", "left_out"} <= there.keys():
+        yield from _place_problems(there)
+
+
+def _anywhere(data: Any) -> Iterator[str]:
+    """What no saved explanation holds in any field: very deep lists, huge whole numbers, halves of characters."""
+    waiting: list[tuple[Any, int, bool]] = [(data, 0, False)]
+    while waiting:
+        value, depth, free = waiting.pop()
+        if depth > _DEEPEST:
+            yield f"lists are nested more than {_DEEPEST} deep"
+            return
+        if isinstance(value, dict):
+            waiting += [(key, depth + 1, False) for key in value]
+            waiting += [
+                (entry, depth + 1, depth == 0 and key == "random_state")
+                for key, entry in value.items()
+            ]
+        elif isinstance(value, list | tuple):
+            waiting += [(entry, depth + 1, False) for entry in value]
+        elif isinstance(value, int) and abs(value) > _LARGEST and not free:
+            yield f"it holds a whole number beyond {_LARGEST}"
+            return
+        elif isinstance(value, str) and any(
+            0xD800 <= ord(character) <= 0xDFFF for character in value
+        ):
+            yield "a text in it holds half a character (a lone surrogate)"
+            return
+
+
+def _place_problems(data: dict[str, Any]) -> Iterator[str]:
+    texts = [data["text"]] + ([data["text_pair"]] if "text_pair" in data else [])
+    for unit in data["units"]:
+        part = unit.get("part", 0)
+        if part >= len(texts) or not unit["start"] <= unit["end"] <= len(texts[part]):
+            yield f"the unit {shortened(unit['text'], 40)} is at {unit['start']} to {unit['end']}, which is not in the text"
+            return
+    if len(data["left_out"]) > len(texts[-1]):
+        yield "left_out is longer than the text"
+
+
+def is_whole(value: Any) -> bool:
+    """Whether it is a whole number from 0 on; True and False are none."""
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def is_number(value: Any) -> bool:
+    """Whether it is a finite number; True and False are none."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _is_list(value: Any, check: Any) -> bool:
+    return isinstance(value, list | tuple) and all(map(check, value))
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _are_units(value: Any) -> bool:
+    return _is_list(value, _is_unit) and len(value) > 0
+
+
+def _is_unit(value: Any) -> bool:
+    if not isinstance(value, dict) or not {"text", "start", "end", "token_ids"} <= value.keys():
+        return False
+    places = (value["start"], value["end"], value.get("part", 0))
+    return (
+        isinstance(value["text"], str)
+        and all(map(is_whole, places))
+        and _is_list(value["token_ids"], is_whole)
+    )
+
+
+def _are_outputs(value: Any) -> bool:
+    known = isinstance(value, dict) and value.keys() >= {"kind", "labels"}
+    if not known or not isinstance(value["kind"], str) or value["kind"] not in get_args(Kind):
+        return False
+    return _is_list(value["labels"], _is_text) and len(value["labels"]) > 0
+
+
+def _is_function(value: Any) -> bool:
+    if not isinstance(value, dict) or value.get("kind") not in ("slalom", "linear"):
+        return False
+    made_from = SlalomSurrogate if value["kind"] == "slalom" else AdditiveSurrogate
+    known = {part.name: part.default is MISSING for part in fields(made_from)}
+    if not value.keys() <= {"kind", *known}:
+        return False
+    if any(needed and value.get(name) is None for name, needed in known.items()):
+        return False
+    entries = [entry for name, entry in value.items() if name != "kind" and entry is not None]
+    return all(
+        _is_function(entry) if isinstance(entry, dict) else _is_table(entry) for entry in entries
+    )
+
+
+def _is_table(value: Any) -> bool:
+    """Whether it is a number, finite or not, or lists of them, all equally long.
+
+    Whether they are finite is said by their name.
+    """
+    if isinstance(value, list | tuple):
+        return all(map(_is_table, value)) and len({_shape(entry) for entry in value}) <= 1
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _shape(table: Any) -> tuple[int, ...]:
+    """The lengths of a table of numbers, from the outermost list in."""
+    if not isinstance(table, list | tuple):
+        return ()
+    return len(table), *(_shape(table[0]) if table else ())
+
+
+def _are_errors(value: Any) -> bool:
+    return _is_list(value, _is_column_of_errors)
+
+
+def _is_column_of_errors(value: Any) -> bool:
+    if not isinstance(value, dict) or not value.keys() <= set(SCORES):
+        return False
+    return all(
+        _is_list(numbers, lambda number: number is None or is_number(number))
+        for numbers in value.values()
+    )
+
+
+def _is_fidelity(value: Any) -> bool:
+    return _is_list(value, _is_column_of_fidelity)
+
+
+def _is_column_of_fidelity(value: Any) -> bool:
+    if not isinstance(value, dict) or value.keys() != {part.name for part in fields(Fidelity)}:
+        return False
+    return all(map(_is_agreement, value.values()))
+
+
+def _is_agreement(value: Any) -> bool:
+    if not isinstance(value, dict) or not is_whole(value.get("rows")):
+        return False
+    if not {"r2", "mse"} <= value.keys() <= {part.name for part in fields(Agreement)}:
+        return False
+    return all(number is None or is_number(number) for number in value.values())
+
+
+def _shown(value: Any) -> str:
+    """As it stands in the file, the beginning of it."""
+    spelled = json.dumps(value)
+    return spelled if len(spelled) <= 40 else spelled[:39] + "…"
+
+
+_TEXT = (_is_text, "not a text")
+_COUNT = (is_whole, "not a whole number of at least 0")
+_FIELDS = {
+    "text": _TEXT,
+    "text_pair": _TEXT,
+    "left_out": _TEXT,
+    "model": _TEXT,
+    "method": _TEXT,
+    "granularity": (lambda value: value in GRANULARITIES, f"not one of {', '.join(GRANULARITIES)}"),
+    "removal": (lambda value: value in REMOVALS, f"not one of {', '.join(REMOVALS)}"),
+    "random_state": _COUNT,
+    "outputs": (_are_outputs, "not a known kind of output with names for its labels"),
+    "target": _COUNT,
+    "full": (lambda value: _is_list(value, is_number), "not a list of finite numbers"),
+    "units": (_are_units, "not a list of units, each with its text, its place and its token ids"),
+    "function": (_is_function, "not a function of numbers"),
+    "standard_errors": (_are_errors, "not a list of errors by the name of a score"),
+    "fidelity": (_is_fidelity, "not a list of agreements in finite numbers"),
+    "calls_fit": _COUNT,
+    "calls_check": _COUNT,
+    "passes": _COUNT,
+    "occurrences": (lambda value: _is_list(value, is_whole), "not a list of whole numbers"),
+    "notes": (lambda value: _is_list(value, _is_text), "not a list of texts"),
+}

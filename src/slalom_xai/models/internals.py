@@ -1,0 +1,212 @@
+"""A torch classifier seen from within: its input embeddings, gradients and attention weights."""
+
+from __future__ import annotations
+
+import inspect
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from slalom_xai.errors import InputError, ModelError
+
+
+class Internals:
+    """One row of a torch classifier, with its embeddings open to change.
+
+    The module stays in the mode, precision and configuration it has; calls take turns with every other call to it.
+
+    Args:
+        module: takes token ids by name and answers logits, or an object with ``logits``.
+        inputs: one row: ``input_ids`` and whatever goes with it, (1, tokens) each.
+        lock: calls take turns.
+        name: of the model, for messages.
+        ready: what else must hold while the module runs, such as a padding token; nothing by default.
+    """
+
+    def __init__(
+        self,
+        module: Any,
+        inputs: Mapping[str, Tensor],
+        lock: threading.RLock,
+        name: str,
+        ready: Callable[[], AbstractContextManager[Any]] = nullcontext,
+    ) -> None:
+        self.module = module
+        self._inputs = dict(inputs)
+        self._lock = lock
+        self._name = name
+        self._ready = ready
+        self._tables = _token_tables(module, name)
+
+    @property
+    def tokens(self) -> int:
+        """How many tokens the row has, special ones included."""
+        return int(self._inputs["input_ids"].shape[1])
+
+    def embeddings(self) -> Tensor:
+        """What the model looks up for the row's tokens, (tokens, width)."""
+        found: list[Tensor] = []
+
+        def keep(_: Tensor, looked_up: Tensor) -> Tensor:
+            found.append(looked_up)
+            return looked_up
+
+        with self._running(), torch.no_grad(), self._hooked(keep):
+            self.module(**self._inputs)
+        if not found:
+            raise ModelError(
+                f"{self._name} does not look up its tokens in its table of embeddings: use a method that needs no gradients"
+            )
+        first = found[0].detach()
+        return first[0] if first.shape[0] == 1 else first[:, 0]  # XLNet has tokens before rows
+
+    def lookup(self, token: int) -> Tensor:
+        """What the model looks up for a token, (width,)."""
+        table = self._tables[0]
+        with self._lock, torch.no_grad():
+            found: Tensor = table(torch.tensor([token], device=table.weight.device))[0]
+        return found
+
+    def logits(
+        self,
+        embeddings: Tensor,
+        around: Callable[[Any], AbstractContextManager[Any]] = lambda _: nullcontext(),
+    ) -> Tensor:
+        """Logits (m, outputs) for embeddings (m, tokens, width) in place of the looked-up ones; gradients flow.
+
+        Args:
+            embeddings: of the row, or of points beside it.
+            around: what is to hold while the module runs, given the module; it is undone before another call gets its turn.
+        """
+        ids = self._inputs["input_ids"]
+        inputs = {
+            name: tensor.expand(len(embeddings), *tensor.shape[1:])
+            for name, tensor in self._inputs.items()
+        }
+
+        def swap(asked: Tensor, looked_up: Tensor) -> Tensor:
+            return _replaced(asked, looked_up, ids[0], embeddings)
+
+        with self._running(), torch.enable_grad(), self._hooked(swap), around(self.module):
+            answer = self.module(**inputs)
+        logits: Tensor = getattr(answer, "logits", answer)
+        return logits
+
+    def attentions(self) -> Tensor:
+        """Attention weights (layers, heads, queries, keys) of the encoder, or of the decoder where there is no encoder."""
+        parameters = inspect.signature(self.module.forward).parameters.values()
+        if not any(
+            parameter.name == "output_attentions" or parameter.kind is parameter.VAR_KEYWORD
+            for parameter in parameters
+        ):
+            raise InputError(
+                f"{self._name} does not give its attention weights: use a transformers model, or another method"
+            )
+        with self._running(), torch.no_grad(), eager(self.module):
+            answer = self.module(**self._inputs, output_attentions=True)
+        found = getattr(answer, "encoder_attentions", None) or getattr(answer, "attentions", None)
+        if not found or any(layer is None for layer in found):
+            raise InputError(
+                f"{self._name} does not give its attention weights: use a transformers model with attention, or another method"
+            )
+        if (
+            len({layer.shape for layer in found}) > 1
+            or found[0].ndim != 4
+            or found[0].shape[-2:] != (self.tokens, self.tokens)
+        ):
+            shapes = ", ".join(str(tuple(layer.shape)) for layer in found[:3])
+            raise InputError(
+                f"{self._name} gives attention weights of shapes {shapes} for {self.tokens} tokens, which do not say how much each "
+                "token attends to each other one: use another method"
+            )
+        return torch.stack([layer[0].float() for layer in found])
+
+    @contextmanager
+    def _running(self) -> Iterator[None]:
+        with self._lock, evaluating(self.module), self._ready():
+            yield
+
+    @contextmanager
+    def _hooked(self, act: Callable[[Tensor, Tensor], Tensor]) -> Iterator[None]:
+        """Lets ``act(ids, looked up)`` decide what every look-up of tokens returns."""
+        handles = [
+            table.register_forward_hook(lambda _, given, out: act(given[0], out))
+            for table in self._tables
+        ]
+        try:
+            yield
+        finally:
+            for handle in handles:
+                handle.remove()
+
+
+def _replaced(asked: Tensor, out: Tensor, ids: Tensor, embeddings: Tensor) -> Tensor:
+    """The embeddings where the row itself is looked up, or the row moved by one, as decoders of T5 and BART do."""
+    if asked.shape == (len(ids), len(embeddings)) and bool(
+        (ids == asked.T).all()
+    ):  # XLNet has tokens before rows
+        return embeddings.transpose(0, 1)
+    if asked.shape != (len(embeddings), len(ids)):
+        return out
+    if bool((asked == ids).all()):
+        return embeddings
+    if bool((asked[:, 1:] == ids[:-1]).all()):
+        return torch.cat([out[:, :1], embeddings[:, :-1]], dim=1)
+    return out
+
+
+def _token_tables(module: Any, name: str) -> list[torch.nn.Embedding]:
+    """Every embedding that shares the weights of the model's token table: encoder and decoder may have one each."""
+    table = _token_table(module)
+    if table is None:
+        raise InputError(
+            f"{name} has no single table of token embeddings: give it get_input_embeddings(), or use a method that needs no gradients"
+        )
+    shared = table.weight.data_ptr()
+    return [
+        part
+        for part in module.modules()
+        if isinstance(part, torch.nn.Embedding) and part.weight.data_ptr() == shared
+    ]
+
+
+def _token_table(module: Any) -> Any:
+    if hasattr(module, "get_input_embeddings"):
+        return module.get_input_embeddings()
+    tables = [
+        part
+        for name, part in module.named_modules()
+        if isinstance(part, torch.nn.Embedding) and "pos" not in name
+    ]
+    return tables[0] if len(tables) == 1 else None
+
+
+@contextmanager
+def eager(model: Any) -> Iterator[None]:
+    """Attention in plain steps, which keeps its weights, and the usual kind again afterwards."""
+    usual = getattr(getattr(model, "config", None), "_attn_implementation", None)
+    if usual in (None, "eager") or not hasattr(model, "set_attn_implementation"):
+        yield
+        return
+    model.set_attn_implementation("eager")
+    try:
+        yield
+    finally:
+        model.set_attn_implementation(usual)
+
+
+@contextmanager
+def evaluating(model: Any) -> Iterator[None]:
+    """Switches dropout off, and every module back to its own mode afterwards."""
+    training = [module for module in model.modules() if module.training]
+    if training:
+        model.eval()
+    try:
+        yield
+    finally:
+        for module in training:
+            module.training = True

@@ -1,0 +1,134 @@
+"""Many texts at once: each is explained by itself, while what they ask and fit is done in common.
+
+A text's explanation is ordinary code that asks a model and waits for the answer. Here several of them
+are under way. Whenever all of them wait, their rows go to the model in common batches, and their fits
+are worked out together (``turns`` says how they wait).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from torch import Tensor
+
+from slalom_xai.errors import SlalomError
+from slalom_xai.models import TextModel
+from slalom_xai.models.token_rows import Rows
+from slalom_xai.queries.batches import AnswerSource, Progress
+from slalom_xai.queries.turns import Job, take_turns
+from slalom_xai.queries.work import Item, Result, WorkPool
+from slalom_xai.system.threads import at_most
+
+Explained = TypeVar("Explained")
+Work = Callable[[Sequence[Any]], Sequence[Any]]
+
+MOST_ROWS_TIMES_UNITS = 4_000_000  # of all texts under way: what they hold in memory
+
+
+@dataclass(frozen=True)
+class _RowsToAsk:
+    """What a text asks the model."""
+
+    rows: Sequence[Rows]
+    progress: Progress | None
+
+
+@dataclass(frozen=True)
+class _ItemToWorkOn:
+    """What a text wants to have computed."""
+
+    work: Work
+    item: Any
+
+
+_Request = _RowsToAsk | _ItemToWorkOn
+_HandIn = Callable[[_Request], Any]
+
+
+class SharedSource:
+    """Answers the rows of one text together with those of others."""
+
+    def __init__(self, model: TextModel, hand_in: _HandIn) -> None:
+        self.model = model
+        self._hand_in = hand_in
+
+    def answer(self, asked: Sequence[Rows], progress: Progress | None = None) -> list[Tensor]:
+        """The explained columns (m, C), float64, of each set of rows."""
+        answers: list[Tensor] = self._hand_in(_RowsToAsk(asked, progress))
+        return answers
+
+
+class SharedWork:
+    """Computes for one text together with others."""
+
+    def __init__(self, hand_in: _HandIn) -> None:
+        self._hand_in = hand_in
+
+    def run(self, work: Callable[[Sequence[Item]], Sequence[Result]], item: Item) -> Result:
+        """What ``work`` makes of an item, with those of other texts."""
+        result: Result = self._hand_in(_ItemToWorkOn(work, item))
+        return result
+
+
+def explain_together(
+    explain: Callable[[AnswerSource, WorkPool, int], Explained],
+    weights: Sequence[float],
+    source: AnswerSource,
+    threads: int | None = None,
+) -> Iterator[tuple[int, Explained | BaseException]]:
+    """Explains texts by their numbers; yields each explanation, or what it failed with, when it is done.
+
+    Args:
+        explain: explains the text of a number, asking and computing through what it is given.
+        weights: of each text, calls times units.
+        source: asks the model.
+        threads: to compute with; None: torch's number.
+    """
+
+    def job(number: int) -> Callable[[_HandIn], Explained]:
+        return lambda hand_in: explain(
+            SharedSource(source.model, hand_in), SharedWork(hand_in), number
+        )
+
+    jobs: list[Job[_Request, Explained]] = [
+        Job(job(number), weight) for number, weight in enumerate(weights)
+    ]
+
+    def respond(requests: Sequence[_Request]) -> list[Any]:
+        return _responses(source, requests, threads)
+
+    return take_turns(jobs, respond, MOST_ROWS_TIMES_UNITS)
+
+
+def _responses(
+    source: AnswerSource, requests: Sequence[_Request], threads: int | None
+) -> list[Any]:
+    """What each request asks for, in their order: those that are alike are done together."""
+    alike: dict[Work | None, list[int]] = {}
+    for number, request in enumerate(requests):
+        work = request.work if isinstance(request, _ItemToWorkOn) else None
+        alike.setdefault(work, []).append(number)
+    responses: dict[int, Any] = {}
+    for work, numbers in alike.items():
+        some = [requests[number] for number in numbers]
+        if work is None:
+            done: Sequence[Any] = _answers(source, [r for r in some if isinstance(r, _RowsToAsk)])
+        else:
+            with at_most(threads):
+                done = work([r.item for r in some if isinstance(r, _ItemToWorkOn)])
+        responses.update(zip(numbers, done, strict=True))
+    return [responses[number] for number in range(len(requests))]
+
+
+def _answers(source: AnswerSource, questions: Sequence[_RowsToAsk]) -> list[Any]:
+    """All answers at once; where that fails, text by text, so that an error meets the text that caused it."""
+    every_row = [rows for question in questions for rows in question.rows]
+    try:
+        answers = iter(source.answer(every_row, questions[0].progress))
+    except SlalomError as error:
+        if len(questions) == 1:
+            return [error]
+        return [answer for question in questions for answer in _answers(source, [question])]
+    return [[next(answers) for _ in question.rows] for question in questions]

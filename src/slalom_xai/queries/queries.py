@@ -1,0 +1,167 @@
+"""All calls to a model about one text: each distinct row is asked once, and every call is counted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from slalom_xai.errors import BudgetError
+from slalom_xai.models import Prompt
+from slalom_xai.models.token_rows import Rows
+from slalom_xai.queries.batches import AnswerSource, Progress
+from slalom_xai.queries.work import OneByOne, WorkPool
+
+Purpose = Literal["fit", "check"]
+
+LONG = 64  # units of a text whose answers stay where the model is; those of shorter ones a CPU fits sooner, in many small steps
+
+
+class Queries:
+    """All calls to a model about one text: counted, never repeated, never over budget.
+
+    Args:
+        source: answers rows; shared with other texts, so that what it learned stays learned.
+        prompt: the text as the model reads it.
+        budget: rows that may be asked, distinct ones and repeats.
+        progress: shown while asking.
+        first: calls to begin with, where the method may stop before the budget; None: it should use
+            the budget.
+        pool: where methods hand in their fits.
+    """
+
+    def __init__(
+        self,
+        source: AnswerSource,
+        prompt: Prompt,
+        *,
+        budget: int,
+        progress: Progress | None = None,
+        first: int | None = None,
+        pool: WorkPool | None = None,
+    ) -> None:
+        self.model = source.model
+        self.prompt = prompt
+        self.budget = budget
+        self.first = first
+        self.calls_fit = 0
+        self.calls_check = 0
+        self.asked_sequences = False
+        self.pool = pool or OneByOne()
+        self._source = source
+        self._progress = progress
+        self._home = self.model.device if len(prompt.units) > LONG else torch.device("cpu")
+        self._answers: Tensor | None = None  # (calls, C)
+        self._numbers: dict[int, int] = {}  # which of them answers the row with a key
+        self._checked: set[int] = set()
+        self._repeats = 0
+        self.whole_variance: Tensor | None = None  # of the answer to the whole text, (C,)
+
+    @property
+    def calls(self) -> int:
+        """Rows asked so far, repeats of the whole text among them."""
+        return self.calls_fit + self.calls_check
+
+    @property
+    def distinct_budget(self) -> int:
+        """Distinct rows that may be asked."""
+        return self.budget - self._repeats
+
+    @property
+    def asked(self) -> NDArray[np.int64]:
+        """The keys of all rows asked so far."""
+        return np.fromiter(self._numbers, dtype=np.int64, count=len(self._numbers))
+
+    def ask(self, masks: NDArray[np.bool_], purpose: Purpose = "fit") -> Tensor:
+        """The model's explained columns (m, C), float64, for rows of masks (m, n).
+
+        Raises:
+            BudgetError: more new rows than the budget leaves.
+            ModelError: an answer that is not finite, or a row that does not fit into memory.
+        """
+        return self.ask_rows((self.prompt.rows(masks), purpose))[0]
+
+    def ask_again(self, times: int) -> None:
+        """Asks the whole text so many times more, of a model that does not repeat itself.
+
+        The mean of all answers becomes the answer; ``whole_variance`` (C,) is the mean's variance.
+        Every question counts as a call.
+        """
+        whole = np.ones((1, len(self.prompt.units)), dtype=bool)
+        first = self.ask(whole)
+        if self.calls + times > self.budget:
+            raise BudgetError(
+                f"{self.calls + times} calls are needed, but the budget is {self.budget}: raise the budget"
+            )
+        if self._progress:
+            self._progress.start(times)
+        rows = self.prompt.rows(np.repeat(whole, times, axis=0))
+        again = self._source.answer([rows], self._progress)[0].to(first)
+        every = torch.cat([first, again])
+        assert self._answers is not None
+        self._answers[self._numbers[int(self.prompt.rows(whole).keys[0])]] = every.mean(dim=0)
+        self.whole_variance = every.var(dim=0) / len(every)
+        self._repeats += times
+        self.calls_fit += times
+
+    def ask_sequences(self, units: NDArray[np.int64], purpose: Purpose = "fit") -> Tensor:
+        """Like ``ask``, for sequences of units in any order, (m, w); -1 stands for none, at the end of a row."""
+        self.asked_sequences = True
+        return self.ask_rows((self.prompt.sequences(units), purpose))[0]
+
+    def ask_rows(self, *asked: tuple[Rows, Purpose]) -> list[Tensor]:
+        """The model's explained columns, (m, C) each, for several sets of rows that are asked together."""
+        keys = [rows.keys.tolist() for rows, _ in asked]
+        to_fit = {
+            key
+            for own, (_, purpose) in zip(keys, asked, strict=True)
+            if purpose == "fit"
+            for key in own
+        }
+        self._now_fitted(to_fit)
+        new: dict[int, int] = {}
+        parts: list[Rows] = []
+        for own, (rows, _) in zip(keys, asked, strict=True):
+            places = []
+            for place, key in enumerate(own):
+                if key not in self._numbers and key not in new:
+                    new[key] = len(self._numbers) + len(new)
+                    places.append(place)
+            if places:
+                parts.append(rows.take(np.array(places)))
+        if self.calls + len(new) > self.budget:
+            raise BudgetError(
+                f"{self.calls + len(new)} calls are needed, but the budget is {self.budget}: raise the budget"
+            )
+        if parts:
+            self._keep(parts, new, to_fit)
+        answers = self._answers
+        assert answers is not None
+        numbers = [[self._numbers[key] for key in own] for own in keys]
+        return [
+            answers[torch.tensor(own, dtype=torch.long, device=answers.device)] for own in numbers
+        ]
+
+    def _keep(self, parts: Sequence[Rows], new: dict[int, int], to_fit: set[int]) -> None:
+        """Asks rows that are new and stores the answers."""
+        if self._progress:
+            self._progress.start(len(new))
+        answers = self._source.answer(parts, self._progress)
+        answers = [found.to(self._home) for found in answers]
+        self._answers = torch.cat(answers if self._answers is None else [self._answers, *answers])
+        self._numbers.update(new)
+        checked = new.keys() - to_fit
+        self._checked |= checked
+        self.calls_check += len(checked)
+        self.calls_fit += len(new) - len(checked)
+
+    def _now_fitted(self, keys: set[int]) -> None:
+        """Rows that were only looked at until now count as fitted from here on."""
+        moved = self._checked & keys
+        self._checked -= moved
+        self.calls_check -= len(moved)
+        self.calls_fit += len(moved)

@@ -1,0 +1,233 @@
+"""Files that are whole or not there: every result is written beside its place and then renamed.
+
+A full disk, an error or a kill at any moment leaves what was there before. What a killed process
+leaves beside it is removed by the next one that writes to the same place.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import secrets
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from zlib import crc32
+
+from slalom_xai.errors import InputError
+
+DRAFT = ".slalom-"  # how the names of drafts begin
+_DEVICES = ("/dev/", "/proc/")
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+def write_file(path: str | Path, content: str | bytes) -> Path:
+    """Writes bytes, or a text as UTF-8, whole or not at all; returns the path.
+
+    Raises:
+        InputError: it cannot be written; what was there is as it was.
+    """
+    try:
+        encoded = content if isinstance(content, bytes) else content.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise InputError(
+            f"cannot write {path}: its text holds half a character (a lone surrogate); decode it as UTF-8 first"
+        ) from error
+    with replacing(path) as draft:
+        draft.write_bytes(encoded)
+    return Path(path)
+
+
+@contextmanager
+def replacing(path: str | Path) -> Iterator[Path]:
+    """A file to write instead of ``path``; when the block ends without an error, it becomes ``path``.
+
+    Links are followed, and the new file has the rights of the old one. A device or a pipe is written
+    as it is.
+
+    Raises:
+        InputError: it cannot be written; what was there is as it was.
+    """
+    path = Path(path)
+    try:
+        place = _real_place(path)
+        if place is None:
+            yield path
+            return
+        _remove_drafts(place)
+        draft, handle = _new_draft(place)
+        with _whole_or_nothing(draft, handle):
+            yield draft
+            _become(draft, handle, place)
+    except OSError as error:
+        raise cannot_write(path, error) from error
+
+
+def cannot_write(path: Path, error: OSError) -> InputError:
+    """The error for a place that cannot be written."""
+    reason = error.strerror or str(error)
+    if error.errno in _FULL:
+        return InputError(
+            f"cannot write {path}: {reason}; what was there is unchanged: make room, or give another place"
+        )
+    return InputError(
+        f"cannot write {path}: {reason}; give a path in a folder that exists and that you may write to"
+    )
+
+
+def append_line(path: Path, line: str) -> None:
+    """Adds one line to a file that other processes add to, too; a line that was cut short before it stays alone.
+
+    Raises:
+        InputError: the file cannot be written.
+    """
+    try:
+        handle = os.open(
+            path, os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0), 0o666
+        )
+        try:
+            lock(handle, wait=True)
+            size = os.fstat(handle).st_size
+            torn = size > 0 and _last_byte(handle, size) != b"\n"
+            _write_all(handle, (("\n" if torn else "") + line + "\n").encode("utf-8"))
+        finally:
+            os.close(handle)
+    except OSError as error:
+        raise cannot_write(path, error) from error
+
+
+def sync_folder(folder: Path) -> None:
+    """Makes the names in a folder last, where the system can."""
+    if sys.platform == "win32":
+        return
+    with contextlib.suppress(OSError):  # some file systems cannot
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def sync_tree(folder: Path) -> None:
+    """Makes everything in a folder last."""
+    for root, _, names in os.walk(folder):
+        for name in names:
+            if not (Path(root) / name).is_symlink():
+                with (Path(root) / name).open("rb+") as file:
+                    os.fsync(file.fileno())
+        sync_folder(Path(root))
+
+
+def lock(handle: int, *, wait: bool = False) -> bool | None:
+    """Takes the lock of an open file or folder; False where another process holds it, None where there are no locks."""
+    if sys.platform == "win32":
+        return None
+    import fcntl
+
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        if error.errno in (errno.ENOLCK, errno.ENOTSUP, errno.EINVAL, errno.ENOSYS):
+            return None
+        raise
+    return True
+
+
+def is_draft(name: str) -> bool:
+    """Whether a name is that of a draft, perhaps one that a killed process left."""
+    return name.startswith(DRAFT) and name.endswith(".tmp")
+
+
+def remove_if_left(path: Path, remove: Callable[[Path], None]) -> None:
+    """Removes a draft, a file or a folder, unless the process that made it is still at work."""
+    with contextlib.suppress(OSError):
+        if sys.platform == "win32":  # what is open there cannot be removed
+            remove(path)
+            return
+        handle = os.open(path, os.O_RDONLY)
+        try:
+            if lock(handle):
+                remove(path)
+        finally:
+            os.close(handle)
+
+
+def _real_place(path: Path) -> Path | None:
+    """Where a file is to be written; None for a device or a pipe, which cannot be renamed."""
+    if str(path).startswith(_DEVICES):
+        return None
+    place = Path(os.path.realpath(path))
+    if place.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    if place.exists() and not place.is_file():
+        return None
+    if place.exists() and not os.access(place, os.W_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    return place
+
+
+def _prefix(place: Path) -> str:
+    """How names of drafts of this file begin; short, as names of files can be of full length."""
+    return f"{DRAFT}{crc32(place.name.encode('utf-8', 'surrogateescape')):08x}-"
+
+
+def _new_draft(place: Path) -> tuple[Path, int]:
+    """An empty file beside its place, open and locked."""
+    while True:
+        draft = place.with_name(f"{_prefix(place)}{secrets.token_hex(4)}.tmp")
+        handle = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
+        try:
+            if (
+                lock(handle) is not False and draft.exists()
+            ):  # nobody took it for a leftover before it was locked
+                if place.exists():
+                    shutil.copymode(place, draft)
+                return draft, handle
+        except OSError:
+            os.close(handle)
+            draft.unlink(missing_ok=True)
+            raise
+        os.close(handle)
+
+
+@contextmanager
+def _whole_or_nothing(draft: Path, handle: int) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.close(handle)
+        draft.unlink(missing_ok=True)
+        raise
+    with contextlib.suppress(OSError):
+        os.close(handle)
+
+
+def _become(draft: Path, handle: int, place: Path) -> None:
+    os.fsync(handle)
+    if sys.platform == "win32":  # an open file cannot be renamed there
+        os.close(handle)
+    os.replace(draft, place)
+    sync_folder(place.parent)
+
+
+def _remove_drafts(place: Path) -> None:
+    """Removes what killed processes left of this file."""
+    for left in place.parent.glob(f"{_prefix(place)}*.tmp"):
+        remove_if_left(left, Path.unlink)
+
+
+def _last_byte(handle: int, size: int) -> bytes:
+    os.lseek(handle, size - 1, os.SEEK_SET)
+    return os.read(handle, 1)
+
+
+def _write_all(handle: int, content: bytes) -> None:
+    """Writes bytes, at once where the disk has room."""
+    while content:
+        content = content[os.write(handle, content) :]
