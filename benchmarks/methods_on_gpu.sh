@@ -15,7 +15,7 @@ python3 -c 'import shap' 2> /dev/null && methods=$methods,kernel-shap,permutatio
 [[ $options == *--corpus* ]] && methods=$methods,naive-bayes
 bench() {
     # shellcheck disable=SC2086  # the options are words
-    timeout "$seconds" python3 -m slalom_xai.cli bench --model "$1" --methods "$methods" --texts 0 --dtype float32 $options --out "$2" "${@:3}"
+    timeout "$seconds" python3 -m slalom_xai bench --model "$1" --methods "$methods" --texts 0 --dtype float32 $options --out "$2" "${@:3}"
 }
 for model in "$@"; do
     for part in $(seq "$parts"); do

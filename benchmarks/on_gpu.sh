@@ -8,7 +8,7 @@
 # minilm, a pretrained encoder. Logs and small models go to OUT.
 set -uo pipefail
 export PYTHONPATH=src:tests:${PYTHONPATH:-} PYTHONUNBUFFERED=1 HF_HUB_OFFLINE=1 TOKENIZERS_PARALLELISM=false
-slalom() { python3 -m slalom_xai.cli "$@"; }
+slalom() { python3 -m slalom_xai "$@"; }
 
 run_tests() {
     local out=$1

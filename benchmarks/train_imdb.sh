@@ -20,7 +20,7 @@ declare -A recipe=(
 mkdir -p "$out"
 for name in "$@"; do
     # shellcheck disable=SC2086  # the options are words
-    python3 -m slalom_xai.cli train "$data/imdb_train.csv.xz" --labels negative,positive ${recipe[$name]} --seed "$seed" \
+    python3 -m slalom_xai train "$data/imdb_train.csv.xz" --labels negative,positive ${recipe[$name]} --seed "$seed" \
         --test "$data/imdb_acc.jsonl.gz" --out "$out/$name" > "$out/$name.log" 2>&1 &
 done
 wait
