@@ -116,7 +116,7 @@ _INSIDE = {name for name, told in methods().items() if any(need in told for need
 
 def _budget(rng: np.random.Generator, long: bool) -> int | None:
     if long:
-        return int(rng.integers(20, 400))
+        return int(rng.integers(20, 60))
     low, high = [(1, 40), (40, 120), (120, 400), (0, 1)][rng.choice(4, p=[0.1, 0.35, 0.35, 0.2])]
     return None if high == 1 else int(rng.integers(low, high))
 
