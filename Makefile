@@ -1,6 +1,7 @@
 # The one place for everyday commands. Each target makes and uses .venv in this folder.
 PYTHON ?= python3
 VENV := .venv
+VENV_HERE = $(abspath $(VENV))
 BIN := $(VENV)/bin
 PIP = PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install -qq -c constraints.txt
 
@@ -12,7 +13,8 @@ DOCS := $(VENV)/.docs
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup explain test lowest check view viewcheck docs theory bench bench-fidelity bench-speed fuzz clean
+.PHONY: help setup explain quick test coverage lowest sdist-test fuzz check view viewcheck docs \
+	theory bench bench-fidelity bench-speed clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -49,8 +51,32 @@ explain: $(EXPLAIN) ## explain a movie review with the embedded model
 	@$(BIN)/slalom explain --file examples/review.txt --out slalom-explanation.json
 
 # One thread per worker: two workers with two threads each only get in each other's way.
+PYTEST = HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
+
+quick: $(TEST) ## run the unit and property tests, without the slow ones; under a minute on two quiet cores
+	$(PYTEST) -m 'not bench and not slow' tests/unit tests/property
+
 test: $(TEST) ## run the tests, offline
-	HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
+	$(PYTEST)
+
+# TESTS: only these, without the floor that pyproject.toml sets for all of them.
+TESTS =
+coverage: $(TEST) ## run the tests and see which lines they reach; fails below the floor in pyproject.toml
+	$(PYTEST) --cov --cov-report=term --cov-report=html:build/coverage \
+		$(if $(TESTS),--cov-fail-under=0) $(TESTS)
+	@echo "build/coverage/index.html"
+
+# The tests run from the unpacked source distribution, with the packages of this folder's .venv.
+# --old-file: make installs nothing into that .venv on account of the unpacked pyproject.toml.
+sdist-test: $(TEST) ## build the source distribution, unpack it elsewhere and run make quick there
+	@$(PIP) build
+	@set -e; folder=$$(mktemp -d); trap 'rm -rf "$$folder"' EXIT; \
+	$(BIN)/python -m build --sdist --outdir "$$folder" . > "$$folder/log" || \
+		{ cat "$$folder/log"; exit 1; }; \
+	tar -xzf "$$folder"/*.tar.gz -C "$$folder"; rm "$$folder"/*.tar.gz; \
+	cd "$$folder"/slalom_xai-*; export PYTHONPATH="$$PWD/src"; \
+	$(VENV_HERE)/bin/python -c 'import slalom_xai; print("tests of", slalom_xai.__file__)'; \
+	$(MAKE) --no-print-directory quick VENV=$(VENV_HERE) --old-file=$(VENV_HERE)/.test
 
 LOWEST := .venv-lowest
 lowest: ## run the tests with the lowest transformers that pyproject.toml allows, in .venv-lowest
@@ -65,12 +91,21 @@ fuzz: SEED = 0
 fuzz: $(TEST) ## drive the package with hostile texts, damaged files and planted models; fails if anything breaks
 	HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python -m fuzz --seconds $(SECONDS) --seed $(SEED) $(if $(CASE),--case $(CASE))
 
-check: $(CHECK) ## lint, formatting, types and the direction of imports
+# VIEW=no leaves the interactive view out, for a machine without npm.
+VIEW = yes
+check: $(CHECK) ## lint, formatting, types, the direction of imports, and the interactive view
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	@if command -v npm > /dev/null; then $(MAKE) --no-print-directory viewcheck; else echo "npm not found: the interactive view's types, tests and build are not checked"; fi
+ifeq ($(VIEW),no)
+	@echo "VIEW=no: the interactive view's types, tests and build are not checked"
+else
+	@command -v npm > /dev/null || { \
+		echo "error: npm not found, so the interactive view cannot be checked:" \
+			"install node 20 or later, or leave the view out with: make check VIEW=no" >&2; exit 1; }
+	@$(MAKE) --no-print-directory viewcheck
+endif
 
 NODE := frontend/node_modules/.package-lock.json
 $(NODE): frontend/package.json frontend/package-lock.json

@@ -417,6 +417,7 @@ def every_kind(explanation):
 
 class TestFiles:
     @HANDLED
+    @pytest.mark.slow
     @pytest.mark.parametrize("text", AWKWARD)
     def test_awkward_texts_make_valid_files(self, text, tmp_path):
         for place, figure in enumerate(every_kind(explained(text))):
@@ -427,6 +428,7 @@ class TestFiles:
                 figures.save(figure, tmp_path / f"{place}.png").read_bytes().startswith(b"\x89PNG")
             )
 
+    @pytest.mark.slow
     def test_the_same_bytes_twice_without_a_date(self, tmp_path):
         for suffix in ("svg", "pdf", "png"):
             contents = []
@@ -484,7 +486,7 @@ class TestFiles:
     def test_a_notebook_shows_it(self):
         assert figures.bars(explained())._repr_png_().startswith(b"\x89PNG")
 
-    @pytest.mark.parametrize("count", [1, 4000])
+    @pytest.mark.parametrize("count", [1, pytest.param(4000, marks=pytest.mark.slow)])
     def test_one_token_and_thousands(self, count):
         with warnings.catch_warnings():
             warnings.simplefilter("error")

@@ -198,6 +198,7 @@ def test_the_seed_decides_and_numpys_own_random_numbers_stay(method):
         assert not np.array_equal(first.values, explain(1).values)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("start", ["^", ""])
 @pytest.mark.parametrize("units", [1, 2, 3, 4, 5, 8, 30])
 @pytest.mark.parametrize("method", [*METHODS, "anchors", "random", "zero"])
