@@ -77,7 +77,7 @@ def asked_directly(architecture, rows):
 
 
 def length_effect(explanation, rows):
-    """What the surrogate says the number of units kept does, whichever they are, for the explained target."""
+    """What the surrogate says the number of units kept does, whichever they are, to the target."""
     if explanation.surrogate == "linear":
         return np.zeros(len(rows))
     target = explanation.outputs.target(explanation.target_index, explanation.full)
@@ -211,7 +211,10 @@ def test_a_model_is_left_as_it_was(architecture):
 @pytest.mark.parametrize("method", BY_NAME)
 @pytest.mark.parametrize("architecture", ["bert", "gpt2"])
 def test_units_of_every_granularity_are_fitted_and_checked(architecture, method, granularity):
-    text = "A slow film, a long film; yet I liked the end! It moved me. A good end, a good film. Would I go again? I would. Yes."
+    text = (
+        "A slow film, a long film; yet I liked the end! It moved me. A good end, a good film. "
+        "Would I go again? I would. Yes."
+    )
     model, tokenizer = tiny(architecture)
     explanation = Explainer(model, tokenizer, method=method, granularity=granularity, budget=500)(
         text

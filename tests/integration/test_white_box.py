@@ -1,4 +1,4 @@
-"""Methods that look inside: gradients, attention and relevance, on models with known answers and on tiny ones."""
+"""Methods that look inside: gradients, attention and relevance, on models with known answers."""
 
 import copy
 import re
@@ -196,7 +196,8 @@ def test_smoothgrad_is_seeded_in_every_thread(captum):
 def test_rollout_by_hand():
     first = torch.tensor([[1.0, 0, 0], [0.5, 0.5, 0], [0, 0, 1]])
     second = torch.tensor([[0.0, 1, 0], [0, 0, 1], [1, 0, 0]])
-    # with the residual stream: first becomes [1 0 0; 1/4 3/4 0; 0 0 1], second [1/2 1/2 0; 0 1/2 1/2; 1/2 0 1/2]
+    # With the residual stream, first becomes [1 0 0; 1/4 3/4 0; 0 0 1] and second
+    # [1/2 1/2 0; 0 1/2 1/2; 1/2 0 1/2].
     known = torch.tensor([[5 / 8, 3 / 8, 0], [1 / 8, 3 / 8, 1 / 2], [1 / 2, 0, 1 / 2]])
     assert torch.allclose(rollout(torch.stack([first, second])[:, None]), known)
     heads = torch.stack(
@@ -297,7 +298,7 @@ def test_relevance_reaches_the_tokens_of_every_transformer(architecture):
 
 @pytest.mark.parametrize("architecture", ["llama", "qwen2", "modernbert"])
 def test_relevance_is_whole_in_models_without_biases_and_attention(architecture):
-    """Where attention adds nothing: norms, gates, activations and residuals, all of them in the library's own code."""
+    """Where attention adds nothing: the library's own norms, gates, activations and residuals."""
     model, own = copy.deepcopy(tiny(architecture)[0]), tiny(architecture)[1]
     with torch.no_grad():
         for name, parameter in model.named_parameters():

@@ -493,6 +493,7 @@ class TestFiles:
             for figure in every_kind(explained(" ".join(f"w{place}" for place in range(count)))):
                 figure.draw_without_rendering()
 
+    @pytest.mark.slow
     def test_matplotlib_is_imported_to_draw_and_one_line_says_when_it_is_missing(self):
         code = (
             "import sys; sys.path.insert(0, 'tests')\n"

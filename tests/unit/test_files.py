@@ -194,6 +194,7 @@ print(steps)
 """
 
 
+@pytest.mark.slow
 def test_a_kill_at_any_step_leaves_one_of_two_results_and_the_next_write_cleans_up(tmp_path):
     done = program(KILL, tmp_path)
     assert done.returncode == 0, done.stderr
