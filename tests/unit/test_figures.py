@@ -218,6 +218,7 @@ class TestHighlighted:
         )
         assert len(axes.lines) == (removal < 0).sum() + 1
 
+    @pytest.mark.slow
     def test_a_long_text_is_cut_and_says_so(self):
         figure = figures.highlighted(explained("word " * 20_000), lines=5)
         (note,) = [text.get_text() for text in texts(figure) if "more words" in text.get_text()]
