@@ -1,6 +1,7 @@
 # The one place for everyday commands. Each target makes and uses .venv in this folder.
 PYTHON ?= python3
 VENV := .venv
+VENV_HERE = $(abspath $(VENV))
 BIN := $(VENV)/bin
 PIP = PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install -qq -c constraints.txt
 
@@ -12,7 +13,8 @@ DOCS := $(VENV)/.docs
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup explain test lowest check view viewcheck docs theory bench bench-fidelity bench-speed fuzz clean
+.PHONY: help setup explain quick test coverage lowest sdist-test fuzz check view viewcheck docs \
+	theory bench bench-fidelity bench-speed clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -20,8 +22,12 @@ help: ## list the targets
 setup: $(EXPLAIN) $(TEST) $(CHECK) $(DOCS) ## make .venv and install everything (the other targets install what they need)
 
 $(BIN)/python:
-	@command -v $(PYTHON) > /dev/null || { echo "error: '$(PYTHON)' not found: name a Python of at least 3.11, as in: make PYTHON=python3.11" >&2; exit 1; }
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "error: slalom-xai needs Python 3.11 or later and '$(PYTHON)' is $$($(PYTHON) -V 2>&1): try make PYTHON=python3.11" >&2; exit 1; }
+	@command -v $(PYTHON) > /dev/null || { \
+		echo "error: '$(PYTHON)' not found: name a Python of at least 3.11," \
+			"as in: make PYTHON=python3.11" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo "error: slalom-xai needs Python 3.11 or later and '$(PYTHON)' is" \
+			"$$($(PYTHON) -V 2>&1): try make PYTHON=python3.11" >&2; exit 1; }
 	@$(PYTHON) -m venv $(VENV)
 
 # The interpreter is a link to one that may be newer than any stamp: only its presence counts.
@@ -49,28 +55,68 @@ explain: $(EXPLAIN) ## explain a movie review with the embedded model
 	@$(BIN)/slalom explain --file examples/review.txt --out slalom-explanation.json
 
 # One thread per worker: two workers with two threads each only get in each other's way.
+PYTEST = HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
+
+quick: $(TEST) ## run the unit and property tests, without the slow ones; under a minute on two quiet cores
+	$(PYTEST) -m 'not bench and not slow' tests/unit tests/property
+
 test: $(TEST) ## run the tests, offline
-	HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
+	$(PYTEST)
+
+# TESTS: only these, without the floor that pyproject.toml sets for all of them.
+TESTS =
+coverage: $(TEST) ## run the tests and see which lines they reach; fails below the floor in pyproject.toml
+	$(PYTEST) --cov --cov-report=term --cov-report=html:build/coverage \
+		$(if $(TESTS),--cov-fail-under=0) $(TESTS)
+	@echo "build/coverage/index.html"
+
+# The tests run from the unpacked source distribution, with the packages of this folder's .venv.
+# --old-file: make installs nothing into that .venv on account of the unpacked pyproject.toml.
+sdist-test: $(TEST) ## build the source distribution, unpack it elsewhere and run make quick there
+	@$(PIP) build
+	@set -e; folder=$$(mktemp -d); trap 'rm -rf "$$folder"' EXIT; \
+	$(BIN)/python -m build --sdist --outdir "$$folder" . > "$$folder/log" || \
+		{ cat "$$folder/log"; exit 1; }; \
+	tar -xzf "$$folder"/*.tar.gz -C "$$folder"; rm "$$folder"/*.tar.gz; \
+	cd "$$folder"/slalom_xai-*; export PYTHONPATH="$$PWD/src"; \
+	$(VENV_HERE)/bin/python -c 'import slalom_xai; print("tests of", slalom_xai.__file__)'; \
+	$(MAKE) --no-print-directory quick VENV=$(VENV_HERE) --old-file=$(VENV_HERE)/.test
 
 LOWEST := .venv-lowest
+LOWEST_PIP = PIP_DISABLE_PIP_VERSION_CHECK=1 $(LOWEST)/bin/python -m pip install -qq
+LOWEST_NEEDS = torch transformers safetensors numpy pandas rich typer pytest pytest-xdist \
+	hypothesis captum ipykernel ipython lime matplotlib nbclient onnx onnxruntime \
+	onnxscript pyarrow scikit-learn shap
+
 lowest: ## run the tests with the lowest transformers that pyproject.toml allows, in .venv-lowest
 	@test -x $(LOWEST)/bin/python || $(PYTHON) -m venv $(LOWEST)
-	@PIP_DISABLE_PIP_VERSION_CHECK=1 $(LOWEST)/bin/python -m pip install -qq -c constraints-lowest.txt torch transformers safetensors numpy pandas rich typer pytest pytest-xdist hypothesis captum ipykernel ipython lime matplotlib nbclient onnx onnxruntime onnxscript pyarrow scikit-learn shap
-	@PIP_DISABLE_PIP_VERSION_CHECK=1 $(LOWEST)/bin/python -m pip install -qq --no-deps -e .
+	@$(LOWEST_PIP) -c constraints-lowest.txt $(LOWEST_NEEDS)
+	@$(LOWEST_PIP) --no-deps -e .
 	HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(LOWEST)/bin/python -m pytest -n 2 --dist worksteal
 
-# SECONDS: less time, fewer cases. SEED: other cases. CASE=text:17 runs one case alone and tells it in full.
+# SECONDS: less time, fewer cases. SEED: other cases. CASE=text:17 runs one case alone and tells it
+# in full.
 fuzz: SECONDS = 2400
 fuzz: SEED = 0
 fuzz: $(TEST) ## drive the package with hostile texts, damaged files and planted models; fails if anything breaks
-	HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python -m fuzz --seconds $(SECONDS) --seed $(SEED) $(if $(CASE),--case $(CASE))
+	HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python -m fuzz \
+		--seconds $(SECONDS) --seed $(SEED) $(if $(CASE),--case $(CASE))
 
-check: $(CHECK) ## lint, formatting, types and the direction of imports
+# VIEW=no leaves the interactive view out, for a machine without npm.
+VIEW = yes
+check: $(CHECK) ## lint, formatting, types, the direction of imports, and the interactive view
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	@if command -v npm > /dev/null; then $(MAKE) --no-print-directory viewcheck; else echo "npm not found: the interactive view's types, tests and build are not checked"; fi
+ifeq ($(VIEW),no)
+	@echo "VIEW=no: the interactive view's types, tests and build are not checked"
+else
+	@command -v npm > /dev/null || { \
+		echo "error: npm not found, so the interactive view cannot be checked:" \
+			"install node 20 or later, or leave the view out with: make check VIEW=no" >&2; exit 1; }
+	@$(MAKE) --no-print-directory viewcheck
+endif
 
 NODE := frontend/node_modules/.package-lock.json
 $(NODE): frontend/package.json frontend/package-lock.json
@@ -95,14 +141,18 @@ bench: $(TEST) ## run the benchmarks that the tests leave out
 	HF_HUB_OFFLINE=1 $(BIN)/python -m pytest -m bench -s
 	$(BIN)/python benchmarks/view_speed.py
 
-# DATA: see benchmarks/train_imdb.sh. About ten minutes on one large GPU; results and tables go to fidelity/.
+# DATA: see benchmarks/train_imdb.sh. About ten minutes on one large GPU; results and tables go to
+# fidelity/.
 bench-fidelity: $(TEST) ## train five models and measure how well explanations predict them: make bench-fidelity DATA=folder
-	@test -n "$(DATA)" || { echo "error: no DATA given: name the folder that benchmarks/train_imdb.sh describes, as in: make bench-fidelity DATA=data" >&2; exit 1; }
+	@test -n "$(DATA)" || { \
+		echo "error: no DATA given: name the folder that benchmarks/train_imdb.sh describes," \
+			"as in: make bench-fidelity DATA=data" >&2; exit 1; }
 	PATH="$(CURDIR)/$(BIN):$$PATH" benchmarks/fidelity_on_gpu.sh $(DATA) fidelity 36000 2
 	$(BIN)/python benchmarks/fidelity.py --tables fidelity/*.jsonl
 
-# MINILM: folder of a 6-layer MiniLM (random weights of its shape by default). MODEL, DATA: a 2-layer classifier and reviews for the time to an
-# error (the embedded model and made texts by default). An hour or two on two cores; a second run adds to speed/cpu.jsonl.
+# MINILM: folder of a 6-layer MiniLM (random weights of its shape by default). MODEL, DATA: a
+# 2-layer classifier and reviews for the time to an error (the embedded model and made texts by
+# default). An hour or two on two cores; a second run adds to speed/cpu.jsonl.
 MODEL ?= embedded
 MINILM ?= minilm
 SPEED = HF_HUB_OFFLINE=1 PYTHONPATH=$(CURDIR) $(BIN)/python -m benchmarks.speed
@@ -111,12 +161,16 @@ bench-speed: $(TEST) ## time explanations, ours and others', beside the bare for
 	@$(PIP) --no-deps slalom-explanations
 	$(SPEED) --out speed/cpu.jsonl --models embedded,$(MINILM) --calls 2000
 	$(SPEED) --out speed/cpu.jsonl --models embedded --calls 5000
-	$(SPEED) --out speed/cpu.jsonl --models $(MINILM) --calls 5000 --methods slalom-eff,published-eff,slalom-fidel,published-fidel
-	$(SPEED) --out speed/cpu.jsonl --part errors --models $(MODEL) $(if $(DATA),--data $(DATA)) --tokens 100 --texts 5
+	$(SPEED) --out speed/cpu.jsonl --models $(MINILM) --calls 5000 \
+		--methods slalom-eff,published-eff,slalom-fidel,published-fidel
+	$(SPEED) --out speed/cpu.jsonl --part errors --models $(MODEL) $(if $(DATA),--data $(DATA)) \
+		--tokens 100 --texts 5
 	$(SPEED) --out speed/cpu.jsonl --part growth
 	$(SPEED) --tables speed/cpu.jsonl
 	$(SPEED) --plots docs/figures speed/cpu.jsonl
 
 clean: ## remove .venv, built files and caches
-	rm -rf $(VENV) .venv-lowest build dist docs/_build docs/_generated frontend/node_modules frontend/build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache slalom-explanation*.json
+	rm -rf $(VENV) .venv-lowest build dist docs/_build docs/_generated frontend/node_modules \
+		frontend/build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache \
+		.coverage .coverage.* slalom-explanation*.json
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,7 +1,7 @@
 """Whether two explanations say the same, where the model's answers differ by rounding.
 
-A fit amplifies rounding: values that the answers hardly determine move far, and another candidate may
-win. What an explanation predicts stays, so that is compared, relative to how much it varies.
+A fit amplifies rounding: values that the answers hardly determine move far, and another candidate
+may win. What an explanation predicts stays, so that is compared, relative to how much it varies.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import numpy as np
 
 
 def difference(one, other, rows=200):
-    """How far two explanations of one text predict apart, relative to the spread of what they predict."""
+    """How far two explanations of one text predict apart, relative to their predictions' spread."""
     assert [unit.text for unit in one.units] == [unit.text for unit in other.units]
     assert one.target == other.target
     count = len(one.units)

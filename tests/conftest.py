@@ -1,4 +1,4 @@
-"""Settings for all tests: a slow machine is not a failure, and two cores are shared by two workers."""
+"""Settings for all tests: a slow machine is not a failure."""
 
 from hypothesis import HealthCheck, settings
 

@@ -1,6 +1,7 @@
-"""Work that is killed at every step: a program that forks, works in the child, and lets the system kill it.
+"""Work that is killed at every step: a program forks, works in the child, and has the child killed.
 
-A step is whatever Python tells its audit hooks about files: opening, renaming, removing, making folders.
+A step is whatever Python tells its audit hooks about files: opening, renaming, removing and making
+folders.
 """
 
 from __future__ import annotations
@@ -25,7 +26,10 @@ STEPS = (
 
 
 def killed_at(step: int, work: Callable[[], None], under: Path) -> bool:
-    """Runs work in a child of its own and kills it before its step-th step under a folder; False: it was done before."""
+    """Runs work in a child process and kills it before its step-th step under a folder.
+
+    Returns False if the work was done before that step.
+    """
     child = os.fork()
     if child == 0:
         left = step
@@ -52,7 +56,7 @@ def killed_at(step: int, work: Callable[[], None], under: Path) -> bool:
 def every_step(
     prepare: Callable[[], None], work: Callable[[], None], check: Callable[[], None], under: Path
 ) -> int:
-    """Prepares, works, kills and checks once for each step that the work has; returns how many there are."""
+    """Prepares, works, kills and checks once for each step of the work; returns their number."""
     step = 0
     while True:
         prepare()

@@ -1,4 +1,6 @@
-"""A transformer that *is* a SLALOM: one attention layer with hand-set weights (Proposition 5.1, mended).
+"""A transformer that *is* a SLALOM: one attention layer with hand-set weights.
+
+The construction is Proposition 5.1 of the paper, mended.
 
 Token t is embedded as [s(t), v(t), 0]: one importance, a value per class (one for the log odds
 of two), and as many zeros. Queries are the constant sqrt(d) e_1 and keys the embeddings, so every
@@ -62,7 +64,8 @@ AutoModelForSequenceClassification.register(PlantedConfig, PlantedSlalom, exist_
 def plant(values: torch.Tensor, importances: torch.Tensor, folder: Path) -> Path:
     """Saves a model and a tokenizer whose words t0, t1, ... have these scores.
 
-    Values (types,) are the log odds of two classes, "no" and "yes"; values (types, classes) are the logits of "c0", "c1", ...
+    Values (types,) are the log odds of two classes, "no" and "yes"; values (types, classes) are the
+    logits of "c0", "c1", ...
     """
     size, columns = len(values), values.reshape(len(values), -1)
     outputs = columns.shape[1]

@@ -8,7 +8,7 @@ import subprocess
 
 
 def heard_by_child():
-    """A test run in the background ignores Ctrl-C, and so would its children: gives them the usual handler back."""
+    """Gives a child the usual handler of Ctrl-C, which tests run in the background ignore."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 

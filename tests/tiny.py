@@ -1,4 +1,4 @@
-"""Tiny classifiers with random weights, one per architecture, each with the special tokens of its family."""
+"""Tiny classifiers with random weights, one per architecture, with its special tokens."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _LABELS = {"id2label": {0: "bad", 1: "good"}, "label2id": {"bad": 0, "good": 1}}
 def tokenizer(
     special: dict[str, str], template: str | None, pair: str | None = None, **options: Any
 ) -> transformers.PreTrainedTokenizerFast:
-    """A byte-level BPE tokenizer of the corpus; ``template`` is what it adds around a text, ``pair`` around two."""
+    """A byte-level BPE tokenizer of the corpus; ``template`` surrounds a text, ``pair`` two."""
     names = list(dict.fromkeys(special.values()))
     backend = Tokenizer(models.BPE())
     backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -391,7 +391,10 @@ def log_odds(model: Any, ids: Sequence[int], segments: Sequence[int] | None = No
 
 
 def shortened(words: Any, keep: np.ndarray, *texts: str) -> list[tuple[list[int], ...]]:
-    """Rows that keep some content tokens, (rows, tokens), as ids and segments, from the tokenizer's own mask."""
+    """Rows that keep some content tokens, (rows, tokens), as ids and segments.
+
+    The tokenizer's own mask says which tokens are content.
+    """
     encoded = words(*(texts or (TEXT,)), return_special_tokens_mask=True)
     special = np.array(encoded["special_tokens_mask"], dtype=bool)
     streams = [
@@ -418,7 +421,10 @@ def deletions(words: Any, count: int, seed: int = 0) -> list[tuple[list[int], ..
 
 @functools.cache
 def tiny(architecture: str) -> tuple[Any, Any]:
-    """A model in eval mode and its tokenizer; the head is scaled until deletions move the log odds by 4."""
+    """A model in eval mode and its tokenizer.
+
+    The head is scaled until deletions move the log odds by 4.
+    """
     torch.manual_seed(0)
     model, words = _BUILDERS[architecture]()
     model.eval()

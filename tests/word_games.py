@@ -21,7 +21,8 @@ class Game:
     Args:
         play: words, in their order, to a number (two classes) or to one for each label.
         labels: the classes.
-        start: stands in front of every text, so that none is empty; "" for a model that takes no empty text.
+        start: stands in front of every text, so that none is empty; "" for a model that takes no
+            empty text.
     """
 
     name = "game"

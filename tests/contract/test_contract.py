@@ -1,5 +1,6 @@
 """What every registered method promises, on every architecture."""
 
+import dataclasses
 import functools
 
 import numpy as np
@@ -9,9 +10,12 @@ from tiny import ARCHITECTURES, BY_NAME, TEXT, deletions, log_odds, shortened, t
 
 from slalom_xai import Explainer
 from slalom_xai.errors import InputError
+from slalom_xai.estimators import Slalom
 from slalom_xai.surrogates.scores import SCORES
 
 BUDGET = 600
+TWO_HEADS = "slalom of two heads"
+MADE = {TWO_HEADS: Slalom(heads=2)}  # methods that are not given by name
 OWN = (
     "slalom",
     "linear",
@@ -46,6 +50,7 @@ REFUSED = [
     for method in ("attention-max", "attention-mean", "attention-rollout", "attn-lrp")
 ]  # no attention
 EVERY = [(a, m) for a in ARCHITECTURES for m in BY_NAME if (a, m) not in REFUSED]
+EVERY += [(a, TWO_HEADS) for a in FEW]
 pairs = pytest.mark.parametrize(("architecture", "method"), EVERY)
 dear_pairs = pytest.mark.parametrize(
     ("architecture", "method"), [(a, m) for a, m in EVERY if m in OWN or a in FEW]
@@ -55,6 +60,7 @@ architectures = pytest.mark.parametrize("architecture", ARCHITECTURES)
 
 def fresh(architecture, method, **options):
     model, tokenizer = tiny(architecture)
+    method = MADE.get(method, method)
     return Explainer(model, tokenizer, method=method, budget=BUDGET, **options)(TEXT)
 
 
@@ -77,12 +83,29 @@ def asked_directly(architecture, rows):
 
 
 def length_effect(explanation, rows):
-    """What the surrogate says the number of units kept does, whichever they are, for the explained target."""
+    """What the surrogate says the number of units kept does, whichever they are, to the target."""
     if explanation.surrogate == "linear":
         return np.zeros(len(rows))
     target = explanation.outputs.target(explanation.target_index, explanation.full)
     kept = torch.as_tensor(np.asarray(rows, dtype=float).sum(axis=1))
     return explanation.function.length_effect(kept)[:, target.column].numpy() * target.sign
+
+
+def by_hand(explanation, counts):
+    """The formula for the explained target, head by head, for rows of counts (m, n)."""
+    function = explanation.function
+    target = explanation.outputs.target(explanation.target_index, explanation.full)
+    total = np.zeros(len(counts))
+    for head, importances in enumerate(function.importances.numpy()):
+        weights = np.exp(importances)
+        values = function.values[head, :, target.column].numpy()
+        above, below = counts @ (weights * values), counts @ weights
+        if function.sink_values is not None:
+            weight = np.exp(function.sink_importances[head].item())
+            above += weight * function.sink_values[head, target.column].item()
+            below += weight
+        total += above / below
+    return target.sign * total + length_effect(explanation, counts)
 
 
 @architectures
@@ -146,11 +169,12 @@ def test_the_batch_size_does_not_matter(architecture, method):
     )  # a fit amplifies how batches round
 
 
-WIDE_METHODS = ("slalom", "linear")  # those that ask wide rows; the others promise something else
+# Those that ask wide rows; the others promise something else.
+WIDE_METHODS = ("slalom", "linear", TWO_HEADS)
 
 
 @pytest.mark.parametrize(
-    ("architecture", "method"), [(a, m) for a in ARCHITECTURES for m in WIDE_METHODS]
+    ("architecture", "method"), [(a, m) for a, m in EVERY if m in WIDE_METHODS]
 )
 def test_predictions_beat_the_mean_on_fresh_wide_rows(architecture, method):
     explanation = explain(architecture, method)
@@ -177,17 +201,31 @@ def test_additive_methods_predict_by_subtraction_and_others_by_their_formula(arc
             explanation.predict(rows), explanation.prediction - (~rows) @ explanation.values
         )
         return
-    weights, values = np.exp(explanation.importances), explanation.values
-    value, weight = (
-        (0.0, 0.0)
-        if explanation.sink is None
-        else (explanation.sink[0], np.exp(explanation.sink[1]))
+    assert np.allclose(explanation.predict(rows), by_hand(explanation, rows))
+
+
+@dear_pairs
+def test_values_and_importances_are_those_of_one_head(architecture, method):
+    """Of the only one, or of the one-head SLALOM that is nearest to all of them."""
+    explanation = explain(architecture, method)
+    if explanation.surrogate == "linear":
+        assert explanation.importances is None
+        return
+    heads = len(explanation.function.values)
+    assert heads == 2 or method != TWO_HEADS
+    one = explanation.function if heads == 1 else explanation.function.nearest
+    assert one.values.shape[0] == 1
+    assert np.allclose(explanation.values, one.values[0, :, 0].numpy())
+    assert np.allclose(explanation.importances, one.importances[0].numpy())
+    if heads == 1:
+        return
+    nearest = dataclasses.replace(
+        explanation, function=dataclasses.replace(one, length_offsets=None)
     )
-    formula = (rows @ (weights * values) + weight * value) / (rows @ weights + weight)
-    if (
-        len(explanation.function.values) == 1
-    ):  # of several heads, these are the scores of the nearest
-        assert np.allclose(explanation.predict(rows), formula + length_effect(explanation, rows))
+    lengths = length_effect(explanation, wide_rows(explanation, 50))
+    together = explanation.predict(wide_rows(explanation, 50)) - lengths
+    alone = by_hand(nearest, wide_rows(explanation, 50))
+    assert ((together - alone) ** 2).mean() < 0.5 * together.var()
 
 
 @architectures
@@ -208,14 +246,17 @@ def test_a_model_is_left_as_it_was(architecture):
 
 
 @pytest.mark.parametrize("granularity", ["type", "word", "phrase", "sentence"])
-@pytest.mark.parametrize("method", BY_NAME)
+@pytest.mark.parametrize("method", [*BY_NAME, TWO_HEADS])
 @pytest.mark.parametrize("architecture", ["bert", "gpt2"])
 def test_units_of_every_granularity_are_fitted_and_checked(architecture, method, granularity):
-    text = "A slow film, a long film; yet I liked the end! It moved me. A good end, a good film. Would I go again? I would. Yes."
-    model, tokenizer = tiny(architecture)
-    explanation = Explainer(model, tokenizer, method=method, granularity=granularity, budget=500)(
-        text
+    text = (
+        "A slow film, a long film; yet I liked the end! It moved me. A good end, a good film. "
+        "Would I go again? I would. Yes."
     )
+    model, tokenizer = tiny(architecture)
+    explanation = Explainer(
+        model, tokenizer, method=MADE.get(method, method), granularity=granularity, budget=500
+    )(text)
     tokens = tokenizer(text, add_special_tokens=False)["input_ids"]
     if granularity == "type":
         assert sorted(explanation.token_ids) == sorted(set(tokens))
@@ -232,6 +273,7 @@ def test_units_of_every_granularity_are_fitted_and_checked(architecture, method,
     )
     assert np.allclose(removed, explanation.scores("removal"))
     if explanation.importances is not None:
+        assert explanation.predict(whole)[0] == pytest.approx(by_hand(explanation, whole)[0])
         counts = np.array(explanation.occurrences or [1] * len(explanation))
         weights = counts * np.exp(explanation.importances)
         value, weight = (

@@ -10,7 +10,8 @@ from slalom_xai.explanation import Explanation
 
 UNCLEAR = re.compile(
     r"\bNone\b|NoneType|Traceback|object at 0x|__\w+__|object is not"
-    r"|\b\w+(?:Error|Exception|Iteration)\b|unexpected keyword|positional argument|has no attribute|not supported between"
+    r"|\b\w+(?:Error|Exception|Iteration)\b|unexpected keyword|positional argument"
+    r"|has no attribute|not supported between"
 )
 QUOTED = re.compile(r"\(.*\)")  # what a model or a library said, in its own words
 LONGEST = 1500  # characters of a message: more is no longer one clear line

@@ -32,7 +32,10 @@ def test_a_notebook_runs_and_shows_figures(path):
 
 
 def test_a_bar_in_a_notebook_needs_no_widgets_and_complains_of_nothing(tmp_path):
-    source = "from slalom_xai import Explainer\nfound = Explainer(budget=60, show_progress=True)('A warm, funny film.')"
+    source = (
+        "from slalom_xai import Explainer\n"
+        "found = Explainer(budget=60, show_progress=True)('A warm, funny film.')"
+    )
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source)])
     NotebookClient(
         notebook, timeout=None, kernel_name="python3", resources={"metadata": {"path": tmp_path}}

@@ -1,4 +1,7 @@
-"""Texts whose tokens are unknown, or already are what stands for a removed one, and answers that are huge or rounded."""
+"""Odd texts and answers.
+
+Tokens that are unknown or already stand for a removed one; answers that are huge or rounded.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,8 @@ def embedded():
             "mask",
             "word",
             "slalom",
-            ", terrible [MASK] [MASK] terrible film [MASK] [MASK] [MASK] . [MASK] [MASK] [MASK] slow the",
+            ", terrible [MASK] [MASK] terrible film [MASK] [MASK] [MASK] . "
+            "[MASK] [MASK] [MASK] slow the",
         ),
         ("mask", "word", "linear", ", start [MASK] [MASK] [MASK] [MASK] a the"),
         ("mask", "word", "linear", "warm [MASK] good [MASK] [MASK] the"),

@@ -10,7 +10,10 @@ from slalom_xai.estimators import SlalomEff, SlalomExact, SlalomFidel
 
 
 def planted(types, folder, seed, classes=2):
-    """Values (types,) of the log odds, or (types, classes) of the centred logits; importances; where the model is."""
+    """Values, importances and the model's folder.
+
+    Values are (types,) of the log odds, or (types, classes) of the centred logits.
+    """
     generator = torch.Generator().manual_seed(seed)
     values = 2 * torch.randn(*([types] if classes == 2 else [types, classes]), generator=generator)
     importances = torch.randn(types, generator=generator)

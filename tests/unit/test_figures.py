@@ -218,6 +218,7 @@ class TestHighlighted:
         )
         assert len(axes.lines) == (removal < 0).sum() + 1
 
+    @pytest.mark.slow
     def test_a_long_text_is_cut_and_says_so(self):
         figure = figures.highlighted(explained("word " * 20_000), lines=5)
         (note,) = [text.get_text() for text in texts(figure) if "more words" in text.get_text()]
@@ -417,6 +418,7 @@ def every_kind(explanation):
 
 class TestFiles:
     @HANDLED
+    @pytest.mark.slow
     @pytest.mark.parametrize("text", AWKWARD)
     def test_awkward_texts_make_valid_files(self, text, tmp_path):
         for place, figure in enumerate(every_kind(explained(text))):
@@ -427,6 +429,7 @@ class TestFiles:
                 figures.save(figure, tmp_path / f"{place}.png").read_bytes().startswith(b"\x89PNG")
             )
 
+    @pytest.mark.slow
     def test_the_same_bytes_twice_without_a_date(self, tmp_path):
         for suffix in ("svg", "pdf", "png"):
             contents = []
@@ -484,13 +487,14 @@ class TestFiles:
     def test_a_notebook_shows_it(self):
         assert figures.bars(explained())._repr_png_().startswith(b"\x89PNG")
 
-    @pytest.mark.parametrize("count", [1, 4000])
+    @pytest.mark.parametrize("count", [1, pytest.param(4000, marks=pytest.mark.slow)])
     def test_one_token_and_thousands(self, count):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             for figure in every_kind(explained(" ".join(f"w{place}" for place in range(count)))):
                 figure.draw_without_rendering()
 
+    @pytest.mark.slow
     def test_matplotlib_is_imported_to_draw_and_one_line_says_when_it_is_missing(self):
         code = (
             "import sys; sys.path.insert(0, 'tests')\n"

@@ -149,6 +149,7 @@ RESULTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RESULTS)
 def test_a_full_disk_leaves_the_earlier_result(tmp_path, name):
     path = tmp_path / name
@@ -193,6 +194,7 @@ print(steps)
 """
 
 
+@pytest.mark.slow
 def test_a_kill_at_any_step_leaves_one_of_two_results_and_the_next_write_cleans_up(tmp_path):
     done = program(KILL, tmp_path)
     assert done.returncode == 0, done.stderr
@@ -274,7 +276,7 @@ def test_what_a_kill_left_of_a_folder_is_put_right(tmp_path, exchange):
 import sys
 from pathlib import Path
 from killed import every_step
-from slalom_xai import folders
+from slalom_xai.system import folders
 
 root = Path(sys.argv[1])
 folder = root / "model"

@@ -88,6 +88,7 @@ def test_a_constant_output_gives_equal_importances():
     assert fit.surrogate.importances.abs().max() < 1e-6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("score", ["value", "importance", "removal", "shapley"])
 def test_standard_errors_match_the_spread_over_repeated_noise(score):
     from slalom_xai.surrogates.scores import slalom_score

@@ -38,6 +38,7 @@ shapes = st.lists(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(
     shapes,

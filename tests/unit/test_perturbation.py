@@ -20,6 +20,10 @@ WEIGHTS = {
     for word, weight in zip(WORDS, np.random.default_rng(1).normal(size=30), strict=True)
 }
 METHODS = ("lime", "kernel-shap", "permutation-shap", "partition-shap", "occlusion", "gam")
+COMPILED = ("permutation-shap", "partition-shap")  # by numba, which takes seconds
+EACH = [
+    pytest.param(method, marks=pytest.mark.slow if method in COMPILED else ()) for method in METHODS
+]
 SHAPLEY = ("kernel-shap", "permutation-shap", "partition-shap")
 
 
@@ -32,7 +36,7 @@ def true_weights(units):
 
 
 @pytest.mark.parametrize("units", [2, 3, 5, 12, 30])
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", EACH)
 def test_an_additive_game_gives_its_weights(method, units):
     found = Explainer(Game(additive(WEIGHTS)), method=method, budget=1500)(text_of(units))
     if (
@@ -47,7 +51,7 @@ def test_an_additive_game_gives_its_weights(method, units):
         assert found.fidelity.wide.r2 > 0.95
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", EACH)
 def test_all_classes_are_explained_at_once(method):
     weights = np.random.default_rng(2).normal(size=(8, 3))
     places = {word: place for place, word in enumerate(WORDS[:8])}
@@ -198,6 +202,7 @@ def test_the_seed_decides_and_numpys_own_random_numbers_stay(method):
         assert not np.array_equal(first.values, explain(1).values)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("start", ["^", ""])
 @pytest.mark.parametrize("units", [1, 2, 3, 4, 5, 8, 30])
 @pytest.mark.parametrize("method", [*METHODS, "anchors", "random", "zero"])
@@ -231,7 +236,7 @@ def test_no_budget_is_overrun(method, units, start):
                 assert found.fidelity is not None
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", EACH)
 def test_a_text_that_is_mostly_one_word(method):
     text = " ".join(["so"] * 19 + ["good"])
     least = distinct_rows(np.array([0] * 19 + [1]))

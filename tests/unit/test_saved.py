@@ -260,6 +260,7 @@ def mutated(data, rng):
     return data
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", [*list(SHAPES)[:4], "four classes", "two heads with lengths and their nearest"]
 )

@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 import torch
 
-from slalom_xai import Explainer, threads
+from slalom_xai import Explainer
 from slalom_xai.errors import ModelError
 from slalom_xai.estimators import Slalom
 from slalom_xai.models.load import text_model
 from slalom_xai.models.padded import has_small_steps
+from slalom_xai.system import threads
 from slalom_xai.system.threads import at_most
 
 MANY = 6
@@ -134,7 +135,7 @@ def test_a_number_that_the_user_set_is_left_alone(count):
 def test_a_number_set_before_the_import_is_left_alone():
     code = (
         "import torch; torch.set_num_threads(3)\n"
-        "from slalom_xai import threads\n"
+        "from slalom_xai.system import threads\n"
         "threads._cores = lambda: 16\n"
         "with threads.at_most(1): assert torch.get_num_threads() == 3"
     )
