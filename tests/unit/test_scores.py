@@ -57,7 +57,7 @@ def test_shapley_values_add_up(units, sink):
 def test_shapley_derivatives_equal_differences(sink):
     known = surrogate(6, sink=sink, seed=2)
     by_values, by_importances = shapley_derivatives(known, 0)
-    values, importances = known.column_values(), known.column_importances()
+    values, importances = known.slot_values(), known.slot_importances()
     step = 1e-5
     for j in range(importances.shape[1]):
         nudge = torch.zeros_like(importances)
@@ -99,7 +99,7 @@ def test_scores_say_what_they_promise(sink):
 def test_standard_errors_are_those_of_the_delta_method(name, heads, sink):
     """Against a covariance of parameters drawn at random and derivatives by differences."""
     known = surrogate(5, heads=heads, classes=2, sink=sink, seed=3)
-    values, importances = known.column_values()[..., 1], known.column_importances()
+    values, importances = known.slot_values()[..., 1], known.slot_importances()
     size, step = values.numel(), 1e-5
     draws = torch.randn(
         40, 2, heads, values.shape[1], generator=torch.Generator().manual_seed(0)
@@ -109,7 +109,7 @@ def test_standard_errors_are_those_of_the_delta_method(name, heads, sink):
     joint = draws.T @ draws
 
     def score(moved):
-        both = known.column_values().clone()
+        both = known.slot_values().clone()
         both[..., 1] += moved[:size].reshape(values.shape)
         nudged = SlalomSurrogate.from_columns(
             both, importances + moved[size:].reshape(values.shape), sink

@@ -74,11 +74,11 @@ def test_fit_and_covariance_are_those_of_the_table(classes, sink, length):
     fits = [fit_slalom(given, outputs, sink=sink) for given in (counts, counts.table())]
     assert fits[0].iterations == fits[1].iterations
     torch.testing.assert_close(
-        fits[0].surrogate.column_values(), fits[1].surrogate.column_values(), rtol=1e-6, atol=1e-8
+        fits[0].surrogate.slot_values(), fits[1].surrogate.slot_values(), rtol=1e-6, atol=1e-8
     )
     torch.testing.assert_close(
-        fits[0].surrogate.column_importances(),
-        fits[1].surrogate.column_importances(),
+        fits[0].surrogate.slot_importances(),
+        fits[1].surrogate.slot_importances(),
         rtol=1e-6,
         atol=1e-8,
     )

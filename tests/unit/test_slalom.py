@@ -49,7 +49,7 @@ def test_heads_add():
 def test_jacobian_equals_autograd(sink, heads):
     known = surrogate(heads=heads, classes=2, sink=sink)
     counts = columns(torch.randint(0, 3, (6, 5)).double() + torch.eye(6, 5).double(), sink)
-    values, importances = known.column_values(), known.column_importances()
+    values, importances = known.slot_values(), known.slot_importances()
 
     def predict(v, s):
         return averages(weights(counts, s), v).sum(dim=1)

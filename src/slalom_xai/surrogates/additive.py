@@ -109,7 +109,7 @@ def fit_additive(
             solutions = _solutions(gram - parts[k][0], target - parts[k][1], kept == 0)
             present = (
                 rows[k]
-                .totals(solutions.movedim(0, 1).flatten(1)[None])[0]
+                .matmul(solutions.movedim(0, 1).flatten(1)[None])[0]
                 .reshape(-1, len(RIDGES), target.shape[1])
             )  # (m, ridges, C)
             missed = (changes[k::folds, None] - (solutions.sum(dim=1) - present)) ** 2
@@ -133,7 +133,7 @@ def _products(rows: Rows, changes: Tensor, row_weights: Tensor) -> tuple[Tensor,
     In counts N, with which rows of few units are fast, they are ``(1 - N)' Q (1 - N) = q 1 1' - a 1' - 1 a' + N' Q N``, ``a = N' Q 1``.
     """
     weighed = torch.cat([row_weights[:, None], row_weights[:, None] * changes], dim=1)
-    sums, total = rows.back(weighed[None])[0], weighed.sum(dim=0)
+    sums, total = rows.transposed_matmul(weighed[None])[0], weighed.sum(dim=0)
     kept, gram = sums[:, 0], rows.gram(row_weights[None])[0]
     return gram + (total[0] - kept - kept[:, None]), total[1:] - sums[:, 1:], gram.diagonal()
 

@@ -32,7 +32,7 @@ def shapley_values(surrogate: SlalomSurrogate) -> Tensor:
 
 def shapley_derivatives(surrogate: SlalomSurrogate, column: int) -> tuple[Tensor, Tensor]:
     """Derivatives (n, P) of one class's Shapley values by values and by importances, over columns."""
-    alone = surrogate.of_class(column)
+    alone = surrogate.of_column(column)
     parts = [_head(alone, k, slopes=True) for k in range(surrogate.values.shape[0])]
     return torch.cat([part[1] for part in parts], dim=1), torch.cat(
         [part[2] for part in parts], dim=1
@@ -43,7 +43,7 @@ def _head(
     surrogate: SlalomSurrogate, head: int, slopes: bool = False
 ) -> tuple[Tensor, Tensor, Tensor]:
     """One head's Shapley values (n, C), or, of one class, their derivatives (n, p) by values and importances."""
-    values, importances = surrogate.column_values()[head], surrogate.column_importances()[head]
+    values, importances = surrogate.slot_values()[head], surrogate.slot_importances()[head]
     units, sink = surrogate.units, surrogate.has_sink
     w = torch.exp(importances - importances.max())
     full = (w / w.sum()) @ values

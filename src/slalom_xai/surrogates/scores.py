@@ -46,9 +46,7 @@ def slalom_score(surrogate: SlalomSurrogate, name: str, column: int) -> Tensor:
         return shapley_values(surrogate)[:, column]
     if name in READ_FROM_ONE_HEAD:
         surrogate = surrogate.one_head
-    heads = zip(
-        surrogate.column_values()[:, :, column], surrogate.column_importances(), strict=True
-    )
+    heads = zip(surrogate.slot_values()[:, :, column], surrogate.slot_importances(), strict=True)
     found = torch.stack(
         [_FORMULAS[name](values, importances, surrogate.units) for values, importances in heads]
     ).sum(dim=0)
@@ -100,9 +98,7 @@ def _derivatives(surrogate: SlalomSurrogate, name: str, column: int) -> tuple[Te
     """Derivatives (n, P) of a score of one class by its values and by the importances, over the columns of all heads."""
     if name == "shapley":
         return shapley_derivatives(surrogate, column)
-    heads = zip(
-        surrogate.column_values()[:, :, column], surrogate.column_importances(), strict=True
-    )
+    heads = zip(surrogate.slot_values()[:, :, column], surrogate.slot_importances(), strict=True)
     parts = [
         _effect_derivatives(values, importances, surrogate.units, name == "removal")
         for values, importances in heads
@@ -114,7 +110,7 @@ def _derivatives(surrogate: SlalomSurrogate, name: str, column: int) -> tuple[Te
 
 def _few_derivatives(surrogate: SlalomSurrogate, name: str, column: int) -> tuple[Tensor, Tensor]:
     """Places (n, few) among values and then importances of all columns that a score depends on, and its derivatives there."""
-    values, importances = surrogate.column_values()[:, :, column], surrogate.column_importances()
+    values, importances = surrogate.slot_values()[:, :, column], surrogate.slot_importances()
     heads, size = importances.shape
     places, slopes = [], []
     for head in range(heads):
