@@ -3,7 +3,7 @@ import math
 
 import pytest
 import torch
-from games import surrogate
+from games import from_slots, surrogate
 
 from slalom_xai.surrogates.exact_shapley import shapley_derivatives, shapley_values
 from slalom_xai.surrogates.formula import SlalomSurrogate
@@ -63,15 +63,12 @@ def test_shapley_derivatives_equal_differences(sink):
         nudge = torch.zeros_like(importances)
         nudge[0, j] = step
         up, down = (
-            shapley_values(
-                SlalomSurrogate.from_columns(values + s * nudge[..., None], importances, sink)
-            )
+            shapley_values(from_slots(values + s * nudge[..., None], importances, sink))
             for s in (1, -1)
         )
         assert torch.allclose((up - down)[:, 0] / (2 * step), by_values[:, j], atol=1e-4)
         up, down = (
-            shapley_values(SlalomSurrogate.from_columns(values, importances + s * nudge, sink))
-            for s in (1, -1)
+            shapley_values(from_slots(values, importances + s * nudge, sink)) for s in (1, -1)
         )
         assert torch.allclose((up - down)[:, 0] / (2 * step), by_importances[:, j], atol=1e-4)
 
@@ -111,9 +108,7 @@ def test_standard_errors_are_those_of_the_delta_method(name, heads, sink):
     def score(moved):
         both = known.slot_values().clone()
         both[..., 1] += moved[:size].reshape(values.shape)
-        nudged = SlalomSurrogate.from_columns(
-            both, importances + moved[size:].reshape(values.shape), sink
-        )
+        nudged = from_slots(both, importances + moved[size:].reshape(values.shape), sink)
         return slalom_score(nudged, name, 1)
 
     slopes = torch.stack(
