@@ -141,7 +141,7 @@ def test_slope_and_values_equal_autograd(sink, extras):
         counts = problem.rows.matmul(torch.eye(s.shape[2], dtype=s.dtype)[None])
         raw = counts[:, :, None] * torch.exp(s)[:, None]
         predicted = torch.einsum("bmkp,bkpc->bmc", raw / raw.sum(dim=3, keepdim=True), v)
-        missed = problem.from_anchor(predicted - problem.answers.outputs)
+        missed = problem.from_anchor(predicted - problem.targets.outputs)
         loss = (problem.row_weights[..., None] * missed * problem.beyond_length(missed)).sum()
         held = penalties.importance * ((s - penalties.importance_centre) ** 2).sum()
         of_values = penalties.value[..., None, None] * (v - penalties.value_centre) ** 2

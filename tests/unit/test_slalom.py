@@ -9,7 +9,7 @@ from slalom_xai.surrogates.formula import SlalomSurrogate
 
 
 def test_two_tokens_by_hand():
-    """Weights 3 and 1 average the values 2 and -2 to 1; a sink of weight 4 and value 0 halves that."""
+    """Weights 3 and 1 average 2 and -2 to 1; a sink of weight 4 and value 0 halves that."""
     values, importances = (
         torch.tensor([[[2.0], [-2.0]]]).double(),
         torch.tensor([[math.log(3.0), 0.0]]).double(),

@@ -1,6 +1,7 @@
 """Additive surrogates: one score per unit, which is taken away when the unit is.
 
-What it has to do: regress the changes ``f(all) - f(row)`` on what each row removed, with scores phi,
+What it has to do: regress the changes ``f(all) - f(row)`` on what each row removed. The scores phi
+solve
 
     min over phi of   sum_i q_i | f(all) - f(x_i) - (1 - n_i)' phi |^2  +  ridge * level * |phi|^2
 
@@ -269,7 +270,8 @@ def _solved(gram: Tensor, target: Tensor, penalties: Tensor) -> Tensor:
     """Solutions (ridges, n, C) for each penalty; all at once where the matrices are small."""
     together = len(penalties) if len(gram) <= RIDGE_REGRESSION.together_up_to else 1
     solutions = []
-    for some in penalties.split(together):
+    for start in range(0, len(penalties), together):
+        some = penalties[start : start + together]
         penalised = gram.repeat(len(some), 1, 1)
         penalised.diagonal(dim1=1, dim2=2).add_(some[:, None])
         factor, _ = torch.linalg.cholesky_ex(penalised)

@@ -22,12 +22,12 @@ from torch import Tensor
 from slalom_xai.surrogates.count_tables import Rows, Sequences, rows_of, short_rows, table_of
 from slalom_xai.surrogates.problem import (
     OBJECTIVE,
-    Answers,
     FitRequest,
     LengthOffsets,
     Padding,
     Penalties,
     Problem,
+    Targets,
 )
 
 
@@ -37,7 +37,7 @@ def make_problem(requests: Sequence[FitRequest]) -> Problem:
     many = max(len(r.counts) for r in requests)
     size = max(r.counts.shape[1] for r in requests) + kind.sink
     row_weights = _row_weights(requests, many)
-    answers = _answers(requests, row_weights)
+    targets = _targets(requests, row_weights)
     padding = _padding(requests, size)
     lengths = None
     if kind.extras.length_penalty is not None:
@@ -45,8 +45,8 @@ def make_problem(requests: Sequence[FitRequest]) -> Problem:
     return Problem(
         rows=_rows(requests, many, size),
         row_weights=row_weights,
-        answers=answers,
-        penalties=_penalties(requests, answers, padding),
+        targets=targets,
+        penalties=_penalties(requests, targets, padding),
         padding=padding,
         free_heads=kind.heads,
         anchored=kind.extras.anchored,
@@ -64,12 +64,12 @@ def _row_weights(requests: Sequence[FitRequest], many: int) -> Tensor:
     return row_weights
 
 
-def _answers(requests: Sequence[FitRequest], row_weights: Tensor) -> Answers:
+def _targets(requests: Sequence[FitRequest], row_weights: Tensor) -> Targets:
     """The outputs with their weighted mean and variance."""
     outputs = _stacked([_padded_rows(r.outputs, row_weights.shape[1]) for r in requests])
     mean = (row_weights[:, None] @ outputs)[:, 0]
     variance = (row_weights[..., None] * (outputs - mean[:, None]) ** 2).sum(dim=(1, 2))
-    return Answers(outputs, mean, variance)
+    return Targets(outputs, mean, variance)
 
 
 def _padding(requests: Sequence[FitRequest], size: int) -> Padding:
@@ -82,15 +82,15 @@ def _padding(requests: Sequence[FitRequest], size: int) -> Padding:
     return Padding(torch.tensor(sizes, dtype=like.dtype, device=like.device), real)
 
 
-def _penalties(requests: Sequence[FitRequest], answers: Answers, padding: Padding) -> Penalties:
+def _penalties(requests: Sequence[FitRequest], targets: Targets, padding: Padding) -> Penalties:
     """The ridges, and what they pull to."""
-    kind, outputs = requests[0], answers.outputs
+    kind, outputs = requests[0], targets.outputs
     heads = kind.heads + kind.extras.additive
     given = torch.tensor([r.prior for r in requests], dtype=outputs.dtype, device=outputs.device)
     prior = given / (heads * padding.sizes)
     # A constant model has no variance but rounding. Any large scale then gives equal importances.
     least = OBJECTIVE.no_variance * (outputs**2).mean(dim=(1, 2))
-    scale = torch.where(answers.variance > least, answers.variance, 1.0)
+    scale = torch.where(targets.variance > least, targets.variance, 1.0)
     value = OBJECTIVE.value_prior * prior[:, None].repeat(1, heads)
     if kind.extras.additive:  # its values are larger than others by what its sink outweighs
         value[:, -1] /= (1 + OBJECTIVE.additive_sink) ** 2
@@ -99,7 +99,7 @@ def _penalties(requests: Sequence[FitRequest], answers: Answers, padding: Paddin
     return Penalties(
         importance_centre=torch.stack([_centre(r, padding.real.shape[1]) for r in requests]),
         importance=prior * scale,
-        value_centre=share[:, None, None] * answers.mean[:, None, None, :],
+        value_centre=share[:, None, None] * targets.mean[:, None, None, :],
         value=value,
     )
 

@@ -118,7 +118,7 @@ class FitRequest:
 
 
 @dataclass(frozen=True)
-class Answers:
+class Targets:
     """What the model answered.
 
     Attributes:
@@ -200,7 +200,7 @@ class Problem:
     Attributes:
         rows: counts, (B, m, p).
         row_weights: (B, m), summing to one for each text.
-        answers: what the model gave.
+        targets: what the model gave.
         penalties: the ridges.
         padding: which slots are real.
         free_heads: heads whose importances are fitted. An additive head comes after them.
@@ -210,7 +210,7 @@ class Problem:
 
     rows: Rows
     row_weights: Tensor
-    answers: Answers
+    targets: Targets
     penalties: Penalties
     padding: Padding
     free_heads: int

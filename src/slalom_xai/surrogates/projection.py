@@ -124,7 +124,7 @@ def _by_head_and_column(weights: Tensor, values: Tensor) -> Tensor:
 
 def _residuals(problem: Problem, heads: Tensor) -> Tensor:
     """Predictions less outputs, from the anchor: (B, m, K, C) -> (B, m, C)."""
-    return problem.from_anchor(heads.sum(dim=2) - problem.answers.outputs)
+    return problem.from_anchor(heads.sum(dim=2) - problem.targets.outputs)
 
 
 def _loss(problem: Problem, residuals: Tensor) -> Tensor:

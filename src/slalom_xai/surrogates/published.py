@@ -46,16 +46,16 @@ class PublishedSettings:
     floor: float = 1e-4
 
 
-PUBLISHED = PublishedSettings()
+PUBLISHED_SOLVERS = PublishedSettings()
 
 
 def fit_by_sgd(
     counts: Tensor,
     outputs: Tensor,
     seed: int,
-    steps: int = PUBLISHED.steps,
-    batch: int = PUBLISHED.batch,
-    rate: float = PUBLISHED.rate,
+    steps: int = PUBLISHED_SOLVERS.steps,
+    batch: int = PUBLISHED_SOLVERS.batch,
+    rate: float = PUBLISHED_SOLVERS.rate,
 ) -> SlalomSurrogate:
     """Algorithm 1: minibatch gradient steps on values and importances, at a decaying rate.
 
@@ -76,7 +76,7 @@ def fit_by_sgd(
     importances = outputs.new_zeros(1, units).requires_grad_()
     optimizer = torch.optim.Adam([values, importances], lr=rate)
     schedule = torch.optim.lr_scheduler.LinearLR(
-        optimizer, 1.0, PUBLISHED.last_rate, total_iters=steps
+        optimizer, 1.0, PUBLISHED_SOLVERS.last_rate, total_iters=steps
     )
     for _ in range(steps):
         rows = torch.randint(len(counts), (batch,), generator=generator).to(counts.device)
@@ -90,7 +90,7 @@ def fit_by_sgd(
 
 
 def fit_alternating(
-    counts: Tensor, outputs: Tensor, rounds: int = PUBLISHED.rounds
+    counts: Tensor, outputs: Tensor, rounds: int = PUBLISHED_SOLVERS.rounds
 ) -> SlalomSurrogate:
     """Algorithm 2: values by least squares given importances, then importances by Eq. 77.
 
@@ -111,11 +111,11 @@ def fit_alternating(
         values = _least_squares(shares, outputs)
         error = float(((shares @ values - outputs) ** 2).mean())
         barren += 1
-        if error < best_error * (1 - PUBLISHED.least_gain):
+        if error < best_error * (1 - PUBLISHED_SOLVERS.least_gain):
             barren = 0
         if error < best_error:
             best, best_error = (values, scale.log()), error
-        if barren == PUBLISHED.patience:
+        if barren == PUBLISHED_SOLVERS.patience:
             break
         scale = nonnegative_scale(counts * (values[:, 0] - outputs), scale)
     assert best is not None
@@ -125,7 +125,7 @@ def fit_alternating(
 def _least_squares(shares: Tensor, outputs: Tensor) -> Tensor:
     """Values (n, C) that predict outputs (m, C) best from shares (m, n)."""
     gram = shares.T @ shares
-    gram.diagonal().add_(PUBLISHED.ridge * gram.diagonal().mean())
+    gram.diagonal().add_(PUBLISHED_SOLVERS.ridge * gram.diagonal().mean())
     values: Tensor = torch.linalg.solve(gram, shares.T @ outputs)
     return values
 
@@ -133,8 +133,8 @@ def _least_squares(shares: Tensor, outputs: Tensor) -> Tensor:
 def nonnegative_scale(
     residuals: Tensor,
     start: Tensor,
-    steps: int = PUBLISHED.scale_steps,
-    floor: float = PUBLISHED.floor,
+    steps: int = PUBLISHED_SOLVERS.scale_steps,
+    floor: float = PUBLISHED_SOLVERS.floor,
 ) -> Tensor:
     """Minimises |E s|^2 (Eq. 77) over s >= floor with mean 1, by projected gradient steps.
 

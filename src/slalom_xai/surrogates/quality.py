@@ -16,7 +16,7 @@ from torch import Tensor
 
 
 @dataclass(frozen=True)
-class TrustSettings:
+class QualitySettings:
     """Where words change, and how intervals are drawn.
 
     Attributes:
@@ -40,7 +40,7 @@ class TrustSettings:
     rounding: float = 2e-6
 
 
-TRUST = TrustSettings()
+QUALITY = QualitySettings()
 NOTHING_CHANGES = (
     "There is nothing to explain: the model's output does not change when parts of the text are"
     " deleted."
@@ -104,7 +104,7 @@ class Fidelity:
             return NOTHING_CHANGES
         linear = percent(self.linear_wide.r2)
         beside = f"a linear explanation of the same calls predicts {linear}"
-        if wide.at_least >= TRUST.doubtful:
+        if wide.at_least >= QUALITY.doubtful:
             return self._trusted(beside)
         return f"Do not trust this: {self._doubt()}; {beside}."
 
@@ -115,7 +115,7 @@ class Fidelity:
         if surely != ours:
             sure = f" (at least {surely})"
         close = ""
-        if self.linear_wide.r2 > self.wide.r2 - TRUST.close_to_linear:
+        if self.linear_wide.r2 > self.wide.r2 - QUALITY.close_to_linear:
             close = ": this model is close to linear here"
         return f"Predicts {ours} of what deletions do{sure}; {beside}{close}."
 
@@ -123,9 +123,9 @@ class Fidelity:
         """What speaks against the explanation."""
         wide = self.wide
         ours, surely = percent(wide.r2), percent(wide.at_least)
-        if wide.r2 < TRUST.doubtful:
+        if wide.r2 < QUALITY.doubtful:
             return f"it predicts {ours} of what deletions do"
-        if wide.beyond > TRUST.out_of_bounds * wide.mse:
+        if wide.beyond > QUALITY.out_of_bounds * wide.mse:
             return (
                 f"it predicts {ours} of what the tested deletions do, but for others it predicts"
                 " outputs that the model never gave"
@@ -153,7 +153,7 @@ def agreement(predicted: Tensor, true: Tensor, level: float, beyond: float = 0.0
     parts = torch.stack([(predicted - true) ** 2, centred**2, centred])  # (3, m)
     mse, variance, _ = parts.mean(dim=1).tolist()
     mse_draws, square_draws, mean_draws = parts @ _draws(len(true)).to(true)
-    rounding = TRUST.rounding * level
+    rounding = QUALITY.rounding * level
     least = rounding**2
     variances = (square_draws - mean_draws**2).clamp(min=least)
     (mse_low, low), (mse_high, high) = _ends(torch.stack([mse_draws, 1 - mse_draws / variances]))
@@ -172,15 +172,15 @@ def _draws(rows: int) -> Tensor:
     They are always the same for the same number of rows.
     """
     generator = torch.Generator().manual_seed(rows)
-    drawn = torch.randint(rows, (TRUST.draws, rows), generator=generator)
-    ones = torch.ones(TRUST.draws, rows, dtype=torch.float64)
+    drawn = torch.randint(rows, (QUALITY.draws, rows), generator=generator)
+    ones = torch.ones(QUALITY.draws, rows, dtype=torch.float64)
     shares = torch.zeros_like(ones).scatter_add_(1, drawn, ones)
     return (shares / rows).T.contiguous()
 
 
 def _ends(draws: Tensor) -> list[list[float]]:
     """The lower and upper ends of the intervals of k numbers, (2, k), from draws (k, draws)."""
-    quantiles = torch.tensor(TRUST.ends, dtype=draws.dtype)
+    quantiles = torch.tensor(QUALITY.ends, dtype=draws.dtype)
     ends: list[list[float]] = torch.quantile(draws, quantiles, dim=1).tolist()
     return ends
 

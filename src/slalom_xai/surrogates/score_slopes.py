@@ -53,7 +53,7 @@ def few_slopes(surrogate: SlalomSurrogate, name: str, column: int) -> tuple[Tens
     heads, size = importances.shape
     indices, parts = [], []
     for head in range(heads):
-        for part in FEW[name](values[head], importances[head], surrogate.units):
+        for part in FEW_PARAMETERS[name](values[head], importances[head], surrogate.units):
             slot = torch.arange(surrogate.units, device=values.device)
             if part.of_sink:
                 slot = torch.full_like(slot, size - 1)
@@ -140,7 +140,7 @@ def _by_linearized(values: Tensor, importances: Tensor, units: int) -> list[Part
 
 # The scores that depend on few parameters. Each function takes one head's values (p,) of one
 # column and importances (p,), and n.
-FEW: dict[str, Callable[[Tensor, Tensor, int], list[Part]]] = {
+FEW_PARAMETERS: dict[str, Callable[[Tensor, Tensor, int], list[Part]]] = {
     "value": _by_value,
     "importance": _by_importance,
     "alone": _by_alone,

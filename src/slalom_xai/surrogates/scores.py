@@ -33,7 +33,7 @@ from slalom_xai.surrogates.additive import AdditiveFit, AdditiveSurrogate
 from slalom_xai.surrogates.exact_shapley import shapley_values
 from slalom_xai.surrogates.formula import SlalomSurrogate
 from slalom_xai.surrogates.influence import Covariance
-from slalom_xai.surrogates.score_slopes import FEW, few_slopes, slopes
+from slalom_xai.surrogates.score_slopes import FEW_PARAMETERS, few_slopes, slopes
 
 SCORES = ("value", "importance", "alone", "linearized", "slope", "removal", "shapley")
 
@@ -103,7 +103,7 @@ def slalom_standard_errors(
         function, spread = surrogate, covariance
         if nearest is not None and name in READ_FROM_ONE_HEAD:
             function, spread = surrogate.one_head, nearest
-        if name in FEW:
+        if name in FEW_PARAMETERS:
             variance = spread.of_few(column, *few_slopes(function, name, column))
         else:
             variance = spread.of(column, *slopes(function, name, column))

@@ -213,7 +213,7 @@ def _judged(
     walks: Sequence[Walk], problem: Problem, state: State, new: State, promised: Tensor
 ) -> list[bool]:
     """Whether each text takes its step to the new state."""
-    left = new.loss / problem.answers.variance.clamp(min=1e-300)
+    left = new.loss / problem.targets.variance.clamp(min=1e-300)
     numbers = torch.stack([state.objective, new.objective, promised, left], dim=1)
     of_walks = numbers.tolist()  # the one wait for a device
     return [walk.judge(*of_walk) for walk, of_walk in zip(walks, of_walks, strict=True)]
