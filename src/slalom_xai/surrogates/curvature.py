@@ -117,7 +117,7 @@ def curvature_of(problem: Problem, state: State) -> Curvature:
     free = _FreeHeads.of(problem, state)
     with_values = _products_with_values(problem, state, free)
     cross = free.values[:, :, :, None, :, None] * state.blocks[:, : problem.free_heads, None]
-    cross -= with_values  # SV without its weights, (B, F, C, K, p, p)
+    cross -= with_values  # SV before it is weighted, (B, F, C, K, p, p)
     own = _importance_curvature(problem, state, free, cross, with_values)
     diagonal = own.diagonal(dim1=1, dim2=2).clone()
     _hold_common_shifts(problem, own, diagonal)
@@ -143,21 +143,24 @@ def _products_with_values(problem: Problem, state: State, free: _FreeHeads) -> T
 def _importance_curvature(
     problem: Problem, state: State, free: _FreeHeads, cross: Tensor, with_values: Tensor
 ) -> Tensor:
-    """SS with its weights and the ridge, (B, S, S).
+    """SS, weighted and with its ridge, (B, S, S).
 
     Args:
         problem: what is fitted.
         state: the point of the search.
         free: its fitted heads.
-        cross: SV without its weights, (B, F, C, K, p, p).
+        cross: SV before it is weighted, (B, F, C, K, p, p).
         with_values: <P_kc, E_j>, (B, F, C, K, p, p).
     """
     batch, heads, columns, size = free.values.shape
-    own = cross[:, :, :, :heads] * free.values.transpose(1, 2)[:, None, :, :, None]
+    from_left = free.values[:, :, :, None, :, None]  # diag(v_kc)
+    from_right = free.values.transpose(1, 2)[:, None, :, :, None]  # diag(v_jc)
     swapped = with_values[:, :, :, :heads].permute(0, 3, 2, 1, 5, 4)  # <P_jc, E_k>'
-    own -= free.values[:, :, :, None, :, None] * swapped
+    own = cross[:, :, :, :heads] * from_right
+    own -= from_left * swapped
     own = own.sum(dim=2) if columns > 1 else own[:, :, 0]  # (B, F, F, p, p)
-    own += symmetric_products(problem, free.scaled, heads, columns).transpose(1, 2).mT
+    products = symmetric_products(problem, free.scaled, heads, columns)  # <P_kc, P_jc>
+    own += products.transpose(1, 2).mT
     weights = state.weights[:, :heads].flatten(1)
     flat = own.transpose(2, 3).reshape(batch, heads * size, heads * size) * weights[:, :, None]
     flat *= weights[:, None]
@@ -187,7 +190,7 @@ def _without_values(own: Tensor, cross: Tensor, factor: Tensor) -> tuple[Tensor,
 
     Args:
         own: SS, (B, S, S).
-        cross: SV with its weights, (B, F, C, K, p, p).
+        cross: SV, weighted, (B, F, C, K, p, p).
         factor: of VV, (B, P, P).
 
     Returns:

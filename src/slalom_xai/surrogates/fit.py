@@ -76,13 +76,13 @@ def fit_slalom(
     *,
     row_weights: Tensor | None = None,
     sink: bool = True,
-    prior: float = 1e-3,
+    prior: float = FitRequest.prior,
     heads: int = 1,
     offsets: Tensor | None = None,
     extras: Extras = PLAIN,
     start: SlalomSurrogate | None = None,
-    max_iterations: int = 60,
-    tolerance: float = 1e-7,
+    max_iterations: int = FitRequest.max_iterations,
+    tolerance: float = FitRequest.tolerance,
     hopeless: float | None = None,
 ) -> Fit:
     """Fits a SLALOM to outputs (m, C) on rows (m, n); the arguments are those of ``FitRequest``."""

@@ -188,7 +188,11 @@ class Bread:
         return cls(value_inverse, inverse, centred, across)
 
     def around(self, meat: Meat) -> Tensor:
-        """The sandwich, (C, 2 P, 2 P)."""
+        """The sandwich, (C, 2 P, 2 P).
+
+        With ``follow = Z^{-1} across'``, a row moves the values by ``VV^{-1} g - follow' h`` and
+        the importances by ``centred' h``; the blocks are the products of these.
+        """
         width = len(self.value_inverse)
         joint = self.value_inverse.new_empty(len(self.across), 2 * width, 2 * width)
         parts = zip(joint, meat.values, meat.mixed, self.across, strict=True)
@@ -206,7 +210,10 @@ class Bread:
 def _parts(
     problem: Problem, counts: Counts, fit: Fit, noisy: bool
 ) -> tuple[Bread, Meat, Pull | None]:
-    """All that needs the state and the curvature; of a long text these are 100s of megabytes."""
+    """All that needs the state and the curvature.
+
+    For a long text these are hundreds of megabytes, which are free again when this returns.
+    """
     surrogate = fit.surrogate
     importances, values = surrogate.slot_importances()[None], surrogate.slot_values()[None]
     state = project(problem, importances, values, settled=True)

@@ -91,14 +91,16 @@ class FitRequest:
         outputs: (m, C), what the model answered.
         row_weights: (m,), positive; equal by default.
         sink: whether a slot that is always present is fitted too.
-        prior: ridge on the importances in units of the outputs' variance.
+        prior: ridge on the importances in units of the outputs' variance. The default is weak:
+            rows decide where they can. Methods choose it by held-out rows.
         heads: how many softmax averages are added.
         offsets: (n,), importances to shrink to and to start from; 0 by default.
         extras: an anchor, length offsets, an additive head.
         start: where importances begin; otherwise they begin where they are shrunk to. If it has
             fewer heads than are fitted, they are the first ones.
-        max_iterations: steps at most.
-        tolerance: stop when a step lowers the objective by less than this fraction.
+        max_iterations: steps at most; it bounds the time of fits that creep.
+        tolerance: stop when a step lowers the objective by less than this fraction. Halving or
+            doubling the default does not show in predictions (see the tests).
         hopeless: stop early where more of the variance than this is left; None: never. The search
             has its own, larger tolerance for that (``SearchSettings.hopeless_fall``).
     """
