@@ -10,9 +10,9 @@ from slalom_xai import Explainer, Explanation
 from slalom_xai.errors import InputError, ModelError
 from slalom_xai.estimators import Slalom
 from slalom_xai.surrogates.fit import fit_slalom
-from slalom_xai.surrogates.influence import length_penalty
 from slalom_xai.surrogates.problem import Extras
 from slalom_xai.surrogates.quality import Agreement, Fidelity, agreement
+from slalom_xai.surrogates.row_weights import length_penalty
 
 WORDS = [f"word{number}" for number in range(30)]
 TEXT = " ".join(WORDS)

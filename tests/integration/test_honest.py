@@ -202,7 +202,7 @@ def test_noise_of_the_anchor_moves_scores_as_the_covariance_says(additive):
     noise = (
         covariance(counts, outputs, fit, variance).joint - covariance(counts, outputs, fit).joint
     )
-    change = (other.surrogate.column_values() - fit.surrogate.column_values()) / 1e-3  # (K, p, C)
+    change = (other.surrogate.slot_values() - fit.surrogate.slot_values()) / 1e-3  # (K, p, C)
     for column in range(2):
         found = noise[column].diagonal()[: change[..., 0].numel()].sqrt()
         assert torch.allclose(
@@ -224,7 +224,7 @@ def test_one_class_of_many_is_a_function_of_its_own():
     counts = torch.tensor([[1.0, 0, 1, 1, 0, 1], [0, 1, 0, 0, 0, 0]]).double()
     for column in range(3):
         assert torch.allclose(
-            game.of_class(column).predict(counts)[:, 0], game.predict(counts)[:, column]
+            game.of_column(column).predict(counts)[:, 0], game.predict(counts)[:, column]
         )
 
 

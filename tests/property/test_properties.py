@@ -56,7 +56,7 @@ def test_a_shift_of_all_importances_changes_nothing(surrogate, shift, seed):
 @given(slaloms(heads=1), st.integers(0, 99))
 def test_one_head_stays_within_its_values(surrogate, seed):
     predicted = surrogate.predict(rows(surrogate, seed))
-    columns = surrogate.column_values()[0]
+    columns = surrogate.slot_values()[0]
     assert (predicted <= columns.amax(dim=0) + 1e-9).all()
     assert (predicted >= columns.amin(dim=0) - 1e-9).all()
 

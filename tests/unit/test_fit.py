@@ -6,12 +6,8 @@ from games import surrogate
 from slalom_xai.designs import plan_rows
 from slalom_xai.surrogates.additive import fit_additive
 from slalom_xai.surrogates.fit import fit_slalom
-from slalom_xai.surrogates.influence import (
-    EVENNESS,
-    _definite_inverse,
-    covariance,
-    inverse_variance,
-)
+from slalom_xai.surrogates.influence import covariance, definite_inverse
+from slalom_xai.surrogates.row_weights import ROW_WEIGHTS, inverse_variance
 from slalom_xai.surrogates.scores import slalom_standard_errors
 
 
@@ -126,7 +122,7 @@ def test_weights_follow_the_growth_of_errors():
     deleted = torch.arange(1, 401).double()
     residuals = (deleted * torch.where(torch.arange(400) % 2 == 0, 1.0, -1.0))[:, None]
     ratio = inverse_variance(residuals, deleted)
-    assert float(ratio[49] / ratio[199]) == pytest.approx(16**EVENNESS, rel=0.3)
+    assert float(ratio[49] / ratio[199]) == pytest.approx(16**ROW_WEIGHTS.evenness, rel=0.3)
 
 
 def test_linear_recovers_additive_scores_and_passes_through_the_whole_text():
@@ -142,7 +138,7 @@ def test_linear_recovers_additive_scores_and_passes_through_the_whole_text():
 def test_errors_of_a_fit_whose_curvature_is_not_definite_are_no_crash():
     curvature = torch.tensor([[1.0, 2.0], [2.0, 1.0]], dtype=torch.float64)  # eigenvalues 3 and -1
     assert torch.allclose(
-        _definite_inverse(curvature), torch.tensor([[2 / 3, -1 / 3], [-1 / 3, 2 / 3]]).double()
+        definite_inverse(curvature), torch.tensor([[2 / 3, -1 / 3], [-1 / 3, 2 / 3]]).double()
     )
-    assert torch.allclose(_definite_inverse(torch.eye(3).double()), torch.eye(3).double())
-    assert bool(_definite_inverse(torch.full((2, 2), float("nan")).double()).isnan().all())
+    assert torch.allclose(definite_inverse(torch.eye(3).double()), torch.eye(3).double())
+    assert bool(definite_inverse(torch.full((2, 2), float("nan")).double()).isnan().all())

@@ -5,11 +5,13 @@ from games import surrogate
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from slalom_xai.surrogates.assembly import make_problem
 from slalom_xai.surrogates.count_tables import DenseRows, ShortRows, rows_of
+from slalom_xai.surrogates.curvature import curvature_of
 from slalom_xai.surrogates.fit import fit_many, fit_slalom
 from slalom_xai.surrogates.formula import SlalomSurrogate
-from slalom_xai.surrogates.problem import Extras, FitRequest, make_problem
-from slalom_xai.surrogates.projection import curvature_of, project
+from slalom_xai.surrogates.problem import Extras, FitRequest
+from slalom_xai.surrogates.projection import project
 
 
 def planned(units, rows, seed):
@@ -127,27 +129,24 @@ def test_giving_up_early_saves_steps_where_no_slalom_fits():
     "extras", [Extras(), Extras(anchored=True), Extras(anchored=True, length_penalty=0.02)]
 )
 def test_slope_and_values_equal_autograd(sink, extras):
-    """At the best values nothing is to be gained from them, and the slope by importances is the derivative of the objective."""
+    """At the best values their slope is zero, and the other slope is the objective's derivative."""
     r = request(7, 60, 0, classes=2, sink=sink, extras=extras)
     problem = make_problem([r])
-    importances = problem.importance_centre + 0.3
+    penalties = problem.penalties
+    importances = penalties.importance_centre + 0.3
     importances[..., ::2] -= 0.5
-    state = project(
-        problem, importances, problem.value_centre.expand(-1, -1, importances.shape[2], -1)
-    )
+    values = penalties.value_centre.expand(-1, -1, importances.shape[2], -1)
+    state = project(problem, importances, values)
 
     def objective(s, v):
-        counts = problem.rows.totals(torch.eye(s.shape[2], dtype=s.dtype)[None])
+        counts = problem.rows.matmul(torch.eye(s.shape[2], dtype=s.dtype)[None])
         raw = counts[:, :, None] * torch.exp(s)[:, None]
         predicted = torch.einsum("bmkp,bkpc->bmc", raw / raw.sum(dim=3, keepdim=True), v)
-        missed = problem.from_anchor(predicted - problem.outputs)
+        missed = problem.from_anchor(predicted - problem.targets.outputs)
         loss = (problem.row_weights[..., None] * missed * problem.beyond_length(missed)).sum()
-        held = problem.importance_penalty * ((s - problem.importance_centre) ** 2).sum()
-        return (
-            loss
-            + held
-            + (problem.value_penalty[..., None, None] * (v - problem.value_centre) ** 2).sum()
-        ).sum()
+        held = penalties.importance * ((s - penalties.importance_centre) ** 2).sum()
+        of_values = penalties.value[..., None, None] * (v - penalties.value_centre) ** 2
+        return (loss + held + of_values.sum()).sum()
 
     by_importances, by_values = torch.autograd.functional.jacobian(
         objective, (importances, state.values)
@@ -161,18 +160,19 @@ def test_slope_and_values_equal_autograd(sink, extras):
 
 def test_short_rows_are_the_same_rows():
     generator = torch.Generator().manual_seed(0)
-    places = torch.randint(0, 12, (2, 30, 2), generator=generator)
-    counts = torch.zeros(2, 30, 12).double().scatter_add_(2, places, torch.ones(2, 30, 2).double())
+    indices = torch.randint(0, 12, (2, 30, 2), generator=generator)
+    counts = torch.zeros(2, 30, 12).double().scatter_add_(2, indices, torch.ones(2, 30, 2).double())
     short, dense = rows_of(counts), DenseRows(counts)
     assert isinstance(short, ShortRows)
     assert short.shape == dense.shape
-    weights, columns, rows = (
+    weights, of_slots, of_rows = (
         torch.randn(*shape, generator=generator).double()
         for shape in ((2, 30), (2, 12, 3), (2, 30, 3))
     )
     groups = torch.randint(0, 4, (2, 30), generator=generator)
     assert torch.allclose(short.first(), dense.first())
-    assert torch.allclose(short.totals(columns), dense.totals(columns))
-    assert torch.allclose(short.back(rows), dense.back(rows))
+    assert torch.allclose(short.matmul(of_slots), dense.matmul(of_slots))
+    assert torch.allclose(short.transposed_matmul(of_rows), dense.transposed_matmul(of_rows))
     assert torch.allclose(short.gram(weights), dense.gram(weights))
-    assert torch.allclose(short.by_group(groups, 4, weights), dense.by_group(groups, 4, weights))
+    sums = short.group_sums(groups, 4, weights)
+    assert torch.allclose(sums, dense.group_sums(groups, 4, weights))

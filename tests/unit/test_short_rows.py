@@ -5,26 +5,35 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slalom_xai.surrogates.additive import RIDGES, fit_additive
-from slalom_xai.surrogates.count_tables import SHORT, DenseRows, Sequences, counts_of, short_rows
+from slalom_xai.surrogates.additive import RIDGE_REGRESSION, fit_additive
+from slalom_xai.surrogates.batching import taken
+from slalom_xai.surrogates.count_tables import (
+    COUNT_TABLES,
+    DenseRows,
+    Sequences,
+    counts_of,
+    short_rows,
+)
 from slalom_xai.surrogates.exact_shapley import shapley_derivatives, shapley_values
 from slalom_xai.surrogates.fit import fit_many, fit_slalom
 from slalom_xai.surrogates.formula import SlalomSurrogate
 from slalom_xai.surrogates.influence import Covariance, covariance
 from slalom_xai.surrogates.problem import FitRequest
 
+SHORT = COUNT_TABLES.short
 UNITS = 2 * SHORT  # tables so narrow are used as they are
+RIDGES = RIDGE_REGRESSION.ridges
 
 
 def drawn(rows, length, units, seed=0, classes=1):
     """Sequences, and what a SLALOM with noise answers."""
     generator = torch.Generator().manual_seed(seed)
-    places = torch.randint(units, (rows, length), generator=generator)
+    indices = torch.randint(units, (rows, length), generator=generator)
     values, importances = (
         torch.randn(1, units, *more, dtype=torch.float64, generator=generator)
         for more in ((classes,), ())
     )
-    counts = Sequences(places, units)
+    counts = Sequences(indices, units)
     noise = 0.2 * torch.randn(rows, classes, dtype=torch.float64, generator=generator)
     return counts, SlalomSurrogate(values, importances).predict(counts.table()) + noise
 
@@ -38,10 +47,10 @@ def drawn(rows, length, units, seed=0, classes=1):
 )
 def test_sums_and_products_are_those_of_the_table(seed, length, rows, batch):
     generator = torch.Generator().manual_seed(seed)
-    places = torch.randint(5, (batch, rows, length), generator=generator)
-    table = torch.stack([Sequences(own, 5).table() for own in places])
-    short, dense = short_rows(places, 5), DenseRows(table)
-    weights, columns, sums = (
+    indices = torch.randint(5, (batch, rows, length), generator=generator)
+    table = torch.stack([Sequences(own, 5).table() for own in indices])
+    short, dense = short_rows(indices, 5), DenseRows(table)
+    weights, of_slots, of_rows = (
         torch.randn(batch, *shape, dtype=torch.float64, generator=generator)
         for shape in ((rows,), (5, 3), (rows, 2))
     )
@@ -49,21 +58,21 @@ def test_sums_and_products_are_those_of_the_table(seed, length, rows, batch):
     assert short.shape == dense.shape
     for one, other in (
         (short.first(), dense.first()),
-        (short.totals(columns), dense.totals(columns)),
-        (short.back(sums), dense.back(sums)),
+        (short.matmul(of_slots), dense.matmul(of_slots)),
+        (short.transposed_matmul(of_rows), dense.transposed_matmul(of_rows)),
         (short.gram(weights), dense.gram(weights)),
-        (short.by_group(groups, 4, weights), dense.by_group(groups, 4, weights)),
-        (short.take(torch.tensor([batch - 1])).gram(weights[-1:]), dense.gram(weights)[-1:]),
+        (short.group_sums(groups, 4, weights), dense.group_sums(groups, 4, weights)),
+        (taken(torch.tensor([batch - 1]), short).gram(weights[-1:]), dense.gram(weights)[-1:]),
     ):
         torch.testing.assert_close(one, other)
 
 
 def test_long_sequences_become_a_table():
-    places = torch.zeros(2, SHORT + 1, dtype=torch.long)
-    counts = counts_of(places, 3)
+    indices = torch.zeros(2, SHORT + 1, dtype=torch.long)
+    counts = counts_of(indices, 3)
     assert isinstance(counts, torch.Tensor)
     assert counts.tolist() == [[SHORT + 1, 0, 0]] * 2
-    assert isinstance(counts_of(places[:, :-1], 3), Sequences)
+    assert isinstance(counts_of(indices[:, :-1], 3), Sequences)
 
 
 @pytest.mark.parametrize("classes", [1, 3])
@@ -74,11 +83,11 @@ def test_fit_and_covariance_are_those_of_the_table(classes, sink, length):
     fits = [fit_slalom(given, outputs, sink=sink) for given in (counts, counts.table())]
     assert fits[0].iterations == fits[1].iterations
     torch.testing.assert_close(
-        fits[0].surrogate.column_values(), fits[1].surrogate.column_values(), rtol=1e-6, atol=1e-8
+        fits[0].surrogate.slot_values(), fits[1].surrogate.slot_values(), rtol=1e-6, atol=1e-8
     )
     torch.testing.assert_close(
-        fits[0].surrogate.column_importances(),
-        fits[1].surrogate.column_importances(),
+        fits[0].surrogate.slot_importances(),
+        fits[1].surrogate.slot_importances(),
         rtol=1e-6,
         atol=1e-8,
     )
@@ -105,7 +114,7 @@ def test_sequences_of_different_texts_fit_together_as_alone():
 @pytest.mark.parametrize("kept", [4, 8, 9, 10], ids=lambda kept: f"{10 - kept} units never kept")
 def test_linear_fit_is_the_ridge_regression_that_folds_choose(kept):
     counts, outputs = drawn(100, 2, kept, classes=2)
-    counts, full = Sequences(counts.places, 10), outputs.mean(dim=0)
+    counts, full = Sequences(counts.indices, 10), outputs.mean(dim=0)
     removed, changes = 1 - counts.table(), full - outputs
 
     def ridge(rows, penalty):
@@ -114,10 +123,10 @@ def test_linear_fit_is_the_ridge_regression_that_folds_choose(kept):
             gram + penalty * gram.diagonal().mean() * torch.eye(10), removed[rows].T @ changes[rows]
         )
 
-    place = torch.arange(100) % 5
+    fold = torch.arange(100) % 5
     errors = [
         sum(
-            float(((changes - removed @ ridge(place != k, r))[place == k] ** 2).sum())
+            float(((changes - removed @ ridge(fold != k, r))[fold == k] ** 2).sum())
             for k in range(5)
         )
         for r in RIDGES
@@ -126,7 +135,7 @@ def test_linear_fit_is_the_ridge_regression_that_folds_choose(kept):
         fit = fit_additive(given_counts, outputs, full)
         assert fit.ridge == RIDGES[errors.index(min(errors))]
         torch.testing.assert_close(
-            fit.surrogate.unit_scores, ridge(place >= 0, fit.ridge), rtol=1e-5, atol=1e-7
+            fit.surrogate.unit_scores, ridge(fold >= 0, fit.ridge), rtol=1e-5, atol=1e-7
         )
         assert fit.standard_errors.isfinite().all()
 
@@ -167,8 +176,10 @@ def test_variances_of_copied_parameters_are_those_of_a_covariance_written_out():
     torch.testing.assert_close(
         spread.of(0, by_values, by_importances), written.of(0, by_values, by_importances)
     )
-    places, slopes = torch.tensor([[0, 5], [3, 7]]), by_values[:2, :2]
-    torch.testing.assert_close(spread.of_few(0, places, slopes), written.of_few(0, places, slopes))
+    indices, slopes = torch.tensor([[0, 5], [3, 7]]), by_values[:2, :2]
+    torch.testing.assert_close(
+        spread.of_few(0, indices, slopes), written.of_few(0, indices, slopes)
+    )
     again = torch.tensor([3, 1])
     torch.testing.assert_close(
         spread.spread(again).of(0, by_values[:, :2], by_importances[:, :2]),

@@ -5,17 +5,11 @@ import torch
 from games import surrogate
 
 from slalom_xai.errors import InputError
-from slalom_xai.surrogates.formula import (
-    SlalomSurrogate,
-    averages,
-    columns,
-    importance_jacobian,
-    weights,
-)
+from slalom_xai.surrogates.formula import SlalomSurrogate
 
 
 def test_two_tokens_by_hand():
-    """Weights 3 and 1 average the values 2 and -2 to 1; a sink of weight 4 and value 0 halves that."""
+    """Weights 3 and 1 average 2 and -2 to 1; a sink of weight 4 and value 0 halves that."""
     values, importances = (
         torch.tensor([[[2.0], [-2.0]]]).double(),
         torch.tensor([[math.log(3.0), 0.0]]).double(),
@@ -42,24 +36,6 @@ def test_heads_add():
         for k in range(2)
     ]
     assert torch.allclose(two.predict(counts), ones[0].predict(counts) + ones[1].predict(counts))
-
-
-@pytest.mark.parametrize("sink", [False, True])
-@pytest.mark.parametrize("heads", [1, 3])
-def test_jacobian_equals_autograd(sink, heads):
-    known = surrogate(heads=heads, classes=2, sink=sink)
-    counts = columns(torch.randint(0, 3, (6, 5)).double() + torch.eye(6, 5).double(), sink)
-    values, importances = known.column_values(), known.column_importances()
-
-    def predict(v, s):
-        return averages(weights(counts, s), v).sum(dim=1)
-
-    by_values, by_importances = torch.autograd.functional.jacobian(predict, (values, importances))
-    shares = weights(counts, importances)
-    ours = importance_jacobian(shares, values, averages(shares, values))
-    assert torch.allclose(by_importances, ours.permute(0, 3, 1, 2))
-    for c in range(2):
-        assert torch.allclose(by_values[:, c, :, :, c], shares)
 
 
 @pytest.mark.parametrize("gamma", [0.0, 1.0])

@@ -19,7 +19,7 @@ from slalom_xai.queries import Queries
 from slalom_xai.surrogates.additive import AdditiveFit, AdditiveSurrogate
 from slalom_xai.surrogates.formula import SlalomSurrogate
 from slalom_xai.surrogates.quality import Fidelity
-from slalom_xai.surrogates.scores import SCORES
+from slalom_xai.surrogates.scores import additive_standard_errors
 
 
 @dataclass(frozen=True)
@@ -110,8 +110,7 @@ def estimator(method: str | Estimator) -> Estimator:
 
 def linear_findings(evidence: Evidence, fit: AdditiveFit, notes: tuple[str, ...] = ()) -> Findings:
     """A linear fit as what a method found out."""
-    names = [name for name in SCORES if name not in ("importance", "alone")]
-    errors = tuple(dict.fromkeys(names, column) for column in fit.standard_errors.T)
+    errors = additive_standard_errors(fit)
     return Findings(fit.surrogate, errors, measure(evidence, fit.surrogate, fit.surrogate), notes)
 
 

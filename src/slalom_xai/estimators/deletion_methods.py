@@ -21,7 +21,7 @@ from slalom_xai.estimators.base import Estimator, Findings, attributed, register
 from slalom_xai.estimators.evidence import Answered, answered
 from slalom_xai.queries import Queries
 from slalom_xai.surrogates.additive import AdditiveFit, fit_additive
-from slalom_xai.surrogates.scores import SCORES
+from slalom_xai.surrogates.scores import additive_standard_errors
 
 KERNEL_WIDTH, RIDGE = 25.0, 1.0  # LIME's own for texts
 
@@ -113,8 +113,7 @@ class Gam(Estimator):
         pool.claim(kept_back_rows(queries, units + 1, rng))
         drawn = pool.draw(rows_to_fit(queries, units + 1), uniform_counts(1, units - 1, rng), rng)
         fit = fit_gam(answered(queries, np.concatenate([whole, drawn]), "fit"))
-        names = [name for name in SCORES if name not in ("importance", "alone")]
-        errors = tuple(dict.fromkeys(names, column) for column in fit.standard_errors.T)
+        errors = additive_standard_errors(fit)
         return replace(attributed(queries, fit.surrogate.unit_scores, rng), standard_errors=errors)
 
 

@@ -16,9 +16,9 @@ from slalom_xai.surrogates.additive import AdditiveFit, AdditiveSurrogate, fit_a
 from slalom_xai.surrogates.count_tables import Counts, table_of
 from slalom_xai.surrogates.fit import Fit, fit_each
 from slalom_xai.surrogates.formula import SlalomSurrogate
-from slalom_xai.surrogates.influence import inverse_variance
 from slalom_xai.surrogates.problem import FitRequest
 from slalom_xai.surrogates.quality import Agreement, Fidelity, agreement
+from slalom_xai.surrogates.row_weights import inverse_variance
 
 Surrogate = SlalomSurrogate | AdditiveSurrogate
 

@@ -16,8 +16,9 @@ from slalom_xai.estimators.evidence import Evidence, Gathering, held_out_loss, l
 from slalom_xai.estimators.exactness import EXACT, is_the_model, nothing_left, share_left
 from slalom_xai.queries import Queries
 from slalom_xai.surrogates.fit import Fit
-from slalom_xai.surrogates.influence import Covariance, covariance, inverse_variance, length_penalty
+from slalom_xai.surrogates.influence import Covariance, covariance
 from slalom_xai.surrogates.problem import Extras, FitRequest
+from slalom_xai.surrogates.row_weights import inverse_variance, length_penalty
 from slalom_xai.surrogates.scores import slalom_score, slalom_standard_errors
 
 PRIOR_FREE = 1e-12

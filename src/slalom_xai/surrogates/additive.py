@@ -1,9 +1,28 @@
-"""Additive surrogates: one score per unit, taken away when the unit is."""
+"""Additive surrogates: one score per unit, which is taken away when the unit is.
+
+What it has to do: regress the changes ``f(all) - f(row)`` on what each row removed. The scores phi
+solve
+
+    min over phi of   sum_i q_i | f(all) - f(x_i) - (1 - n_i)' phi |^2  +  ridge * level * |phi|^2
+
+where q are row weights, n_i the counts of row i and level the mean diagonal of the Gram matrix. No
+intercept: the fit passes through the whole text. Cross-validation chooses the ridge.
+
+Why it is done this way: the Gram matrix of removals R = 1 - N follows from products of the counts,
+with which rows of few units are fast (``count_tables``):
+
+    R' Q R  =  q 1 1' - a 1' - 1 a' + N' Q N,        a = N' Q 1,   q = sum_i q_i
+
+A fold is left out by subtracting its products, so no regression reads the rows again.
+
+Shapes: m rows, n units, C columns (explained outputs).
+"""
 
 from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -11,8 +30,33 @@ from torch import Tensor
 
 from slalom_xai.surrogates.count_tables import Counts, Rows, rows_of_one, table_of
 
-RIDGES = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0)
-LONG = 1_000  # units from which a penalty is chosen by one fold alone: each takes a factor of a matrix of that size
+
+@dataclass(frozen=True)
+class RidgeSettings:
+    """Constants of the regression.
+
+    Attributes:
+        ridges: penalties that cross-validation chooses from, relative to the mean diagonal of the
+            Gram matrix: from nearly none to as strong as the rows, in steps of ten.
+        least_ridge: added to each, absolute: keeps a matrix of zeros definite.
+        folds: of the cross-validation.
+        one_fold_from: units. In longer texts one fold alone chooses, because each takes a
+            factorisation of an (n, n) matrix for every ridge.
+        together_up_to: units. Up to so many, all ridges are solved as one batch. Beyond, the
+            copies of the matrix take more memory than the batch saves time.
+        most_leverage: residuals are divided by 1 - leverage; a row that is fitted almost alone
+            would make this zero.
+    """
+
+    ridges: tuple[float, ...] = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0)
+    least_ridge: float = 1e-12
+    folds: int = 5
+    one_fold_from: int = 1_000
+    together_up_to: int = 500
+    most_leverage: float = 0.99
+
+
+RIDGE_REGRESSION = RidgeSettings()
 
 
 @dataclass(frozen=True)
@@ -55,7 +99,7 @@ class AdditiveFit:
         counts: (m, n), the rows.
         outputs: (m, C), what the model answered.
         row_weights: (m,), as used, summing to one.
-        factor: (n, n), of the penalised Gram matrix.
+        factor: (n, n), the Cholesky factor of the penalised Gram matrix.
         whole_variance: (C,), of the output on the whole text, where the model is noisy.
     """
 
@@ -73,16 +117,65 @@ class AdditiveFit:
         counts = table_of(self.counts)
         removed = 1 - counts
         residuals = self.surrogate.predict(counts) - self.outputs
+        # (m, n): how far the scores move with one more in a row's change.
         pull = self.row_weights[:, None] * (removed @ torch.cholesky_inverse(self.factor))
-        leverage = (pull * removed).sum(dim=1).clamp(max=0.99)
+        leverage = (pull * removed).sum(dim=1).clamp(max=RIDGE_REGRESSION.most_leverage)
         variance = (pull**2).T @ (residuals / (1 - leverage)[:, None]) ** 2
         if self.whole_variance is not None:  # every change is measured from the whole text
             variance = variance + pull.sum(dim=0)[:, None] ** 2 * self.whole_variance
         return variance.sqrt()
 
 
+@dataclass(frozen=True)
+class _Products:
+    """Weighted products of what rows removed.
+
+    Attributes:
+        gram: R'QR, (n, n).
+        target: R'Q times the changes, (n, C).
+        kept: (n,), weighted squares of the counts; 0 where no row keeps a unit.
+    """
+
+    gram: Tensor
+    target: Tensor
+    kept: Tensor
+
+    @classmethod
+    def of(cls, rows: Rows, changes: Tensor, row_weights: Tensor) -> _Products:
+        """Of rows with changes (m, C) and weights (m,)."""
+        weighed = torch.cat([row_weights[:, None], row_weights[:, None] * changes], dim=1)
+        sums = rows.transposed_matmul(weighed[None])[0]  # (n, 1 + C)
+        total = weighed.sum(dim=0)  # (1 + C,)
+        kept, gram = sums[:, 0], rows.gram(row_weights[None])[0]
+        removed = gram + (total[0] - kept - kept[:, None])
+        return cls(removed, total[1:] - sums[:, 1:], gram.diagonal())
+
+    @classmethod
+    def summed(cls, parts: Sequence[_Products]) -> _Products:
+        """Of all rows, from those of folds."""
+        first = parts[0]
+        gram, target, kept = first.gram, first.target, first.kept
+        for part in parts[1:]:
+            gram, target, kept = gram + part.gram, target + part.target, kept + part.kept
+        return cls(gram, target, kept)
+
+
+@dataclass(frozen=True)
+class _Fold:
+    """The rows of one fold, their changes (m, C) and weights (m,), and their products."""
+
+    rows: Rows
+    changes: Tensor
+    row_weights: Tensor
+    products: _Products
+
+
 def fit_additive(
-    counts: Counts, outputs: Tensor, full: Tensor, weights: Tensor | None = None, folds: int = 5
+    counts: Counts,
+    outputs: Tensor,
+    full: Tensor,
+    weights: Tensor | None = None,
+    folds: int = RIDGE_REGRESSION.folds,
 ) -> AdditiveFit:
     """Ridge regression of ``f(all) - f(row)`` on what each row removed, without an intercept.
 
@@ -91,80 +184,96 @@ def fit_additive(
         outputs: (m, C) model outputs.
         full: (C,) output on the whole text, through which the fit passes exactly.
         weights: (m,) row weights; equal by default.
-        folds: the penalty minimises the weighted error over this many folds; in long texts over one of them.
+        folds: the penalty minimises the weighted error over this many folds; in long texts over
+            one of them.
     """
     row_weights = torch.ones_like(outputs[:, 0]) if weights is None else weights
     row_weights = row_weights / row_weights.sum()
-    changes = full - outputs
-    folds = max(1, min(folds, len(counts)))
-    rows = [rows_of_one(counts[k::folds]) for k in range(folds)]
-    parts = [_products(rows[k], changes[k::folds], row_weights[k::folds]) for k in range(folds)]
-    gram, target, kept = (
-        functools.reduce(torch.add, of_folds) for of_folds in zip(*parts, strict=True)
-    )
-    ridge = RIDGES[0]
-    if folds > 1:
-        errors = torch.zeros(len(RIDGES), dtype=changes.dtype, device=changes.device)
-        for k in range(folds if counts.shape[1] <= LONG else 1):
-            solutions = _solutions(gram - parts[k][0], target - parts[k][1], kept == 0)
-            present = (
-                rows[k]
-                .totals(solutions.movedim(0, 1).flatten(1)[None])[0]
-                .reshape(-1, len(RIDGES), target.shape[1])
-            )  # (m, ridges, C)
-            missed = (changes[k::folds, None] - (solutions.sum(dim=1) - present)) ** 2
-            errors += row_weights[k::folds] @ missed.sum(dim=2)
-        ridge = RIDGES[int(errors.argmin())]
-    gram = gram + torch.diag_embed((ridge * gram.diagonal().mean() + 1e-12).expand(len(gram)))
-    factor = torch.linalg.cholesky(gram)
+    parts = _folds(counts, full - outputs, row_weights, folds)
+    products = _Products.summed([part.products for part in parts])
+    ridge = _best_ridge(parts, products)
+    gram = products.gram
+    penalty = ridge * gram.diagonal().mean() + RIDGE_REGRESSION.least_ridge
+    factor = torch.linalg.cholesky(gram + torch.diag_embed(penalty.expand(len(gram))))
     return AdditiveFit(
-        AdditiveSurrogate(torch.cholesky_solve(target, factor), full),
-        ridge,
-        counts,
-        outputs,
-        row_weights,
-        factor,
+        surrogate=AdditiveSurrogate(torch.cholesky_solve(products.target, factor), full),
+        ridge=ridge,
+        counts=counts,
+        outputs=outputs,
+        row_weights=row_weights,
+        factor=factor,
     )
 
 
-def _products(rows: Rows, changes: Tensor, row_weights: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Weighted products of what rows removed, with each other (n, n) and with the changes (n, C); of each column of counts, (n,).
+def _folds(counts: Counts, changes: Tensor, row_weights: Tensor, folds: int) -> list[_Fold]:
+    """Every so many-th row is one fold."""
+    folds = max(1, min(folds, len(counts)))
+    parts = []
+    for k in range(folds):
+        some = slice(k, None, folds)
+        rows = rows_of_one(counts[some])
+        products = _Products.of(rows, changes[some], row_weights[some])
+        parts.append(_Fold(rows, changes[some], row_weights[some], products))
+    return parts
 
-    In counts N, with which rows of few units are fast, they are ``(1 - N)' Q (1 - N) = q 1 1' - a 1' - 1 a' + N' Q N``, ``a = N' Q 1``.
-    """
-    weighed = torch.cat([row_weights[:, None], row_weights[:, None] * changes], dim=1)
-    sums, total = rows.back(weighed[None])[0], weighed.sum(dim=0)
-    kept, gram = sums[:, 0], rows.gram(row_weights[None])[0]
-    return gram + (total[0] - kept - kept[:, None]), total[1:] - sums[:, 1:], gram.diagonal()
+
+def _best_ridge(folds: list[_Fold], whole: _Products) -> float:
+    """The ridge with the least error on folds that were left out."""
+    ridges = RIDGE_REGRESSION.ridges
+    if len(folds) == 1:
+        return ridges[0]
+    units, columns = whole.target.shape
+    tested = folds if units <= RIDGE_REGRESSION.one_fold_from else folds[:1]
+    errors = whole.target.new_zeros(len(ridges))
+    for fold in tested:
+        left_out = fold.products
+        gram, target = whole.gram - left_out.gram, whole.target - left_out.target
+        scores = _solutions(gram, target, whole.kept == 0)  # (ridges, n, C)
+        kept = fold.rows.matmul(scores.movedim(0, 1).flatten(1)[None])[0]
+        kept = kept.reshape(-1, len(ridges), columns)  # (m, ridges, C)
+        removed = scores.sum(dim=1) - kept
+        missed = (fold.changes[:, None] - removed) ** 2
+        errors += fold.row_weights @ missed.sum(dim=2)
+    return ridges[int(errors.argmin())]
 
 
 def _solutions(gram: Tensor, target: Tensor, never: Tensor) -> Tensor:
-    """Scores (ridges, n, C) under each penalty; all at once where the matrices are small.
+    """Scores (ridges, n, C) under each penalty.
 
-    Units that no row keeps (n,), such as further occurrences of a word that was asked about once, are all alike and have equal scores:
-    one column of their joint length stands for them.
+    Units that no row keeps, such as further occurrences of a word that was asked about once, are
+    all alike and have equal scores. One of them, times the square root of their number, stands for
+    all of them.
+
+    Args:
+        gram: (n, n).
+        target: (n, C).
+        never: (n,), whether no row keeps the unit.
     """
     level = gram.diagonal().mean()
+    ridges = torch.tensor(RIDGE_REGRESSION.ridges, dtype=gram.dtype, device=gram.device)
+    penalties = ridges * level + RIDGE_REGRESSION.least_ridge
     many = int(never.sum())
-    if many > 1:
-        first = int(never.int().argmax())
-        stands = ~never
-        stands[first] = True
-        number = stands.cumsum(dim=0) - 1
-        column = torch.where(never, number[first], number)  # of each unit
-        length = torch.where(never, math.sqrt(many), 1.0).to(gram)[stands]
-        gram, target = (
-            gram[stands][:, stands] * length * length[:, None],
-            target[stands] * length[:, None],
-        )
-    penalties = torch.tensor(RIDGES, dtype=gram.dtype, device=gram.device) * level + 1e-12
-    together = len(RIDGES) if len(gram) <= LONG // 2 else 1
-    found = []
-    for start in range(0, len(RIDGES), together):
+    if many < 2:
+        return _solved(gram, target, penalties)
+    first = int(never.int().argmax())
+    stands = ~never
+    stands[first] = True
+    number = stands.cumsum(dim=0) - 1
+    index = torch.where(never, number[first], number)  # (n,), what stands for each unit
+    length = torch.where(never, math.sqrt(many), 1.0).to(gram)[stands]
+    gram = gram[stands][:, stands] * length * length[:, None]
+    solutions = _solved(gram, target[stands] * length[:, None], penalties)
+    return (solutions / length[:, None])[:, index]
+
+
+def _solved(gram: Tensor, target: Tensor, penalties: Tensor) -> Tensor:
+    """Solutions (ridges, n, C) for each penalty; all at once where the matrices are small."""
+    together = len(penalties) if len(gram) <= RIDGE_REGRESSION.together_up_to else 1
+    solutions = []
+    for start in range(0, len(penalties), together):
         some = penalties[start : start + together]
         penalised = gram.repeat(len(some), 1, 1)
         penalised.diagonal(dim1=1, dim2=2).add_(some[:, None])
         factor, _ = torch.linalg.cholesky_ex(penalised)
-        found.append(torch.cholesky_solve(target.expand(len(some), -1, -1), factor))
-    solutions = torch.cat(found)
-    return solutions if many < 2 else (solutions / length[:, None])[:, column]
+        solutions.append(torch.cholesky_solve(target.expand(len(some), -1, -1), factor))
+    return torch.cat(solutions)

@@ -1,7 +1,15 @@
-"""Rows of counts as a fit uses them, several texts at once: sums over columns, sums over rows, and weighted Gram matrices.
+"""The counts of rows as a fit uses them, for several texts at once.
 
-Everything a fit needs of its rows are these three products, so that rows of two units, as ``slalom-eff`` asks them, can be kept by the
-places of their units: a Gram matrix then costs as much as reading the rows.
+What it has to do: a fit needs its rows N, (m, p) counts, in three products only:
+
+    N x,    N' y,    N' diag(q) N          (and sums of the rows of each length)
+
+Why in two forms: rows are mostly tables (``DenseRows``), but ``slalom-eff`` asks rows of two units
+among hundreds. Such rows are kept as the indices of their units (``ShortRows``). The products then
+cost as much as reading the rows, and no table is written. Both forms give the same numbers up to
+rounding; the tables are the reference in the tests.
+
+Shapes: B texts, m rows, n units, p slots (the units and perhaps a sink), l units in a short row.
 """
 
 from __future__ import annotations
@@ -13,54 +21,81 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-HALVED = (
-    512  # columns from which a Gram matrix is worth computing on one side of its diagonal alone
-)
-SHORT = 4  # rows of at most so many different columns are kept by their places
+
+@dataclass(frozen=True)
+class CountTableSettings:
+    """Where one form of rows is faster than the other; results do not depend on it.
+
+    Attributes:
+        short: units. Rows with at most so many different slots are kept by index. A short Gram
+            matrix costs m l^2 scattered additions, a table m p^2 that are far cheaper each.
+        looked_at: rows that are looked at before all are: enough to see that rows are long, as
+            they mostly are.
+        halved: slots. From so many on, a Gram matrix is computed on one side of its diagonal only.
+            Below, the blocks are too small to be worth it.
+        strips: blocks that such a matrix is computed in.
+    """
+
+    short: int = 4
+    looked_at: int = 8
+    halved: int = 512
+    strips: int = 4
+
+
+COUNT_TABLES = CountTableSettings()
 
 
 @dataclass(frozen=True)
 class Sequences:
-    """Rows of one text that are few units each, by the places of these, (m, l): a table of counts (m, n) that is not written out."""
+    """Rows of one text that have few units each: a table of counts (m, n) that is not written out.
 
-    places: Tensor
+    Attributes:
+        indices: (m, l), the units of each row; a unit may stand there twice.
+        units: n.
+    """
+
+    indices: Tensor
     units: int
 
     @property
     def shape(self) -> tuple[int, int]:
-        """m, n."""
-        return len(self.places), self.units
+        """Of the table: m, n."""
+        return len(self.indices), self.units
 
     def __len__(self) -> int:
         """How many rows."""
-        return len(self.places)
+        return len(self.indices)
 
     def __getitem__(self, rows: Tensor | slice) -> Sequences:
         """Some of the rows."""
-        return Sequences(self.places[rows], self.units)
+        return Sequences(self.indices[rows], self.units)
 
     def table(self) -> Tensor:
         """The counts, (m, n)."""
-        ones = torch.ones(self.places.shape, dtype=torch.float64, device=self.places.device)
-        return ones.new_zeros(self.shape).scatter_add_(1, self.places, ones)
+        ones = torch.ones(self.indices.shape, dtype=torch.float64, device=self.indices.device)
+        return ones.new_zeros(self.shape).scatter_add_(1, self.indices, ones)
 
 
 Counts = Tensor | Sequences  # (m, n)
 
 
 def counts_of(sequences: Tensor, units: int) -> Counts:
-    """Of rows by the places of their units (m, l), in the form that is fastest to fit."""
+    """Rows given by the indices of their units (m, l), in the form that is fastest to fit."""
     rows = Sequences(sequences, units)
-    return rows if sequences.shape[1] <= SHORT else rows.table()
+    if sequences.shape[1] <= COUNT_TABLES.short:
+        return rows
+    return rows.table()
 
 
 def table_of(counts: Counts) -> Tensor:
-    """Counts written out."""
-    return counts.table() if isinstance(counts, Sequences) else counts
+    """Counts written out as a table, (m, n)."""
+    if isinstance(counts, Sequences):
+        return counts.table()
+    return counts
 
 
 class Rows(Protocol):
-    """Counts (B, m, p) of B texts."""
+    """The counts N, (B, m, p), of B texts."""
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -69,174 +104,188 @@ class Rows(Protocol):
     def first(self) -> Tensor:
         """The first row of each text, (B, p)."""
 
-    def totals(self, columns: Tensor) -> Tensor:
-        """Sums over columns: (B, p, k) -> (B, m, k)."""
+    def matmul(self, of_slots: Tensor) -> Tensor:
+        """N x, sums over slots: (B, p, k) -> (B, m, k)."""
 
-    def back(self, rows: Tensor) -> Tensor:
-        """Sums over rows: (B, m, k) -> (B, p, k)."""
+    def transposed_matmul(self, of_rows: Tensor) -> Tensor:
+        """N' y, sums over rows: (B, m, k) -> (B, p, k)."""
 
     def gram(self, weights: Tensor) -> Tensor:
-        """Products of columns under row weights (B, m) of any sign: (B, p, p)."""
+        """N' diag(q) N under row weights q (B, m) of any sign: (B, p, p)."""
 
-    def by_group(self, groups: Tensor, many: int, weights: Tensor) -> Tensor:
-        """Weighted sums of the rows of each group (B, m): (B, many, p)."""
+    def group_sums(self, groups: Tensor, many: int, weights: Tensor) -> Tensor:
+        """Weighted sums of the rows of each group.
 
-    def take(self, texts: Tensor) -> Rows:
-        """Only these texts."""
+        Args:
+            groups: (B, m), the group of each row, below ``many``.
+            many: how many groups there are.
+            weights: (B, m).
+
+        Returns:
+            (B, many, p).
+        """
 
 
 @dataclass(frozen=True)
 class DenseRows:
-    """Rows as they are, (B, m, p)."""
+    """Rows as a table, (B, m, p)."""
 
     counts: Tensor
 
     @property
     def shape(self) -> tuple[int, int, int]:
         """B, m, p."""
-        batch, rows, columns = self.counts.shape
-        return batch, rows, columns
+        batch, rows, size = self.counts.shape
+        return batch, rows, size
 
     def first(self) -> Tensor:
         """The first row of each text, (B, p)."""
         return self.counts[:, 0]
 
-    def totals(self, columns: Tensor) -> Tensor:
-        """Sums over columns: (B, p, k) -> (B, m, k)."""
-        return self.counts @ columns
+    def matmul(self, of_slots: Tensor) -> Tensor:
+        """N x, sums over slots: (B, p, k) -> (B, m, k)."""
+        return self.counts @ of_slots
 
-    def back(self, rows: Tensor) -> Tensor:
-        """Sums over rows: (B, m, k) -> (B, p, k)."""
-        return (
-            rows.contiguous().mT @ self.counts
-        ).mT  # one layout, so that sums are rounded alike wherever rows come from
+    def transposed_matmul(self, of_rows: Tensor) -> Tensor:
+        """N' y, sums over rows: (B, m, k) -> (B, p, k)."""
+        # Always one memory layout, so that sums are rounded alike wherever ``of_rows`` comes from.
+        return (of_rows.contiguous().mT @ self.counts).mT
 
     def gram(self, weights: Tensor) -> Tensor:
-        """Products of columns under row weights (B, m) of any sign: (B, p, p)."""
+        """N' diag(q) N under row weights q (B, m) of any sign: (B, p, p)."""
         counts = self.counts
         weighed = weights[..., None] * counts
         size = counts.shape[2]
-        if size < HALVED:
+        if size < COUNT_TABLES.halved:
             return counts.mT @ weighed
         gram = weights.new_empty(len(counts), size, size)
-        part = -(-size // 4)
-        for start in range(0, size, part):  # what is below the diagonal is what is above it
-            block = counts[..., start:].mT @ weighed[..., start : start + part]
-            gram[:, start:, start : start + part] = block
-            gram[:, start : start + part, start:] = block.mT
+        width = -(-size // COUNT_TABLES.strips)
+        for start in range(0, size, width):  # the matrix is symmetric: each strip is used twice
+            strip = slice(start, start + width)
+            block = counts[..., start:].mT @ weighed[..., strip]
+            gram[:, start:, strip] = block
+            gram[:, strip, start:] = block.mT
         return gram
 
-    def by_group(self, groups: Tensor, many: int, weights: Tensor) -> Tensor:
-        """Weighted sums of the rows of each group (B, m): (B, many, p)."""
-        batch, _, columns = self.shape
+    def group_sums(self, groups: Tensor, many: int, weights: Tensor) -> Tensor:
+        """Weighted sums of the rows of each group: (B, many, p)."""
+        batch, _, size = self.shape
         flat = (groups + many * torch.arange(batch, device=groups.device)[:, None]).flatten()
-        sums = self.counts.new_zeros(batch * many, columns)
-        return sums.index_add_(0, flat, (weights[..., None] * self.counts).flatten(0, 1)).reshape(
-            batch, many, columns
-        )
-
-    def take(self, texts: Tensor) -> DenseRows:
-        """Only these texts."""
-        return DenseRows(self.counts[texts])
+        weighed = (weights[..., None] * self.counts).flatten(0, 1)  # (B m, p)
+        sums = self.counts.new_zeros(batch * many, size).index_add_(0, flat, weighed)
+        return sums.reshape(batch, many, size)
 
 
 @dataclass(frozen=True)
 class ShortRows:
-    """Rows of few different columns: their places (B, l, m) and how often each stands there; a place may be given 0 times, or twice.
+    """Rows of few different slots: a fast form of ``DenseRows``.
 
-    Rows come last, because that is the order in which long sums are fast.
+    Rows come last in both tensors, because long sums are fast in that order.
+
+    Attributes:
+        indices: (B, l, m), the slots of each row. One may be given twice.
+        times: (B, l, m), how often each slot stands there; 0 is allowed.
+        slots: p.
     """
 
-    places: Tensor
+    indices: Tensor
     times: Tensor
-    columns: int
+    slots: int
 
     @property
     def shape(self) -> tuple[int, int, int]:
         """B, m, p."""
-        return self.places.shape[0], self.places.shape[2], self.columns
+        return self.indices.shape[0], self.indices.shape[2], self.slots
 
     @functools.cached_property
     def _pairs(self) -> tuple[Tensor, Tensor]:
-        """Where the products of each row's places stand in a matrix, (B, l l m), and how often, (B, l l, m)."""
-        index = self.places[:, :, None] * self.columns + self.places[:, None]
-        return index.flatten(1), (self.times[:, :, None] * self.times[:, None]).flatten(1, 2)
+        """Pairs of slots in each row.
+
+        Returns:
+            the entry of each pair in a flat (p, p) matrix, (B, l l m), and its count, (B, l l, m).
+        """
+        entries = self.indices[:, :, None] * self.slots + self.indices[:, None]
+        times = self.times[:, :, None] * self.times[:, None]
+        return entries.flatten(1), times.flatten(1, 2)
 
     def first(self) -> Tensor:
         """The first row of each text, (B, p)."""
-        return self.times.new_zeros(len(self.places), self.columns).scatter_add_(
-            1, self.places[..., 0], self.times[..., 0]
-        )
+        nothing = self.times.new_zeros(len(self.indices), self.slots)
+        return nothing.scatter_add_(1, self.indices[..., 0], self.times[..., 0])
 
-    def at(self, columns: Tensor) -> Tensor:
-        """What columns have at the places of the rows: (B, k, p) -> (B, k, l, m)."""
-        index = self.places.flatten(1)[:, None].expand(-1, columns.shape[1], -1)
-        return columns.gather(2, index).reshape(*columns.shape[:2], *self.places.shape[1:])
+    def at(self, of_slots: Tensor) -> Tensor:
+        """The entries of (B, k, p) that belong to the slots of each row: (B, k, l, m)."""
+        index = self.indices.flatten(1)[:, None].expand(-1, of_slots.shape[1], -1)
+        gathered = of_slots.gather(2, index)
+        return gathered.reshape(*of_slots.shape[:2], *self.indices.shape[1:])
 
-    def totals(self, columns: Tensor) -> Tensor:
-        """Sums over columns: (B, p, k) -> (B, m, k)."""
-        return (self.times[:, None] * self.at(columns.mT)).sum(dim=2).mT
+    def matmul(self, of_slots: Tensor) -> Tensor:
+        """N x, sums over slots: (B, p, k) -> (B, m, k)."""
+        return (self.times[:, None] * self.at(of_slots.mT)).sum(dim=2).mT
 
-    def back(self, rows: Tensor) -> Tensor:
-        """Sums over rows: (B, m, k) -> (B, p, k)."""
-        parts = (self.times[:, None] * rows.mT[:, :, None]).flatten(2)
-        index = self.places.flatten(1)[:, None].expand(parts.shape)
-        return rows.new_zeros(*parts.shape[:2], self.columns).scatter_add_(2, index, parts).mT
+    def transposed_matmul(self, of_rows: Tensor) -> Tensor:
+        """N' y, sums over rows: (B, m, k) -> (B, p, k)."""
+        parts = (self.times[:, None] * of_rows.mT[:, :, None]).flatten(2)  # (B, k, l m)
+        index = self.indices.flatten(1)[:, None].expand(parts.shape)
+        sums = of_rows.new_zeros(*parts.shape[:2], self.slots).scatter_add_(2, index, parts)
+        return sums.mT
 
     def gram(self, weights: Tensor) -> Tensor:
-        """Products of columns under row weights (B, m) of any sign: (B, p, p)."""
+        """N' diag(q) N under row weights q (B, m) of any sign: (B, p, p)."""
         return self._matrix(weights[:, None] * self._pairs[1])
 
     def products(self, left: Tensor, right: Tensor) -> Tensor:
-        """Products of columns of two matrices that have their entries where these rows have theirs, (B, l, m) each: (B, p, p)."""
+        """L' R of two matrices (m, p) that have entries only where these rows have counts.
+
+        Args:
+            left: (B, l, m), the entries of L.
+            right: (B, l, m), the entries of R.
+
+        Returns:
+            (B, p, p).
+        """
         return self._matrix(left[:, :, None] * right[:, None])
 
     def _matrix(self, parts: Tensor) -> Tensor:
+        """Adds what each pair of each row gives to its entry: (B, l l, m) -> (B, p, p)."""
         parts = parts.flatten(1)
-        flat = parts.new_zeros(len(parts), self.columns**2).scatter_add_(1, self._pairs[0], parts)
-        return flat.reshape(len(parts), self.columns, self.columns)
+        flat = parts.new_zeros(len(parts), self.slots**2).scatter_add_(1, self._pairs[0], parts)
+        return flat.reshape(len(parts), self.slots, self.slots)
 
-    def by_group(self, groups: Tensor, many: int, weights: Tensor) -> Tensor:
-        """Weighted sums of the rows of each group (B, m): (B, many, p)."""
-        index = (groups[:, None] * self.columns + self.places).flatten(1)
+    def group_sums(self, groups: Tensor, many: int, weights: Tensor) -> Tensor:
+        """Weighted sums of the rows of each group: (B, many, p)."""
+        index = (groups[:, None] * self.slots + self.indices).flatten(1)
         parts = (weights[:, None] * self.times).flatten(1)
-        return (
-            weights.new_zeros(len(parts), many * self.columns)
-            .scatter_add_(1, index, parts)
-            .reshape(-1, many, self.columns)
-        )
-
-    def take(self, texts: Tensor) -> ShortRows:
-        """Only these texts."""
-        return ShortRows(self.places[texts], self.times[texts], self.columns)
+        sums = weights.new_zeros(len(parts), many * self.slots).scatter_add_(1, index, parts)
+        return sums.reshape(-1, many, self.slots)
 
 
-def short_rows(places: Tensor, columns: int) -> ShortRows:
-    """Of sequences of columns, (B, m, l)."""
-    turned = places.mT.contiguous()
-    return ShortRows(
-        turned, torch.ones(turned.shape, dtype=torch.float64, device=places.device), columns
-    )
+def short_rows(sequences: Tensor, size: int) -> ShortRows:
+    """Rows given by the indices of their slots (B, m, l), of ``size`` slots."""
+    indices = sequences.mT.contiguous()
+    times = torch.ones(indices.shape, dtype=torch.float64, device=sequences.device)
+    return ShortRows(indices, times, size)
 
 
 def rows_of(counts: Tensor) -> Rows:
-    """Counts (B, m, p) in the form that is fastest to use."""
-    some = counts[:, :8]  # enough to tell where rows are long, as they mostly are
-    longest = (
-        SHORT + 1
-        if counts.shape[2] <= 2 * SHORT or int(some.count_nonzero(dim=2).max()) > SHORT
-        else int(counts.count_nonzero(dim=2).max())
-    )
-    if longest > SHORT:
+    """A table of counts (B, m, p) in the form that is fastest to use."""
+    short = COUNT_TABLES.short
+    if counts.shape[2] <= 2 * short or _longest(counts[:, : COUNT_TABLES.looked_at]) > short:
         return DenseRows(counts)
-    times, places = counts.topk(longest, dim=2)
-    return ShortRows(places.mT.contiguous(), times.mT.contiguous(), counts.shape[2])
+    longest = _longest(counts)
+    if longest > short:
+        return DenseRows(counts)
+    times, indices = counts.topk(longest, dim=2)
+    return ShortRows(indices.mT.contiguous(), times.mT.contiguous(), counts.shape[2])
+
+
+def _longest(counts: Tensor) -> int:
+    """The most different slots that a row has."""
+    return int(counts.count_nonzero(dim=2).max())
 
 
 def rows_of_one(counts: Counts) -> Rows:
-    """The rows of one text."""
-    return (
-        short_rows(counts.places[None], counts.units)
-        if isinstance(counts, Sequences)
-        else rows_of(counts[None])
-    )
+    """The rows of one text, as a batch of one."""
+    if isinstance(counts, Sequences):
+        return short_rows(counts.indices[None], counts.units)
+    return rows_of(counts[None])

@@ -1,195 +1,267 @@
 """Exact Shapley values of a SLALOM in time linear in the number of units.
 
-The paper calls them intractable. They are not: ``1/W`` is the integral of ``exp(-x W)``
-over x > 0, and a Shapley value is an integral over the chance q that each other unit is
-present. Under both integrals everything factorises over the units:
+What it has to do: a Shapley value averages what a unit adds over all 2^(n-1) sets of other units.
+The paper calls this intractable for a SLALOM. It is not.
+
+Why it is done this way: the total weight W of a row stands in a denominator, but ``1/W`` is the
+integral of ``exp(-x W)`` over x > 0, and a Shapley value is an integral over the chance q that each
+other unit is present. Under both integrals everything factorises over the units:
 
     g_k = 1 - q + q exp(-x w_k),   P_i = prod_{k != i} g_k,   h_k = q w_k v_k exp(-x w_k) / g_k,
     phi_i = int int exp(-x w_0) P_i [ E_i w_i v_i + (E_i - 1) (sum_k h_k - h_i + w_0 v_0) ] dx dq,
 
-with ``E_i = exp(-x w_i)``. Without a sink, the share of F(all) - F(empty) that the
-centred integral leaves out is spread equally. Heads add.
+with ``E_i = exp(-x w_i)``. Without a sink, the share of F(all) - F(empty) that the centred integral
+leaves out is spread equally. Heads add. The integrals are computed by ``quadrature``.
+
+This is a fast form of the formula: the tests compare it with the sum over all sets.
+
+Shapes: n units, p slots (the units and perhaps a sink), k kinds of units, C columns, X nodes.
 """
 
 from __future__ import annotations
 
-import functools
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from slalom_xai.surrogates.formula import SlalomSurrogate
+from slalom_xai.surrogates.quadrature import (
+    FOR_DERIVATIVES,
+    FOR_VALUES,
+    Nodes,
+    QuadratureSettings,
+    nodes_of,
+)
 
 
 def shapley_values(surrogate: SlalomSurrogate) -> Tensor:
-    """Shapley values (n, C) of removing units from the whole text; they sum to F(all) - F(empty)."""
-    return sum(
-        (_head(surrogate, k)[0] for k in range(surrogate.values.shape[0])),
-        start=torch.zeros_like(surrogate.values[0]),
-    )
+    """Shapley values (n, C) of removing units from the whole text.
+
+    They sum to F(all) - F(empty).
+    """
+    total = torch.zeros_like(surrogate.values[0])
+    for head in range(surrogate.values.shape[0]):
+        total = total + _values(_Head.of(surrogate, head))
+    return total
 
 
 def shapley_derivatives(surrogate: SlalomSurrogate, column: int) -> tuple[Tensor, Tensor]:
-    """Derivatives (n, P) of one class's Shapley values by values and by importances, over columns."""
-    alone = surrogate.of_class(column)
-    parts = [_head(alone, k, slopes=True) for k in range(surrogate.values.shape[0])]
-    return torch.cat([part[1] for part in parts], dim=1), torch.cat(
-        [part[2] for part in parts], dim=1
-    )
+    """Derivatives of one column's Shapley values, over the slots of all heads.
 
-
-def _head(
-    surrogate: SlalomSurrogate, head: int, slopes: bool = False
-) -> tuple[Tensor, Tensor, Tensor]:
-    """One head's Shapley values (n, C), or, of one class, their derivatives (n, p) by values and importances."""
-    values, importances = surrogate.column_values()[head], surrogate.column_importances()[head]
-    units, sink = surrogate.units, surrogate.has_sink
-    w = torch.exp(importances - importances.max())
-    full = (w / w.sum()) @ values
-    centred = values - full  # phi does not depend on the constant; this one conditions the integral
-    nodes = _nodes(w, units, sink, fine=not slopes)
-    place, kind, times = _kinds(torch.cat([values, importances[:, None]], dim=1)[:units])
-    columns = torch.cat([place, place.new_tensor([units])]) if sink else place
-    phi = torch.zeros_like(values[place])
-    effects = [
-        torch.zeros(len(place), len(columns), dtype=w.dtype, device=w.device) for _ in range(2)
-    ]
-    own = [torch.zeros_like(w[place]) for _ in range(2)]
-    for q, x, weight in nodes:
-        terms = _Terms(q, x, weight, w[columns], centred[columns], times, sink)
-        if not slopes:
-            phi += terms.values()
-            continue
-        for total, part in zip(effects + own, terms.derivatives(), strict=True):
-            total += part
-    if not sink:
-        phi = (
-            phi + full / units
-        )  # the derivatives need no such term: it cancels what centring moves
-    every = torch.cat([kind, kind.new_tensor([len(place)])]) if sink else kind
-    by_values, by_importances = (effect[kind][:, every] for effect in effects)
-    for derivatives, of_own in zip((by_values, by_importances), own, strict=True):
-        derivatives.diagonal().copy_(of_own[kind])
-    return phi[kind], by_values, by_importances
-
-
-def _kinds(parameters: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Units of equal parameters (n, k) have equal Shapley values: a unit of each kind (K,), the kind of each (n,), and how many (K,)."""
-    _, *found = np.unique(
-        parameters.cpu().numpy(), axis=0, return_index=True, return_inverse=True, return_counts=True
-    )
-    place, kind, times = (
-        torch.as_tensor(part.reshape(-1), device=parameters.device) for part in found
-    )
-    return place, kind, times.to(parameters)
-
-
-def _nodes(w: Tensor, units: int, sink: bool, fine: bool) -> list[tuple[Tensor, Tensor, Tensor]]:
-    """Quadrature: (q (X, 1), x (X, 1), weight (X, 1)) with Gauss-Legendre nodes in q and in log x.
-
-    The derivatives only make standard errors, so fewer nodes serve them, and all at once.
+    Returns:
+        by values and by importances, (n, K p) each.
     """
-    many = 10 if not fine else 64 if units <= 512 else 256
-    least = 1e-9 if fine else 1e-5
-    low, high = torch.log(
-        torch.stack([least / w.sum(), 60 / (w[-1] if sink else w.min())])
-    ).tolist()
-    # Past 60 / w_0 the sink has damped everything; without a sink the lightest unit decides.
-    nodes = max(200, min(800, int(8 * (high - low)))) if fine else int(2.5 * (high - low))
-    q, q_weight = (
-        torch.as_tensor(part, dtype=w.dtype, device=w.device) for part in _legendre(many)
-    )
-    u, u_weight = (
-        torch.as_tensor(part, dtype=w.dtype, device=w.device) for part in _legendre(nodes)
-    )
-    x = torch.exp((u + 1) / 2 * (high - low) + low)
-    x_weight = u_weight * (high - low) / 2 * x
-    if sink:
-        x_weight = x_weight * torch.exp(-x * w[-1])
-    third = (
-        q + 1
-    ) / 2  # q is its third power: of many units some are present already where q is small
-    chance, chance_weight = third**3, 1.5 * q_weight * third**2
-    together = (x_weight * chance_weight[:, None]).reshape(-1, 1)
-    grid = (chance.repeat_interleave(nodes)[:, None], x.repeat(many)[:, None], together)
-    size = nodes if fine else len(together)
-    return [
-        (grid[0][at : at + size], grid[1][at : at + size], grid[2][at : at + size])
-        for at in range(0, len(together), size)
-    ]
+    alone = surrogate.of_column(column)
+    by_values, by_importances = [], []
+    for head in range(surrogate.values.shape[0]):
+        of_head = _derivatives(_Head.of(alone, head))
+        by_values.append(of_head[0])
+        by_importances.append(of_head[1])
+    return torch.cat(by_values, dim=1), torch.cat(by_importances, dim=1)
 
 
-@functools.lru_cache(maxsize=16)
-def _legendre(nodes: int) -> tuple[np.ndarray, np.ndarray]:
-    return np.polynomial.legendre.leggauss(nodes)
+@dataclass(frozen=True)
+class _Kinds:
+    """Units of equal parameters have equal Shapley values, so one of each kind is computed.
+
+    Attributes:
+        first: (k,), the index of a unit of each kind.
+        of_unit: (n,), the kind of each unit.
+        times: (k,), how many units are of each kind.
+    """
+
+    first: Tensor
+    of_unit: Tensor
+    times: Tensor
+
+    @classmethod
+    def of(cls, parameters: Tensor) -> _Kinds:
+        """From the parameters of the units, (n, any)."""
+        _, *parts = np.unique(
+            parameters.cpu().numpy(),
+            axis=0,
+            return_index=True,
+            return_inverse=True,
+            return_counts=True,
+        )
+        device = parameters.device
+        first, of_unit, times = (torch.as_tensor(part.reshape(-1), device=device) for part in parts)
+        return cls(first, of_unit, times.to(parameters))
+
+
+@dataclass(frozen=True)
+class _Head:
+    """One head as the integrals need it.
+
+    Attributes:
+        weights: (p,), exp of the importances, up to a factor.
+        centred: (p, C), the values less F(all). Shapley values do not depend on a constant, and
+            this one keeps the integrals well conditioned.
+        full: (C,), F(all).
+        units: n.
+        sink: whether the last slot is a sink.
+        kinds: which units are equal.
+    """
+
+    weights: Tensor
+    centred: Tensor
+    full: Tensor
+    units: int
+    sink: bool
+    kinds: _Kinds
+
+    @classmethod
+    def of(cls, surrogate: SlalomSurrogate, head: int) -> _Head:
+        """One head of a SLALOM."""
+        values, importances = surrogate.slot_values()[head], surrogate.slot_importances()[head]
+        weights = torch.exp(importances - importances.max())
+        full = (weights / weights.sum()) @ values
+        parameters = torch.cat([values, importances[:, None]], dim=1)[: surrogate.units]
+        return cls(
+            weights=weights,
+            centred=values - full,
+            full=full,
+            units=surrogate.units,
+            sink=surrogate.has_sink,
+            kinds=_Kinds.of(parameters),
+        )
+
+    @property
+    def slots(self) -> Tensor:
+        """The indices of one unit of each kind, and of the sink."""
+        first = self.kinds.first
+        if not self.sink:
+            return first
+        return torch.cat([first, first.new_tensor([self.units])])
+
+    def terms(self, settings: QuadratureSettings) -> Iterator[_Terms]:
+        """The integrand at the nodes, some nodes at a time."""
+        slots = self.slots
+        weights, centred = self.weights[slots], self.centred[slots]
+        for nodes in nodes_of(self.weights, self.units, self.sink, settings):
+            yield _Terms(nodes, weights, centred, self.kinds.times, self.sink)
+
+
+def _values(head: _Head) -> Tensor:
+    """One head's Shapley values, (n, C)."""
+    kinds = head.kinds
+    phi = torch.zeros_like(head.centred[kinds.first])
+    for terms in head.terms(FOR_VALUES):
+        phi += terms.values()
+    if not head.sink:
+        phi = phi + head.full / head.units
+    return phi[kinds.of_unit]
+
+
+def _derivatives(head: _Head) -> tuple[Tensor, Tensor]:
+    """Derivatives of one head's Shapley values by values and by importances, (n, p) each.
+
+    The head has one column. Without a sink nothing is to be added as in ``_values``: it would
+    cancel what centring moves.
+    """
+    kinds, slots = head.kinds, head.slots
+    many = len(kinds.first)
+    # (k, slots): by another unit of each kind, or by the sink.
+    by_values = head.weights.new_zeros(many, len(slots))
+    by_importances = torch.zeros_like(by_values)
+    # (k,): by a unit's own parameters.
+    own_value = head.weights.new_zeros(many)
+    own_importance = torch.zeros_like(own_value)
+    for terms in head.terms(FOR_DERIVATIVES):
+        parts = terms.derivatives()
+        by_values += parts.by_values
+        by_importances += parts.by_importances
+        own_value += parts.own_value
+        own_importance += parts.own_importance
+    of_slot = kinds.of_unit
+    if head.sink:
+        of_slot = torch.cat([of_slot, of_slot.new_tensor([many])])
+    spread_values = by_values[kinds.of_unit][:, of_slot]
+    spread_importances = by_importances[kinds.of_unit][:, of_slot]
+    spread_values.diagonal().copy_(own_value[kinds.of_unit])
+    spread_importances.diagonal().copy_(own_importance[kinds.of_unit])
+    return spread_values, spread_importances
+
+
+@dataclass(frozen=True)
+class _Slopes:
+    """A node's part of the derivatives of the only column.
+
+    Attributes:
+        by_values: (k, p), by the value of another unit of each kind, or of the sink.
+        by_importances: (k, p), by its importance.
+        own_value: (k,), by the unit's own value.
+        own_importance: (k,), by its own importance.
+    """
+
+    by_values: Tensor
+    by_importances: Tensor
+    own_value: Tensor
+    own_importance: Tensor
 
 
 class _Terms:
-    """The factors of the integrand at nodes (X, 1) of q and x, for n units that each occur some ``times`` (n,): arrays are (X, n)."""
+    """The factors of the integrand at some nodes, for k kinds of units; arrays are (X, k)."""
 
     def __init__(
-        self,
-        q: Tensor,
-        x: Tensor,
-        weight: Tensor,
-        w: Tensor,
-        values: Tensor,
-        times: Tensor,
-        sink: bool,
+        self, nodes: Nodes, weights: Tensor, values: Tensor, times: Tensor, sink: bool
     ) -> None:
-        units = len(times)
-        self.q, self.x, self.w, self.v, self.times = q, x, w[:units], values[:units], times
-        self.sink = (w[-1], values[-1]) if sink else None
+        kinds = len(times)
+        q, x = nodes.chance, nodes.x
+        self.x, self.times = x, times
+        self.w, self.v = weights[:kinds], values[:kinds]
+        self.sink = (weights[-1], values[-1]) if sink else None
         self.weighed = x * self.w
-        self.present = torch.exp(-self.weighed)
-        self.factor = 1 - q + q * self.present
-        log = torch.log(self.factor)
-        self.others = torch.exp((log @ times)[:, None] - log) * weight
-        self.ratio = q * self.w * self.present / self.factor  # h_k = ratio_k v_k
+        self.present = torch.exp(-self.weighed)  # E
+        factor = 1 - q + q * self.present  # g
+        log = torch.log(factor)
+        self.others = torch.exp((log @ times)[:, None] - log) * nodes.weight  # P
+        self.ratio = q * self.w * self.present / factor  # h_k = ratio_k v_k
 
     def values(self) -> Tensor:
-        """This node's part of the Shapley values, (n, C)."""
-        rest = self.ratio @ (self.times[:, None] * self.v)
+        """These nodes' part of the Shapley values, (k, C)."""
+        rest = self.ratio @ (self.times[:, None] * self.v)  # (X, C), sum_k h_k
         if self.sink is not None:
             rest = rest + self.sink[0] * self.sink[1]
         drop = self.others * (self.present - 1)
         own = (self.others * self.present).sum(dim=0) * self.w
-        return (
-            own[:, None] * self.v + drop.T @ rest - (drop * self.ratio).sum(dim=0)[:, None] * self.v
-        )
+        itself = (drop * self.ratio).sum(dim=0)
+        return own[:, None] * self.v + drop.T @ rest - itself[:, None] * self.v
 
-    def derivatives(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """This node's part of the derivatives of the only class.
-
-        By the value and by the importance of another unit or the sink, (n, p), and by its own, (n,).
-        """
-        v, x = self.v[:, 0], self.x
-        ratio, present, w = self.ratio, self.present, self.w
-        there = self.others * present
+    def derivatives(self) -> _Slopes:
+        """These nodes' part of the derivatives; there is one column."""
+        v, x, ratio, w = self.v[:, 0], self.x, self.ratio, self.w
+        there = self.others * self.present
         drop = there - self.others
-        rest = (
-            (ratio @ (self.times * v))[:, None]
-            - ratio * v
-            + (0.0 if self.sink is None else self.sink[0] * self.sink[1][0])
-        )
+        of_sink = 0.0 if self.sink is None else self.sink[0] * self.sink[1][0]
+        rest = (ratio @ (self.times * v))[:, None] - ratio * v + of_sink
         bracket = there * (w * v) + drop * rest
         # log g and h of another unit j, by s_j: w d/dw
         log_slope = -x * ratio
         h_slope = ratio * v * (1 - self.weighed - log_slope)
-        by_values = drop.T @ ratio
-        by_importances = bracket.T @ log_slope + drop.T @ h_slope
-        own_value = there.sum(dim=0) * w
-        own_importance = (there * ((1 - self.weighed) * v - x * rest)).sum(dim=0) * w
-        if self.sink is None:
-            return by_values, by_importances, own_value, own_importance
-        weight, value = self.sink[0], self.sink[1][0]
-        sink_value = (drop.sum(dim=0) * weight)[:, None]
-        sink_importance = (-(bracket * x).sum(dim=0) * weight + drop.sum(dim=0) * weight * value)[
-            :, None
-        ]
-        by_values, by_importances = (
-            torch.cat([by_values, sink_value], dim=1),
-            torch.cat([by_importances, sink_importance], dim=1),
+        slopes = _Slopes(
+            by_values=drop.T @ ratio,
+            by_importances=bracket.T @ log_slope + drop.T @ h_slope,
+            own_value=there.sum(dim=0) * w,
+            own_importance=(there * ((1 - self.weighed) * v - x * rest)).sum(dim=0) * w,
         )
-        return by_values, by_importances, own_value, own_importance
+        if self.sink is None:
+            return slopes
+        return self._with_sink(slopes, self.sink, drop, bracket)
+
+    def _with_sink(
+        self, slopes: _Slopes, sink: tuple[Tensor, Tensor], drop: Tensor, bracket: Tensor
+    ) -> _Slopes:
+        """Adds the derivatives by the sink's value and importance as the last slot."""
+        weight, value = sink[0], sink[1][0]
+        dropped = drop.sum(dim=0) * weight
+        by_importance = -(bracket * self.x).sum(dim=0) * weight + dropped * value
+        return _Slopes(
+            torch.cat([slopes.by_values, dropped[:, None]], dim=1),
+            torch.cat([slopes.by_importances, by_importance[:, None]], dim=1),
+            slopes.own_value,
+            slopes.own_importance,
+        )

@@ -1,4 +1,16 @@
-"""Fitting SLALOMs: damped steps of variable projection, one text or several at once."""
+"""Fitting SLALOMs, one text or several at once.
+
+The way of a fit:
+
+    problem      what is solved: rows, answers, penalties (``assembly`` builds its tensors)
+    projection   at given importances, the best values, by one linear solution
+    curvature    slope and curvature in the importances, the values following
+    search       damped Gauss-Newton steps in the importances
+    fit          this module: which fits are done together, and what comes out
+    influence    afterwards: how sure the parameters are
+
+Fits that are alike and of similar size are solved as one batch, each as if it were alone.
+"""
 
 from __future__ import annotations
 
@@ -8,18 +20,29 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from slalom_xai.surrogates.assembly import make_problem
 from slalom_xai.surrogates.count_tables import Counts, Sequences
 from slalom_xai.surrogates.formula import SlalomSurrogate
-from slalom_xai.surrogates.problem import PLAIN, Extras, FitRequest, Problem, make_problem
-from slalom_xai.surrogates.projection import State, curvature_of, merged, project, step_from, taken
+from slalom_xai.surrogates.problem import PLAIN, Extras, FitRequest
+from slalom_xai.surrogates.projection import project
+from slalom_xai.surrogates.search import Ended, search, start_importances
 
-FIRST_DAMPING = 1e-2
-LEAST_DAMPING = 1e-9
-HOPELESS = (
-    0.1  # a step that lowers the objective by less ends a fit that leaves too much to be of use
-)
-HEAVIEST_DAMPING = 100.0  # where this does not help, none does
-TOGETHER = 250_000  # counts at most in a batch of texts: what fits into a processor's cache
+
+@dataclass(frozen=True)
+class BatchSettings:
+    """Which fits are done together; results do not depend on it but by rounding.
+
+    Attributes:
+        together: counts at most in a batch of texts. This is what fits into a processor's cache.
+        similar: texts in a batch have at least this fraction of the units of the largest, so that
+            padding costs little.
+    """
+
+    together: int = 250_000
+    similar: float = 0.75
+
+
+BATCHES = BatchSettings()
 
 
 @dataclass(frozen=True)
@@ -53,29 +76,29 @@ def fit_slalom(
     *,
     row_weights: Tensor | None = None,
     sink: bool = True,
-    prior: float = 1e-3,
+    prior: float = FitRequest.prior,
     heads: int = 1,
     offsets: Tensor | None = None,
     extras: Extras = PLAIN,
     start: SlalomSurrogate | None = None,
-    max_iterations: int = 60,
-    tolerance: float = 1e-7,
+    max_iterations: int = FitRequest.max_iterations,
+    tolerance: float = FitRequest.tolerance,
     hopeless: float | None = None,
 ) -> Fit:
     """Fits a SLALOM to outputs (m, C) on rows (m, n); the arguments are those of ``FitRequest``."""
     request = FitRequest(
-        counts,
-        outputs,
-        row_weights,
-        sink,
-        prior,
-        heads,
-        offsets,
-        extras,
-        start,
-        max_iterations,
-        tolerance,
-        hopeless,
+        counts=counts,
+        outputs=outputs,
+        row_weights=row_weights,
+        sink=sink,
+        prior=prior,
+        heads=heads,
+        offsets=offsets,
+        extras=extras,
+        start=start,
+        max_iterations=max_iterations,
+        tolerance=tolerance,
+        hopeless=hopeless,
     )
     return fit_many([request])[0]
 
@@ -83,9 +106,10 @@ def fit_slalom(
 def fit_many(requests: Sequence[FitRequest]) -> list[Fit]:
     """Fits SLALOMs, those that are alike and of similar size together; each as if it were alone."""
     fits: dict[int, Fit] = {}
-    for places in _batches(requests):
-        fits.update(zip(places, _fit_alike([requests[place] for place in places]), strict=True))
-    return [fits[place] for place in range(len(requests))]
+    for batch in _batches(requests):
+        of_batch = _fit_alike([requests[index] for index in batch])
+        fits.update(zip(batch, of_batch, strict=True))
+    return [fits[index] for index in range(len(requests))]
 
 
 def fit_each(sets: Sequence[Sequence[FitRequest]]) -> list[list[Fit]]:
@@ -95,186 +119,102 @@ def fit_each(sets: Sequence[Sequence[FitRequest]]) -> list[list[Fit]]:
 
 
 def _batches(requests: Sequence[FitRequest]) -> Iterator[list[int]]:
-    """Places of requests that are fitted together: alike in kind, similar in size, and not too many."""
-
-    def kind(r: FitRequest) -> tuple[object, ...]:
-        return (
-            r.sink,
-            r.heads,
-            r.extras.anchored,
-            r.extras.additive,
-            r.extras.length_penalty is None,
-            r.outputs.shape[1],
-            r.outputs.device.type,
-            r.counts.places.shape[1] if isinstance(r.counts, Sequences) else None,
-        )
-
+    """Indices of requests that are fitted together: alike in kind and similar in size."""
     by_kind: dict[tuple[object, ...], list[int]] = {}
-    for place, r in enumerate(requests):
-        by_kind.setdefault(kind(r), []).append(place)
-    for places in by_kind.values():
-        places.sort(key=lambda place: requests[place].counts.shape[::-1])
-        batch: list[int] = []
-        most = 0
-        for place in places:
-            counts = requests[place].counts
-            largest = max(most, _numbers(counts))
-            narrow = bool(batch) and requests[batch[0]].counts.shape[1] < 0.75 * counts.shape[1]
-            if batch and (narrow or (len(batch) + 1) * largest > TOGETHER):
+    for index, request in enumerate(requests):
+        by_kind.setdefault(_kind(request), []).append(index)
+    for alike in by_kind.values():
+        alike.sort(key=lambda index: requests[index].counts.shape[::-1])
+        yield from _of_similar_size(requests, alike)
+
+
+def _kind(request: FitRequest) -> tuple[object, ...]:
+    """What requests must have in common to be one problem."""
+    extras = request.extras
+    length = None
+    if isinstance(request.counts, Sequences):
+        length = request.counts.indices.shape[1]
+    return (
+        request.sink,
+        request.heads,
+        extras.anchored,
+        extras.additive,
+        extras.length_penalty is None,
+        request.outputs.shape[1],
+        request.outputs.device.type,
+        length,
+    )
+
+
+def _of_similar_size(requests: Sequence[FitRequest], alike: list[int]) -> Iterator[list[int]]:
+    """Cuts indices of requests, smallest first, into batches that are worth padding."""
+    batch: list[int] = []
+    most = 0
+    for index in alike:
+        counts = requests[index].counts
+        own = _work(counts)
+        largest = max(most, own)
+        if batch:
+            least = requests[batch[0]].counts.shape[1]
+            unlike = least < BATCHES.similar * counts.shape[1]
+            if unlike or (len(batch) + 1) * largest > BATCHES.together:
                 yield batch
-                batch, largest = [], _numbers(counts)
-            batch.append(place)
-            most = largest
-        yield batch
+                batch, largest = [], own
+        batch.append(index)
+        most = largest
+    yield batch
 
 
-def _numbers(counts: Counts) -> int:
+def _work(counts: Counts) -> int:
     """How many numbers one Gram matrix takes to compute."""
     rows, units = counts.shape
-    return (
-        max(rows * counts.places.shape[1] ** 2, units**2)
-        if isinstance(counts, Sequences)
-        else rows * units
-    )
+    if isinstance(counts, Sequences):
+        return max(rows * counts.indices.shape[1] ** 2, units**2)
+    return rows * units
 
 
 def _fit_alike(requests: Sequence[FitRequest]) -> list[Fit]:
+    """Fits requests that make one problem."""
     problem = make_problem(requests)
-    values = problem.value_centre.expand(-1, -1, problem.rows.shape[2], -1)
-    found: dict[int, Fit] = {}
-    importances = torch.stack(
-        [_start(r, centre) for r, centre in zip(requests, problem.importance_centre, strict=True)]
-    )
-    for i, walk, last, state in _search(problem, project(problem, importances, values), requests):
-        found[walk.place] = _finished(i, walk, last, state)
-    return [found[place] for place in range(len(requests))]
+    values = problem.penalties.value_centre.expand(-1, -1, problem.rows.shape[2], -1)
+    centres = problem.penalties.importance_centre
+    starts = [start_importances(r, centre) for r, centre in zip(requests, centres, strict=True)]
+    state = project(problem, torch.stack(starts), values)
+    fits: dict[int, Fit] = {}
+    for ended in search(problem, state, requests):
+        fits[ended.walk.index] = _finished(ended)
+    return [fits[index] for index in range(len(requests))]
 
 
-def _start(request: FitRequest, centre: Tensor) -> Tensor:
-    """Importances (K, p) to begin with."""
-    importances, free = centre.clone(), request.heads
-    if free > 1:  # equal heads would stay equal: a fixed, small tilt parts them
-        units = request.counts.shape[1]
-        tilt = torch.linspace(-1, 1, units + request.sink, dtype=centre.dtype, device=centre.device)
-        tilted = 0.5 * torch.cos(torch.arange(free, device=centre.device)[:, None] * (tilt + 2.0))
-        importances[:free, :units] += tilted[:, :units]
-        if request.sink:
-            importances[:free, -1] += tilted[:, -1]
-    if request.start is not None:
-        given, sink = request.start.importances, request.start.sink_importances
-        importances[: len(given), : given.shape[1]] = given
-        if sink is not None:
-            importances[: len(given), -1] = sink
-    return importances
-
-
-@dataclass
-class _Walk:
-    """Where one text's search stands.
-
-    Attributes:
-        place: of its request.
-        request: what is fitted.
-        damping: of the next step.
-        iterations: steps that did, and the one under way.
-        ended: None while it goes on; then whether it converged.
-    """
-
-    place: int
-    request: FitRequest
-    damping: float = FIRST_DAMPING
-    iterations: int = 1
-    ended: bool | None = None
-
-    def judge(self, before: float, after: float, promised: float, left: float) -> bool:
-        """Whether a step is taken, from the objective before and after it, the promised fall, and the part of the variance left."""
-        request, fall = self.request, before - after
-        if not fall > 0:  # or NaN
-            self.damping *= 5.0
-            if self.damping > HEAVIEST_DAMPING or 0 <= promised < request.tolerance * before:
-                self.ended = True
-            return False
-        kept = fall / promised if promised > 0 else 0.0
-        self.damping = max(
-            self.damping / (5.0 if kept > 0.75 else 1.5 if kept > 0.4 else 1.0), LEAST_DAMPING
-        )
-        hopeless = request.hopeless is not None and left > request.hopeless
-        if fall < (HOPELESS if hopeless else request.tolerance) * before:
-            self.ended = True
-        elif self.iterations >= request.max_iterations:
-            self.ended = False
-        else:
-            self.iterations += 1
-        return True
-
-
-def _search(
-    problem: Problem, state: State, requests: Sequence[FitRequest]
-) -> Iterator[tuple[int, _Walk, Problem, State]]:
-    """Damped steps for all texts at once; each is given out, with its place in the problem and state, when it ends."""
-    walks = [_Walk(place, request) for place, request in enumerate(requests)]
-    curvature = curvature_of(problem, state)
-    while walks:
-        device = state.loss.device
-        new, promised = step_from(
-            problem,
-            state,
-            curvature,
-            torch.tensor([walk.damping for walk in walks], dtype=state.loss.dtype).to(device),
-        )
-        left = new.loss / problem.variance.clamp(min=1e-300)
-        numbers = torch.stack(
-            [state.objective, new.objective, promised, left], dim=1
-        ).tolist()  # the one wait for a device
-        better = [walk.judge(*of_walk) for walk, of_walk in zip(walks, numbers, strict=True)]
-        if all(better):
-            state = new
-        elif any(better):
-            state = merged(torch.tensor(better, device=device), new, state)
-        going = [i for i, walk in enumerate(walks) if walk.ended is None]
-        if len(going) < len(walks):
-            for i, walk in enumerate(walks):
-                if walk.ended is not None:
-                    yield i, walk, problem, state
-            walks = [walks[i] for i in going]
-            if walks:
-                index = torch.tensor(going, device=device)
-                problem, state, curvature = (
-                    problem.take(index),
-                    taken(index, state),
-                    taken(index, curvature),
-                )
-        if any(better[i] for i in going):
-            curvature = curvature_of(problem, state)
-
-
-def _finished(i: int, walk: _Walk, problem: Problem, state: State) -> Fit:
-    request = walk.request
-    rows, units = request.counts.shape
-    values, importances = state.values[i], state.importances[i]
-    if (
-        problem.anchored
-    ):  # a constant moves between the values freely; this one passes through the whole text
-        missing = request.outputs[0] - state.heads[i, 0].sum(dim=0)
-        values = torch.cat([values[:1] + missing, values[1:]])
-    if request.sink:
-        surrogate = SlalomSurrogate(
-            values[:, :units], importances[:, :units], values[:, -1], importances[:, -1]
-        ).normalised()
-    else:
-        surrogate = SlalomSurrogate(values[:, :units], importances[:, :units]).normalised()
-    residuals = problem.beyond_length(state.residuals)[i, :rows]
+def _finished(ended: Ended) -> Fit:
+    """What came out of a search that has ended."""
+    walk, problem, state, index = ended.walk, ended.problem, ended.state, ended.index
+    rows, units = walk.request.counts.shape
+    surrogate = _surrogate(ended)
     if problem.lengths is not None:
-        surrogate = replace(
-            surrogate, length_offsets=-problem.offsets(state.residuals)[i, : units + 1]
-        )
-    weights = problem.row_weights[i, :rows]
+        offsets = -problem.length_part(state.residuals)[index, : units + 1]
+        surrogate = replace(surrogate, length_offsets=offsets)
     return Fit(
-        surrogate,
-        residuals,
-        walk.iterations,
-        bool(walk.ended),
-        weights,
-        request.prior,
-        request.extras,
+        surrogate=surrogate,
+        residuals=problem.beyond_length(state.residuals)[index, :rows],
+        iterations=walk.iterations,
+        converged=bool(walk.ended),
+        row_weights=problem.row_weights[index, :rows],
+        prior=walk.request.prior,
+        extras=walk.request.extras,
     )
+
+
+def _surrogate(ended: Ended) -> SlalomSurrogate:
+    """The function at the end of a search, without its length offsets."""
+    request, state, index = ended.walk.request, ended.state, ended.index
+    units = request.counts.shape[1]
+    values, importances = state.values[index], state.importances[index]  # (K, p, C), (K, p)
+    if ended.problem.anchored:
+        # A constant moves freely between the values. This one passes through the whole text.
+        missing = request.outputs[0] - state.heads[index, 0].sum(dim=0)
+        values = torch.cat([values[:1] + missing, values[1:]])
+    of_units = (values[:, :units], importances[:, :units])
+    if not request.sink:
+        return SlalomSurrogate(*of_units).normalised()
+    return SlalomSurrogate(*of_units, values[:, -1], importances[:, -1]).normalised()

@@ -1,14 +1,27 @@
-"""The formula: a softmax-weighted average of values, over units, heads and a sink.
+"""The formula of a SLALOM: a softmax-weighted average of values, over units, heads and a sink.
 
-    F_c(x) = sum_k [ sum_j n_j w_jk v_jck + w_0k v_0ck ] / [ sum_j n_j w_jk + w_0k ] + o_c(sum_j n_j),   w = exp(s)
+    F_c(x) = sum_k [ sum_j n_j w_jk v_jkc + w_0k v_0kc ] / [ sum_j n_j w_jk + w_0k ] + o_c(n)
 
-Units j occur n_j times in the row x; each head k averages their values v under weights
-exp(s); the sink 0 is always present; o, often 0, depends on the number of units kept alone.
-One head without a sink and without o is the paper's SLALOM (Eq. 4).
+    w = exp(s),   n = sum_j n_j
 
-The functions here treat the sink as one more *column* whose count is one, so a row is a
-vector of counts over columns, and a head has one value and one importance per column.
-Fits, scores and plots all go through this module.
+Unit j occurs n_j times in the row x. Each head k averages the values v under the weights exp(s),
+where s are the importances. The sink 0 is always present. The offset o, often 0, depends on nothing
+but the number of units kept. One head without a sink and without o is the paper's SLALOM (Eq. 4).
+
+The functions here treat the sink as one more **slot** whose count is one. A row is then a vector of
+p counts, one per slot, and a head has one value (per column c) and one importance per slot.
+
+This module is the reference. It is written to be read, and it is what predictions and figures use.
+Where it would be too slow there are fast forms, each tested against this module in
+``tests/unit/test_fast_forms.py``:
+
+* ``projection`` predicts all rows of several texts at once, from sums over slots;
+* ``count_tables.ShortRows`` sums rows of few units without a table of counts;
+* ``curvature`` and ``sandwich`` use the derivatives of the formula;
+* ``scores`` has closed forms of single scores and of their derivatives;
+* ``exact_shapley`` sums over all subsets by an integral.
+
+Shapes: m rows, n units, p slots, K heads, C columns (explained outputs).
 """
 
 from __future__ import annotations
@@ -22,17 +35,22 @@ from torch import Tensor
 from slalom_xai.errors import InputError
 
 
-def columns(counts: Tensor, sink: bool) -> Tensor:
-    """Counts over units (m, n) to counts over columns: with a sink, a last column of ones."""
+def slots(counts: Tensor, sink: bool) -> Tensor:
+    """Counts over units (m, n) as counts over slots (m, p): a sink is a last entry of ones."""
     if not sink:
         return counts
     return torch.cat([counts, counts.new_ones(len(counts), 1)], dim=1)
 
 
 def weights(counts: Tensor, importances: Tensor) -> Tensor:
-    """The share of each column in each row: (m, p) counts, (K, p) importances -> (m, K, p).
+    """The share of each slot in each row.
 
-    The shares of a row sum to one per head; a row whose counts are all zero gives NaN.
+    Args:
+        counts: (m, p).
+        importances: (K, p).
+
+    Returns:
+        (m, K, p), summing to one over the slots. A row whose counts are all zero gives NaN.
     """
     raw = counts[:, None, :] * torch.exp(importances - importances.amax(dim=1, keepdim=True))
     return raw / raw.sum(dim=2, keepdim=True)
@@ -43,25 +61,19 @@ def averages(shares: Tensor, values: Tensor) -> Tensor:
     return torch.einsum("mkp,kpc->mkc", shares, values)
 
 
-def importance_jacobian(shares: Tensor, values: Tensor, heads: Tensor) -> Tensor:
-    """Derivative of the prediction by the importances, (m, K, p, C).
-
-    ``dF_c / ds_jk = a_jk (v_jck - F_kc)``; the derivative by the values is ``shares`` itself.
-    """
-    return shares[..., None] * (values[None] - heads[:, :, None, :])
-
-
 @dataclass(frozen=True)
 class SlalomSurrogate:
-    """A SLALOM with any number of heads and classes, with or without a sink.
+    """A SLALOM with any number of heads and columns, with or without a sink.
 
     Attributes:
         values: (K, n, C).
-        importances: (K, n), each head's summing to ``gamma`` over the units.
+        importances: (K, n), those of each head summing to ``gamma`` over the units.
         sink_values: (K, C), or None without a sink.
         sink_importances: (K,), or None without a sink.
-        length_offsets: (n + 1, C), what is added for the number of units kept; 0 for none and for all. None: nothing is.
-        nearest: the one-head SLALOM nearest to this one over the rows it was fitted to, where this has several heads.
+        length_offsets: (n + 1, C), what is added for the number of units kept. It is 0 for no
+            unit and for all units. None adds nothing.
+        nearest: where this has several heads, the SLALOM with one head that is nearest to it over
+            the rows it was fitted to.
     """
 
     values: Tensor
@@ -71,21 +83,12 @@ class SlalomSurrogate:
     length_offsets: Tensor | None = None
     nearest: SlalomSurrogate | None = None
 
-    @classmethod
-    def from_columns(
-        cls, values: Tensor, importances: Tensor, sink: bool, gamma: float = 0.0
-    ) -> SlalomSurrogate:
-        """From values (K, p, C) and importances (K, p) over columns, shifted to sum to ``gamma``."""
-        if not sink:
-            return cls(values, importances).normalised(gamma)
-        return cls(
-            values[:, :-1], importances[:, :-1], values[:, -1], importances[:, -1]
-        ).normalised(gamma)
-
     def normalised(self, gamma: float = 0.0) -> SlalomSurrogate:
         """The same function with importances that sum to ``gamma`` over the units."""
         shift = (gamma - self.importances.sum(dim=1)) / self.importances.shape[1]
-        sink = None if self.sink_importances is None else self.sink_importances + shift
+        sink = self.sink_importances
+        if sink is not None:
+            sink = sink + shift
         return replace(self, importances=self.importances + shift[:, None], sink_importances=sink)
 
     @property
@@ -98,46 +101,65 @@ class SlalomSurrogate:
         """How many units have scores."""
         return self.values.shape[1]
 
-    def column_values(self) -> Tensor:
-        """Values over columns, (K, p, C)."""
+    def slot_values(self) -> Tensor:
+        """Values over slots, (K, p, C)."""
         if self.sink_values is None:
             return self.values
         return torch.cat([self.values, self.sink_values[:, None]], dim=1)
 
-    def column_importances(self) -> Tensor:
-        """Importances over columns, (K, p)."""
+    def slot_importances(self) -> Tensor:
+        """Importances over slots, (K, p)."""
         if self.sink_importances is None:
             return self.importances
         return torch.cat([self.importances, self.sink_importances[:, None]], dim=1)
 
     def predict(self, counts: Tensor) -> Tensor:
-        """Predictions (m, C) for rows of counts (m, n): zeros delete, fractions remove softly (Eq. 5)."""
+        """Predictions for rows of counts: zeros delete units, fractions remove softly (Eq. 5).
+
+        Args:
+            counts: (m, n).
+
+        Returns:
+            (m, C).
+        """
         counts = counts.to(self.values)
-        if not self.has_sink and bool((counts.sum(dim=1) == 0).any()):
+        kept = counts.sum(dim=1)
+        if not self.has_sink and bool((kept == 0).any()):
             raise InputError(
-                "a row keeps no unit, and this SLALOM has no sink to say what an empty text gives: keep at least one unit"
+                "a row keeps no unit, and this SLALOM has no sink to say what an empty text gives:"
+                " keep at least one unit"
             )
-        shares = weights(columns(counts, self.has_sink), self.column_importances())
-        return averages(shares, self.column_values()).sum(dim=1) + self.length_effect(
-            counts.sum(dim=1)
-        )
+        shares = weights(slots(counts, self.has_sink), self.slot_importances())
+        heads = averages(shares, self.slot_values())
+        return heads.sum(dim=1) + self.length_effect(kept)
 
     def length_effect(self, kept: Tensor) -> Tensor:
-        """What the number of units kept (m,) adds, (m, C): linear between whole numbers, and as for the whole text beyond it."""
+        """What the number of units kept adds.
+
+        It is linear between whole numbers. Beyond the whole text it stays what it is there.
+
+        Args:
+            kept: (m,).
+
+        Returns:
+            (m, C).
+        """
         if self.length_offsets is None:
             return self.values.new_zeros(len(kept), self.values.shape[2])
         last = len(self.length_offsets) - 1
         below = kept.clamp(max=last).floor()
         part = (kept.clamp(max=last) - below)[:, None]
         above = (below + 1).clamp(max=last)
-        return (1 - part) * self.length_offsets[below.long()] + part * self.length_offsets[
-            above.long()
-        ]
+        lower = self.length_offsets[below.long()]
+        upper = self.length_offsets[above.long()]
+        return (1 - part) * lower + part * upper
 
     @property
     def one_head(self) -> SlalomSurrogate:
-        """Itself, or the nearest with one head: what values and importances are read from."""
-        return self if self.nearest is None else self.nearest
+        """Itself, or the nearest with one head: values and importances are read from it."""
+        if self.nearest is None:
+            return self
+        return self.nearest
 
     def empty(self) -> Tensor:
         """F(empty), (C,): the sink's value, or 0 without a sink."""
@@ -145,19 +167,20 @@ class SlalomSurrogate:
             return self.values.new_zeros(self.values.shape[2])
         return self.sink_values.sum(dim=0)
 
-    def of_class(self, column: int) -> SlalomSurrogate:
-        """One class of it, as a function with one output."""
+    def of_column(self, column: int) -> SlalomSurrogate:
+        """One column of it, as a function with one output."""
         here = slice(column, column + 1)
-        sink = None if self.sink_values is None else self.sink_values[:, here]
-        lengths = None if self.length_offsets is None else self.length_offsets[:, here]
-        nearest = None if self.nearest is None else self.nearest.of_class(column)
-        return SlalomSurrogate(
-            self.values[:, :, here], self.importances, sink, self.sink_importances, lengths, nearest
-        )
+        alone = replace(self, values=self.values[:, :, here])
+        if self.sink_values is not None:
+            alone = replace(alone, sink_values=self.sink_values[:, here])
+        if self.length_offsets is not None:
+            alone = replace(alone, length_offsets=self.length_offsets[:, here])
+        if self.nearest is not None:
+            alone = replace(alone, nearest=self.nearest.of_column(column))
+        return alone
 
     def cpu(self) -> SlalomSurrogate:
         """The same function on the CPU."""
-        moved: dict[str, Any] = {
-            name: None if entry is None else entry.cpu() for name, entry in vars(self).items()
-        }
+        given = {name: part for name, part in vars(self).items() if part is not None}
+        moved: dict[str, Any] = {name: part.cpu() for name, part in given.items()}
         return SlalomSurrogate(**moved)

@@ -1,4 +1,9 @@
-"""How well a surrogate predicts the model, on rows it has not seen."""
+"""How well a surrogate predicts the model, on rows it has not seen.
+
+The measure is the share of the variance of changes that is predicted, ``r2 = 1 - mse / variance``,
+with an interval from drawing rows with replacement (a bootstrap). ``Fidelity.sentence`` turns it
+into words.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +14,37 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-DOUBTFUL = 0.5  # an explanation that predicts less of what deletions do is not to be trusted
-CLOSE_TO_LINEAR = 0.03  # r2 that a linear explanation may be behind and still do as well
-DRAWS = 300  # samples of rows behind an interval
-OUT_OF_BOUNDS = 1.0  # predictions that leave the range of answers by more than the error are named
-NOTHING_CHANGES = "There is nothing to explain: the model's output does not change when parts of the text are deleted."
+
+@dataclass(frozen=True)
+class QualitySettings:
+    """Where words change, and how intervals are drawn.
+
+    Attributes:
+        doubtful: a share of variance. An explanation that predicts less of what deletions do is
+            not to be trusted.
+        close_to_linear: the share that a linear explanation may be behind and still do as well.
+        out_of_bounds: predictions that leave the range of answers are named where they add more
+            than this times the squared error.
+        draws: samples of rows behind an interval. With so many, its ends vary by about 4% of its
+            width; more draws cost time.
+        ends: the quantiles of an interval.
+        rounding: of the outputs' size. Smaller changes are rounding errors of a model in single
+            precision, some 20 times its epsilon.
+    """
+
+    doubtful: float = 0.5
+    close_to_linear: float = 0.03
+    out_of_bounds: float = 1.0
+    draws: int = 300
+    ends: tuple[float, float] = (0.05, 0.95)
+    rounding: float = 2e-6
+
+
+QUALITY = QualitySettings()
+NOTHING_CHANGES = (
+    "There is nothing to explain: the model's output does not change when parts of the text are"
+    " deleted."
+)
 
 
 @dataclass(frozen=True)
@@ -24,12 +55,13 @@ class Agreement:
         r2: share of the changes' variance that is predicted; NaN where nothing changes.
         mse: mean squared error of the predicted changes.
         rows: how many rows it was measured on.
-        r2_low: lower end of a 90% interval of ``r2``, from drawing rows with replacement; NaN where there is none.
+        r2_low: lower end of a 90% interval of ``r2``, from drawing rows with replacement; NaN
+            where there is none.
         r2_high: its upper end.
         mse_low: lower end of a 90% interval of ``mse``.
         mse_high: its upper end.
-        beyond: what predictions that leave the range of all answers would add to ``mse``, on rows that
-            were not asked; ``r2_low`` counts it.
+        beyond: what predictions that leave the range of all answers would add to ``mse``, on rows
+            that were not asked; ``r2_low`` counts it.
     """
 
     r2: float
@@ -43,8 +75,10 @@ class Agreement:
 
     @property
     def at_least(self) -> float:
-        """The share that is surely predicted: the lower end, or the share itself where there is none."""
-        return self.r2 if math.isnan(self.r2_low) else min(self.r2, self.r2_low)
+        """The share that is surely predicted: the lower end, or the share where there is none."""
+        if math.isnan(self.r2_low):
+            return self.r2
+        return min(self.r2, self.r2_low)
 
 
 @dataclass(frozen=True)
@@ -65,50 +99,65 @@ class Fidelity:
 
     def sentence(self) -> str:
         """How far the explanation can be trusted, in plain words."""
-        wide, linear = self.wide, self.linear_wide
+        wide = self.wide
         if math.isnan(wide.r2):
             return NOTHING_CHANGES
-        ours, surely = percent(wide.r2), percent(wide.at_least)
-        beside = f"a linear explanation of the same calls predicts {percent(linear.r2)}"
-        if wide.at_least >= DOUBTFUL:
-            close = ": this model is close to linear here" if self._close_to_linear else ""
-            sure = "" if surely == ours else f" (at least {surely})"
-            return f"Predicts {ours} of what deletions do{sure}; {beside}{close}."
-        if wide.r2 < DOUBTFUL:
-            return f"Do not trust this: it predicts {ours} of what deletions do; {beside}."
-        if wide.beyond > OUT_OF_BOUNDS * wide.mse:
-            return (
-                f"Do not trust this: it predicts {ours} of what the tested deletions do, but for "
-                f"others it predicts outputs that the model never gave; {beside}."
-            )
-        return f"Do not trust this: it predicts {ours} of what the tested deletions do, but perhaps only {surely} of what others do; {beside}."
+        linear = percent(self.linear_wide.r2)
+        beside = f"a linear explanation of the same calls predicts {linear}"
+        if wide.at_least >= QUALITY.doubtful:
+            return self._trusted(beside)
+        return f"Do not trust this: {self._doubt()}; {beside}."
 
-    @property
-    def _close_to_linear(self) -> bool:
-        return self.linear_wide.r2 > self.wide.r2 - CLOSE_TO_LINEAR
+    def _trusted(self, beside: str) -> str:
+        """The sentence where the explanation can be trusted."""
+        ours, surely = percent(self.wide.r2), percent(self.wide.at_least)
+        sure = ""
+        if surely != ours:
+            sure = f" (at least {surely})"
+        close = ""
+        if self.linear_wide.r2 > self.wide.r2 - QUALITY.close_to_linear:
+            close = ": this model is close to linear here"
+        return f"Predicts {ours} of what deletions do{sure}; {beside}{close}."
+
+    def _doubt(self) -> str:
+        """What speaks against the explanation."""
+        wide = self.wide
+        ours, surely = percent(wide.r2), percent(wide.at_least)
+        if wide.r2 < QUALITY.doubtful:
+            return f"it predicts {ours} of what deletions do"
+        if wide.beyond > QUALITY.out_of_bounds * wide.mse:
+            return (
+                f"it predicts {ours} of what the tested deletions do, but for others it predicts"
+                " outputs that the model never gave"
+            )
+        return (
+            f"it predicts {ours} of what the tested deletions do, but perhaps only {surely} of"
+            " what others do"
+        )
 
 
 def agreement(predicted: Tensor, true: Tensor, level: float, beyond: float = 0.0) -> Agreement:
-    """Compares changes of one output, both (m,).
-
-    Args:
-        predicted: what the surrogate says.
-        true: what the model says.
-        level: the size of the outputs themselves.
-        beyond: what other predictions, outside the range of all answers, add to the squared error.
+    """Compares changes of one output.
 
     A change within single-precision rounding of the outputs is none. Where every deletion
     changes the output by the same, nothing of it can be told apart, and r2 is 0.
+
+    Args:
+        predicted: (m,), what the surrogate says.
+        true: (m,), what the model says.
+        level: the size of the outputs themselves.
+        beyond: what other predictions, outside the range of all answers, add to the squared error.
     """
     predicted, true = predicted.cpu(), true.cpu()  # small, and every number is looked at
     centred = true - true.mean()
-    parts = torch.stack([(predicted - true) ** 2, centred**2, centred])
+    parts = torch.stack([(predicted - true) ** 2, centred**2, centred])  # (3, m)
     mse, variance, _ = parts.mean(dim=1).tolist()
     mse_draws, square_draws, mean_draws = parts @ _draws(len(true)).to(true)
-    least = (2e-6 * level) ** 2
+    rounding = QUALITY.rounding * level
+    least = rounding**2
     variances = (square_draws - mean_draws**2).clamp(min=least)
     (mse_low, low), (mse_high, high) = _ends(torch.stack([mse_draws, 1 - mse_draws / variances]))
-    if float(true.abs().max()) <= 2e-6 * level:
+    if float(true.abs().max()) <= rounding:
         return Agreement(math.nan, mse, len(true), mse_low=mse_low, mse_high=mse_high)
     if variance <= least:
         return Agreement(0.0, mse, len(true), mse_low=mse_low, mse_high=mse_high)
@@ -118,20 +167,21 @@ def agreement(predicted: Tensor, true: Tensor, level: float, beyond: float = 0.0
 
 @functools.lru_cache(maxsize=64)
 def _draws(rows: int) -> Tensor:
-    """Shares of each row in samples with replacement, (rows, DRAWS); always the same for the same number of rows."""
+    """Shares of each row in samples with replacement, (rows, draws).
+
+    They are always the same for the same number of rows.
+    """
     generator = torch.Generator().manual_seed(rows)
-    places = torch.randint(rows, (DRAWS, rows), generator=generator)
-    shares = torch.zeros(DRAWS, rows, dtype=torch.float64).scatter_add_(
-        1, places, torch.ones(DRAWS, rows, dtype=torch.float64)
-    )
+    drawn = torch.randint(rows, (QUALITY.draws, rows), generator=generator)
+    ones = torch.ones(QUALITY.draws, rows, dtype=torch.float64)
+    shares = torch.zeros_like(ones).scatter_add_(1, drawn, ones)
     return (shares / rows).T.contiguous()
 
 
 def _ends(draws: Tensor) -> list[list[float]]:
-    """The 5% and 95% points of draws (k, DRAWS), (2, k)."""
-    ends: list[list[float]] = torch.quantile(
-        draws, torch.tensor([0.05, 0.95], dtype=draws.dtype), dim=1
-    ).tolist()
+    """The lower and upper ends of the intervals of k numbers, (2, k), from draws (k, draws)."""
+    quantiles = torch.tensor(QUALITY.ends, dtype=draws.dtype)
+    ends: list[list[float]] = torch.quantile(draws, quantiles, dim=1).tolist()
     return ends
 
 
@@ -139,4 +189,6 @@ def percent(r2: float) -> str:
     """A share in whole per cent; a fit worse than the mean predicts nothing."""
     if r2 <= 0:
         return "none"
-    return f"{min(round(100 * r2), 99)}%" if r2 < 0.9995 else "100%"
+    if r2 < 0.9995:
+        return f"{min(round(100 * r2), 99)}%"
+    return "100%"

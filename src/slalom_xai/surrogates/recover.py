@@ -1,13 +1,37 @@
-"""Recovery with the fewest calls: Proposition 5.2, and its counterpart with a sink."""
+"""Recovery with the fewest calls: Proposition 5.2, and its counterpart with a sink.
+
+What it has to do: a model that *is* a SLALOM gives its parameters away in a few answers. A single
+unit gives its value, and each unit beside a reference gives the difference of two importances.
+Nothing is fitted here: these are closed forms.
+
+Shapes: K kinds of units, C columns (explained outputs).
+"""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from slalom_xai.surrogates.formula import SlalomSurrogate
 
-NARROW = 1e-3  # a share this close to 0 or 1 leaves its importance to rounding
+
+@dataclass(frozen=True)
+class RecoverySettings:
+    """Constants of the recovery.
+
+    Attributes:
+        margin: a share this close to 0 or 1 leaves its importance to rounding: single precision
+            has seven digits, and the logit of such a share keeps about four of them.
+        least_square: the least squared distance that is divided by.
+    """
+
+    margin: float = 1e-3
+    least_square: float = 1e-30
+
+
+RECOVERY = RecoverySettings()
 
 
 def references(singles: Tensor) -> tuple[Tensor, int, int]:
@@ -17,10 +41,12 @@ def references(singles: Tensor) -> tuple[Tensor, int, int]:
         singles: (K, C), the outputs on single units: their values.
 
     Returns:
-        (K,) the extreme further away in value, then the place of the lowest and of the highest;
+        (K,) the extreme further away in value, then the index of the lowest and of the highest;
         the lowest is paired with the highest.
     """
-    main = singles[:, int(singles.var(dim=0).argmax())] if len(singles) > 1 else singles[:, 0]
+    main = singles[:, 0]
+    if len(singles) > 1:
+        main = singles[:, int(singles.var(dim=0).argmax())]
     low, high = int(main.argmin()), int(main.argmax())
     chosen = torch.where((main - main[low]) > (main[high] - main), low, high)
     return chosen, low, high
@@ -34,18 +60,18 @@ def recover(singles: Tensor, pairs: Tensor) -> tuple[SlalomSurrogate, list[int]]
 
     Args:
         singles: (K, C), outputs on single units.
-        pairs: (K, C), outputs on each unit with its reference; the row of the highest unit is not used.
+        pairs: (K, C), outputs on each unit with its reference; the row of the highest unit is not
+            used.
 
     Returns:
         the surrogate, and the kinds whose importance is ill determined.
     """
+    margin = RECOVERY.margin
     chosen, low, high = references(singles)
     gap, rise = singles - singles[chosen], pairs - singles[chosen]
-    share = (gap * rise).sum(dim=1) / (gap * gap).sum(dim=1).clamp(min=1e-30)
-    doubtful = [
-        k for k in range(len(singles)) if k != high and not NARROW < float(share[k]) < 1 - NARROW
-    ]
-    difference = torch.logit(share.clamp(NARROW, 1 - NARROW))
+    share = _ratio(gap, rise)
+    doubtful = [k for k in _outside(share, margin, 1 - margin) if k != high]
+    difference = torch.logit(share.clamp(margin, 1 - margin))
     importances = torch.zeros(len(singles), dtype=singles.dtype, device=singles.device)
     importances[low] = difference[low]  # beside the highest, whose importance is 0
     for k in range(len(singles)):
@@ -57,9 +83,10 @@ def recover(singles: Tensor, pairs: Tensor) -> tuple[SlalomSurrogate, list[int]]
 def recover_with_sink(
     empty: Tensor, singles: Tensor, doubles: Tensor
 ) -> tuple[SlalomSurrogate, list[int]]:
-    """The SLALOM with a sink that gives these answers to nothing, each unit once, and each unit twice.
+    """The SLALOM with a sink that gives these answers to nothing, each unit once, and each twice.
 
-    With ``rho = (F2 - v_0) / (F1 - v_0)``, the weight beside the sink's is ``(2 - rho) / (2 (rho - 1))``.
+    With ``rho = (F2 - v_0) / (F1 - v_0)``, the weight of a unit beside the sink's is
+    ``(2 - rho) / (2 (rho - 1))``.
 
     Args:
         empty: (C,), the output on no unit.
@@ -69,13 +96,24 @@ def recover_with_sink(
     Returns:
         the surrogate, and the kinds whose scores are ill determined.
     """
+    margin = RECOVERY.margin
     once, twice = singles - empty, doubles - empty
-    ratio = (once * twice).sum(dim=1) / (once * once).sum(dim=1).clamp(min=1e-30)
-    doubtful = [k for k in range(len(singles)) if not 1 + NARROW < float(ratio[k]) < 2 - NARROW]
-    ratio = ratio.clamp(1 + NARROW, 2 - NARROW)
+    ratio = _ratio(once, twice)
+    doubtful = _outside(ratio, 1 + margin, 2 - margin)
+    ratio = ratio.clamp(1 + margin, 2 - margin)
     weight = (2 - ratio) / (2 * (ratio - 1))
     values = empty + once * ((weight + 1) / weight)[:, None]
     sink = torch.zeros(1, dtype=singles.dtype, device=singles.device)
-    return SlalomSurrogate(
-        values[None], weight.log()[None], empty[None], sink
-    ).normalised(), doubtful
+    surrogate = SlalomSurrogate(values[None], weight.log()[None], empty[None], sink)
+    return surrogate.normalised(), doubtful
+
+
+def _ratio(base: Tensor, other: Tensor) -> Tensor:
+    """How often ``base`` (K, C) is contained in ``other``, by least squares over columns, (K,)."""
+    squares = (base * base).sum(dim=1).clamp(min=RECOVERY.least_square)
+    return (base * other).sum(dim=1) / squares
+
+
+def _outside(numbers: Tensor, low: float, high: float) -> list[int]:
+    """The indices of numbers (K,) that do not lie between two others; NaN does not."""
+    return [k for k, number in enumerate(numbers.tolist()) if not low < number < high]

@@ -1,0 +1,176 @@
+"""Builds the tensors of a ``Problem`` from what fits are asked for, several texts at once.
+
+Texts differ in rows and in units, and tensors do not. So texts are padded:
+
+* rows with copies of the first row that have no weight, so that no sum changes;
+* slots, between the units and the sink, with slots that never occur, so that the sink is always
+  the last slot. Their importances and values stay where the penalties hold them.
+
+A text in a batch is then fitted as if it were alone, up to rounding.
+
+Shapes: B texts, m rows, p slots, K heads, C columns (explained outputs), L possible lengths.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from slalom_xai.surrogates.count_tables import Rows, Sequences, rows_of, short_rows, table_of
+from slalom_xai.surrogates.problem import (
+    OBJECTIVE,
+    FitRequest,
+    LengthOffsets,
+    Padding,
+    Penalties,
+    Problem,
+    Targets,
+)
+
+
+def make_problem(requests: Sequence[FitRequest]) -> Problem:
+    """One problem of requests that are alike in sink, heads, extras and number of columns."""
+    kind = requests[0]
+    many = max(len(r.counts) for r in requests)
+    size = max(r.counts.shape[1] for r in requests) + kind.sink
+    row_weights = _row_weights(requests, many)
+    targets = _targets(requests, row_weights)
+    padding = _padding(requests, size)
+    lengths = None
+    if kind.extras.length_penalty is not None:
+        lengths = _lengths(requests, row_weights)
+    return Problem(
+        rows=_rows(requests, many, size),
+        row_weights=row_weights,
+        targets=targets,
+        penalties=_penalties(requests, targets, padding),
+        padding=padding,
+        free_heads=kind.heads,
+        anchored=kind.extras.anchored,
+        lengths=lengths,
+    )
+
+
+def _row_weights(requests: Sequence[FitRequest], many: int) -> Tensor:
+    """Weights (B, m) that sum to one for each text; rows that fill a text up have none."""
+    row_weights = requests[0].outputs.new_zeros(len(requests), many)
+    for weights, r in zip(row_weights, requests, strict=True):
+        given = 1.0 if r.row_weights is None else r.row_weights
+        weights[: len(r.outputs)] = given
+    row_weights /= row_weights.sum(dim=1, keepdim=True)
+    return row_weights
+
+
+def _targets(requests: Sequence[FitRequest], row_weights: Tensor) -> Targets:
+    """The outputs with their weighted mean and variance."""
+    outputs = _stacked([_padded_rows(r.outputs, row_weights.shape[1]) for r in requests])
+    mean = (row_weights[:, None] @ outputs)[:, 0]
+    variance = (row_weights[..., None] * (outputs - mean[:, None]) ** 2).sum(dim=(1, 2))
+    return Targets(outputs, mean, variance)
+
+
+def _padding(requests: Sequence[FitRequest], size: int) -> Padding:
+    """Which of ``size`` slots belong to each text."""
+    like, sink = requests[0].outputs, requests[0].sink
+    sizes = [r.counts.shape[1] + r.sink for r in requests]
+    real = like.new_ones(len(requests), size)
+    for of_text, r in zip(real, requests, strict=True):
+        of_text[r.counts.shape[1] : size - sink] = 0.0
+    return Padding(torch.tensor(sizes, dtype=like.dtype, device=like.device), real)
+
+
+def _penalties(requests: Sequence[FitRequest], targets: Targets, padding: Padding) -> Penalties:
+    """The ridges, and what they pull to."""
+    kind, outputs = requests[0], targets.outputs
+    heads = kind.heads + kind.extras.additive
+    given = torch.tensor([r.prior for r in requests], dtype=outputs.dtype, device=outputs.device)
+    prior = given / (heads * padding.sizes)
+    # A constant model has no variance but rounding. Any large scale then gives equal importances.
+    least = OBJECTIVE.no_variance * (outputs**2).mean(dim=(1, 2))
+    scale = torch.where(targets.variance > least, targets.variance, 1.0)
+    value = OBJECTIVE.value_prior * prior[:, None].repeat(1, heads)
+    if kind.extras.additive:  # its values are larger than others by what its sink outweighs
+        value[:, -1] /= (1 + OBJECTIVE.additive_sink) ** 2
+    share = outputs.new_zeros(heads)
+    share[: kind.heads] = 1 / kind.heads
+    return Penalties(
+        importance_centre=torch.stack([_centre(r, padding.real.shape[1]) for r in requests]),
+        importance=prior * scale,
+        value_centre=share[:, None, None] * targets.mean[:, None, None, :],
+        value=value,
+    )
+
+
+def _centre(request: FitRequest, size: int) -> Tensor:
+    """What importances shrink to, (K, p)."""
+    units = request.outputs.new_zeros(request.counts.shape[1])
+    if request.offsets is not None:
+        units = request.offsets - request.offsets.mean()
+    centre = units.new_zeros(request.heads + request.extras.additive, size)
+    centre[:, : len(units)] = units
+    if request.sink:
+        centre[:, -1] = torch.logsumexp(units, dim=0)
+    if request.extras.additive:
+        centre[-1, -1] += math.log(OBJECTIVE.additive_sink)
+    return centre
+
+
+def _lengths(requests: Sequence[FitRequest], row_weights: Tensor) -> LengthOffsets:
+    """The number of units of each row, and how much the offset of each length is shrunk."""
+    many = row_weights.shape[1]
+    longest = max(r.counts.shape[1] for r in requests)
+    of_text = []
+    for r in requests:
+        kept = table_of(r.counts).sum(dim=1, keepdim=True).round().long()  # (m, 1)
+        of_text.append(_padded_rows(kept, many)[:, 0])
+    of_row = torch.stack(of_text)
+    weight = row_weights.new_zeros(len(requests), longest + 1).scatter_add_(1, of_row, row_weights)
+    shrink = torch.zeros_like(weight)
+    for index, r in enumerate(requests):
+        assert r.extras.length_penalty is not None
+        # Nothing is known of an empty text, and the whole text is where offsets start: both keep 0.
+        between = slice(1, r.counts.shape[1])
+        shrink[index, between] = 1 / (weight[index, between] + r.extras.length_penalty)
+    return LengthOffsets(of_row, shrink)
+
+
+def _rows(requests: Sequence[FitRequest], many: int, size: int) -> Rows:
+    """The rows of requests that are all tables, or all sequences of one length."""
+    sink = requests[0].sink
+    sequences = [r.counts.indices for r in requests if isinstance(r.counts, Sequences)]
+    if not sequences:
+        tables = [_padded_slots(table_of(r.counts), sink, size) for r in requests]
+        return rows_of(_stacked([_padded_rows(table, many) for table in tables]))
+    indices = _stacked([_padded_rows(own, many) for own in sequences])
+    if sink:
+        indices = torch.cat([indices, torch.full_like(indices[..., :1], size - 1)], dim=2)
+    return short_rows(indices, size)
+
+
+def _padded_slots(counts: Tensor, sink: bool, size: int) -> Tensor:
+    """Counts over units (m, n) as counts over slots (m, p): a sink last, zeros before it."""
+    if not sink and counts.shape[1] == size:
+        return counts
+    padded = counts.new_zeros(len(counts), size)
+    padded[:, : counts.shape[1]] = counts
+    if sink:
+        padded[:, -1] = 1.0
+    return padded
+
+
+def _padded_rows(of_rows: Tensor, many: int) -> Tensor:
+    """Something by row with copies of the first one after it, up to so ``many`` rows."""
+    missing = many - len(of_rows)
+    if missing == 0:
+        return of_rows
+    return torch.cat([of_rows, of_rows[:1].expand(missing, -1)])
+
+
+def _stacked(parts: list[Tensor]) -> Tensor:
+    """Stacks tensors of one shape; a single one is not copied."""
+    if len(parts) == 1:
+        return parts[0][None]
+    return torch.stack(parts)

@@ -1,0 +1,116 @@
+"""What the residuals of a first fit say about the next: row weights, and a ridge on offsets.
+
+Rows with many deletions are harder to predict. ``inverse_variance`` gives them less weight, as far
+as residuals grow. ``length_penalty`` finds how far offsets by length are to be shrunk.
+
+Shapes: m rows, n units, C columns, L = n + 1 possible lengths.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from slalom_xai.surrogates.fit import Fit
+
+
+@dataclass(frozen=True)
+class RowWeightSettings:
+    """Constants of the row weights.
+
+    Attributes:
+        evenness: rows are weighted by this power of their inverse variance. At 1 a few rows with
+            few deletions count for nearly everything; at 0 all rows count alike. 0.8 lets few
+            deletions count for much without forgetting the others.
+        most_groups: groups of rows that a curve is drawn through, at most.
+        rows_a_group: rows that a group needs: fewer have too uncertain a mean.
+        ridge: on the curve's coefficients, a fraction of the mean diagonal, for groups that are
+            nearly alike in size.
+    """
+
+    evenness: float = 0.8
+    most_groups: int = 12
+    rows_a_group: int = 20
+    ridge: float = 1e-9
+
+
+ROW_WEIGHTS = RowWeightSettings()
+
+
+def inverse_variance(residuals: Tensor, deleted: Tensor) -> Tensor:
+    """Row weights from how residuals grow with the number of units deleted.
+
+    Rows are put into equally filled groups by that number. A parabola in its logarithm follows the
+    log mean squared residuals of the groups, and is not used beyond their range.
+
+    Args:
+        residuals: (m, C).
+        deleted: (m,), how many units each row lacks.
+
+    Returns:
+        (m,), with mean 1.
+    """
+    squared = (residuals**2).sum(dim=1)
+    size = torch.log(deleted.to(squared) + 0.5)
+    most = max(2, len(size) // ROW_WEIGHTS.rows_a_group)
+    many = min(ROW_WEIGHTS.most_groups, most)
+    groups = torch.tensor_split(size.argsort(stable=True), many)
+    x = torch.stack([size[group].mean() for group in groups])
+    y = torch.stack([squared[group].mean() for group in groups]).clamp(min=1e-30).log()
+    curve = _parabola(x, y)
+    level = torch.zeros_like(size)
+    for power, coefficient in enumerate(curve):
+        level = level + coefficient * size**power
+    raw = torch.exp(-ROW_WEIGHTS.evenness * level.clamp(y.min(), y.max()))
+    return raw / raw.mean()
+
+
+def _parabola(x: Tensor, y: Tensor) -> Tensor:
+    """Coefficients (3,), or as many as there are points (g,), of a least-squares parabola."""
+    powers = min(3, len(x))
+    design = torch.stack([x**power for power in range(powers)], dim=1)
+    gram = design.T @ design
+    gram.diagonal().add_(ROW_WEIGHTS.ridge * gram.diagonal().mean())
+    coefficients: Tensor = torch.linalg.solve(gram, design.T @ y)
+    return coefficients
+
+
+def length_penalty(fit: Fit, counts: Tensor) -> float:
+    """The ridge on length offsets that their own spread calls for, from a fit's residuals.
+
+    With row weights that sum to one and residuals of mean weighted square s2, the mean residual of
+    the rows of one length varies by s2 / (m Q) by chance, Q being their weight together. What it
+    varies beyond that is the variance of the offsets, and the ridge is (s2 / m) / variance.
+
+    Args:
+        fit: with or without offsets.
+        counts: (m, n), its rows.
+
+    Returns:
+        the ridge; infinity where the offsets do not vary.
+    """
+    residuals, weight = fit.residuals, fit.row_weights
+    length = counts.sum(dim=1).round().long()
+    if fit.surrogate.length_offsets is not None:
+        residuals = residuals - fit.surrogate.length_offsets[length]
+    many = counts.shape[1] + 1
+    total = weight.new_zeros(many).index_add_(0, length, weight)  # (L,), the weights Q
+    weighed = weight[:, None] * residuals
+    sums = residuals.new_zeros(many, residuals.shape[1]).index_add_(0, length, weighed)  # (L, C)
+    total[[0, -1]] = 0.0  # no offset for the empty and for the whole text
+    seen = total > 0
+    if not bool(seen.any()):
+        return math.inf
+    squares = float((weight[:, None] * residuals**2).sum())
+    chance = squares / residuals.shape[1] / len(weight)  # s2 / m
+    mean = sums[seen] / total[seen, None]
+    by_chance = chance / total[seen]
+    certainty = 1 / (by_chance + by_chance.median()) ** 2
+    beyond = (mean**2).mean(dim=1) - by_chance
+    spread = float((certainty * beyond).sum() / certainty.sum())
+    if not spread > 0:  # NaN, too
+        return math.inf
+    return chance / spread

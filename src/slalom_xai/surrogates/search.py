@@ -1,0 +1,246 @@
+"""The search for importances: damped Gauss-Newton steps, for several texts at once.
+
+What it has to do: starting somewhere, lower the objective of ``projection`` until it stops falling.
+
+Each step solves, with slope g and curvature H of ``curvature`` and its diagonal d,
+
+    (H + damping * diag(d)) step = g
+
+and replaces s by s - step, at most ``largest_step`` in each importance. A step that lowers the
+objective is taken. The more of the promised fall it kept, the less the next one is damped. A step
+that does not is dropped, and the damping grows (Levenberg and Marquardt).
+
+Why several texts at once: one small text leaves a processor idle. Texts are independent, each has
+its own damping, and a text that has ended leaves the batch.
+
+Shapes: B texts, K heads, p slots, S importances that are fitted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from slalom_xai.surrogates.batching import merged, taken
+from slalom_xai.surrogates.curvature import Curvature, curvature_of
+from slalom_xai.surrogates.problem import FitRequest, Problem
+from slalom_xai.surrogates.projection import State, project
+
+
+@dataclass(frozen=True)
+class SearchSettings:
+    """Constants of the search. They decide how fast it ends and hardly where: see the tests.
+
+    Attributes:
+        first_damping: of the first step, relative to the diagonal of the curvature (no unit).
+            Less is faster on easy texts and wastes a step on others.
+        least_damping: below it damping makes no difference in double precision.
+        heaviest_damping: a step damped by more moves nothing. Where it does not help, none does.
+        increase: the damping is multiplied by this after a step that failed.
+        decrease: it is divided by this after a step that kept more than ``well`` of its promise.
+        slow_decrease: it is divided by this where more than ``fairly`` was kept.
+        well: see ``decrease``; a fraction of the promised fall.
+        fairly: see ``slow_decrease``; a fraction of the promised fall.
+        largest_step: in an importance, a natural logarithm: e^3 is a factor of 20 in a weight. It
+            keeps the first steps where the quadratic picture means something.
+        hopeless_fall: a fit that leaves too much to be of use (``FitRequest.hopeless``) ends at a
+            step that lowers the objective by less than this fraction.
+        tilt: the heads of a fit with several begin so far apart in importance. Equal heads would
+            stay equal for ever.
+    """
+
+    first_damping: float = 1e-2
+    least_damping: float = 1e-9
+    heaviest_damping: float = 100.0
+    increase: float = 5.0
+    decrease: float = 5.0
+    slow_decrease: float = 1.5
+    well: float = 0.75
+    fairly: float = 0.4
+    largest_step: float = 3.0
+    hopeless_fall: float = 0.1
+    tilt: float = 0.5
+
+
+SEARCH = SearchSettings()
+
+
+@dataclass
+class Walk:
+    """Where the search of one text stands.
+
+    Attributes:
+        index: of its request.
+        request: what is fitted.
+        damping: of the next step.
+        iterations: steps that were taken, and the one under way.
+        ended: None while it goes on; then whether it converged.
+    """
+
+    index: int
+    request: FitRequest
+    damping: float
+    iterations: int = 1
+    ended: bool | None = None
+
+    def judge(self, before: float, after: float, promised: float, left: float) -> bool:
+        """Decides about a step, and about the next.
+
+        Args:
+            before: the objective before the step.
+            after: the objective after it; NaN where it could not be computed.
+            promised: the fall that the quadratic picture promised.
+            left: the part of the outputs' variance that the step leaves.
+
+        Returns:
+            whether the step is taken.
+        """
+        fall = before - after
+        if not fall > 0:  # NaN, too
+            self._failed(before, promised)
+            return False
+        self._relax(fall, promised)
+        if fall < self._tolerance(left) * before:
+            self.ended = True
+        elif self.iterations >= self.request.max_iterations:
+            self.ended = False
+        else:
+            self.iterations += 1
+        return True
+
+    def _failed(self, before: float, promised: float) -> None:
+        """Damps more; ends where nothing is promised or no damping helps."""
+        self.damping *= SEARCH.increase
+        nothing_left = 0 <= promised < self.request.tolerance * before
+        if self.damping > SEARCH.heaviest_damping or nothing_left:
+            self.ended = True
+
+    def _relax(self, fall: float, promised: float) -> None:
+        """Damps less, the more of its promise a step kept."""
+        kept = 0.0
+        if promised > 0:
+            kept = fall / promised
+        divisor = 1.0
+        if kept > SEARCH.well:
+            divisor = SEARCH.decrease
+        elif kept > SEARCH.fairly:
+            divisor = SEARCH.slow_decrease
+        self.damping = max(self.damping / divisor, SEARCH.least_damping)
+
+    def _tolerance(self, left: float) -> float:
+        """The fall, as a fraction of the objective, below which the search ends."""
+        if self.request.hopeless is not None and left > self.request.hopeless:
+            return SEARCH.hopeless_fall
+        return self.request.tolerance
+
+
+@dataclass(frozen=True)
+class Ended:
+    """The end of one text's search.
+
+    Attributes:
+        walk: how it went.
+        index: of the text in ``problem`` and ``state``.
+        problem: of the texts that were still under way.
+        state: where they stand.
+    """
+
+    walk: Walk
+    index: int
+    problem: Problem
+    state: State
+
+
+def start_importances(request: FitRequest, centre: Tensor) -> Tensor:
+    """Importances (K, p) to begin with, at or near what they shrink to (K, p)."""
+    importances, free = centre.clone(), request.heads
+    if free > 1:
+        _tilt_apart(importances[:free], request)
+    if request.start is not None:
+        given, sink = request.start.importances, request.start.sink_importances
+        importances[: len(given), : given.shape[1]] = given
+        if sink is not None:
+            importances[: len(given), -1] = sink
+    return importances
+
+
+def _tilt_apart(importances: Tensor, request: FitRequest) -> None:
+    """Adds fixed, small and different waves to the importances (K, p) of heads, in place."""
+    units = request.counts.shape[1]
+    dtype, device = importances.dtype, importances.device
+    position = torch.linspace(-1, 1, units + request.sink, dtype=dtype, device=device)
+    head = torch.arange(len(importances), device=device)[:, None]
+    tilted = SEARCH.tilt * torch.cos(head * (position + 2.0))
+    importances[:, :units] += tilted[:, :units]
+    if request.sink:
+        importances[:, -1] += tilted[:, -1]
+
+
+def search(problem: Problem, state: State, requests: Sequence[FitRequest]) -> Iterator[Ended]:
+    """Steps for all texts at once; each text is given out when its search ends."""
+    walks = [Walk(index, request, SEARCH.first_damping) for index, request in enumerate(requests)]
+    curvature = curvature_of(problem, state)
+    while walks:
+        new, promised = step_from(problem, state, curvature, _dampings(walks, state))
+        better = _judged(walks, problem, state, new, promised)
+        if all(better):
+            state = new
+        elif any(better):
+            state = merged(torch.tensor(better, device=state.loss.device), new, state)
+        going = [index for index, walk in enumerate(walks) if walk.ended is None]
+        for index, walk in enumerate(walks):
+            if walk.ended is not None:
+                yield Ended(walk, index, problem, state)
+        if 0 < len(going) < len(walks):
+            texts = torch.tensor(going, device=state.loss.device)
+            problem, state = taken(texts, problem), taken(texts, state)
+            curvature = taken(texts, curvature)
+        walks = [walks[index] for index in going]
+        if any(better[index] for index in going):
+            curvature = curvature_of(problem, state)
+
+
+def _dampings(walks: Sequence[Walk], state: State) -> Tensor:
+    """The damping of each text's next step, (B,)."""
+    dampings = torch.tensor([walk.damping for walk in walks], dtype=state.loss.dtype)
+    return dampings.to(state.loss.device)
+
+
+def _judged(
+    walks: Sequence[Walk], problem: Problem, state: State, new: State, promised: Tensor
+) -> list[bool]:
+    """Whether each text takes its step to the new state."""
+    left = new.loss / problem.targets.variance.clamp(min=1e-300)
+    numbers = torch.stack([state.objective, new.objective, promised, left], dim=1)
+    of_walks = numbers.tolist()  # the one wait for a device
+    return [walk.judge(*of_walk) for walk, of_walk in zip(walks, of_walks, strict=True)]
+
+
+def step_from(
+    problem: Problem, state: State, curvature: Curvature, damping: Tensor
+) -> tuple[State, Tensor]:
+    """One step from a state.
+
+    Args:
+        problem: what is fitted.
+        state: where the step starts.
+        curvature: there.
+        damping: (B,).
+
+    Returns:
+        the state after the step, and the fall of the objective that was promised, (B,).
+    """
+    damped = curvature.schur.clone()
+    damped.diagonal(dim1=1, dim2=2).add_(damping[:, None] * curvature.diagonal)
+    factor, failed = torch.linalg.cholesky_ex(damped)
+    solution = torch.cholesky_solve(curvature.slope[..., None], factor)[..., 0]
+    step = solution.clamp(-SEARCH.largest_step, SEARCH.largest_step)
+    step = torch.where((failed == 0)[:, None], step, torch.nan)
+    bent = (curvature.schur @ step[..., None])[..., 0]
+    promised = 2 * (curvature.slope * step).sum(dim=1) - (step * bent).sum(dim=1)
+    importances = state.importances.clone()
+    importances[:, : problem.free_heads] -= step.reshape(len(step), problem.free_heads, -1)
+    return project(problem, importances, state.values), promised
