@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 import torch
 
-from slalom_xai import Explainer, threads
+from slalom_xai import Explainer
 from slalom_xai.errors import ModelError
 from slalom_xai.estimators import Slalom
 from slalom_xai.models.load import text_model
 from slalom_xai.models.padded import has_small_steps
+from slalom_xai.system import threads
 from slalom_xai.system.threads import at_most
 
 MANY = 6
