@@ -274,7 +274,7 @@ def test_what_a_kill_left_of_a_folder_is_put_right(tmp_path, exchange):
 import sys
 from pathlib import Path
 from killed import every_step
-from slalom_xai import folders
+from slalom_xai.system import folders
 
 root = Path(sys.argv[1])
 folder = root / "model"

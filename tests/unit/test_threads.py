@@ -135,7 +135,7 @@ def test_a_number_that_the_user_set_is_left_alone(count):
 def test_a_number_set_before_the_import_is_left_alone():
     code = (
         "import torch; torch.set_num_threads(3)\n"
-        "from slalom_xai import threads\n"
+        "from slalom_xai.system import threads\n"
         "threads._cores = lambda: 16\n"
         "with threads.at_most(1): assert torch.get_num_threads() == 3"
     )
