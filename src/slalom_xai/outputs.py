@@ -16,7 +16,7 @@ Kind = Literal["binary", "multiclass", "multilabel", "single", "regression"]
 
 
 # Names that say no more than a number does.
-_NUMBERED = re.compile(r"(?:LABEL_)?\d+(?:\.0)?|prediction|True|False")
+_NUMBERED_LABEL = re.compile(r"(?:LABEL_)?\d+(?:\.0)?|prediction|True|False")
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,9 @@ class Outputs:
                 f"labels has {names} ({', '.join(labels[:6])}), but {model} has {outputs}: "
                 "give one name for each output"
             )
-        if labels != self.labels and not all(_NUMBERED.fullmatch(label) for label in self.labels):
+        if labels != self.labels and not all(
+            _NUMBERED_LABEL.fullmatch(label) for label in self.labels
+        ):
             raise InputError(
                 f"labels were given, but {model} names its own classes "
                 f"({', '.join(self.labels[:6])}): leave labels out"

@@ -74,7 +74,7 @@ class PrefixSettings:
     coarse: Closeness = Closeness(share=5e-2, floor=0.2)
 
 
-SETTINGS = PrefixSettings()
+PREFIX = PrefixSettings()
 Segments = Sequence[int] | None
 
 
@@ -92,7 +92,7 @@ class PrefixCache:
         most_bytes: what is kept takes at most this much memory.
     """
 
-    def __init__(self, model: Any, *, most_bytes: int = SETTINGS.most_bytes) -> None:
+    def __init__(self, model: Any, *, most_bytes: int = PREFIX.most_bytes) -> None:
         self.rows_asked = 0
         self._model = model
         self._most_bytes = most_bytes
@@ -143,7 +143,7 @@ class PrefixCache:
         """
         self._layers = []
         tokens = list(ids)
-        if not self._possible or not SETTINGS.fewest_tokens <= len(tokens) <= self._reach:
+        if not self._possible or not PREFIX.fewest_tokens <= len(tokens) <= self._reach:
             return 0
         used = set(tokens) if filler is None else {*tokens, filler}
         pad = free_token(self._model.config, used)
@@ -167,7 +167,7 @@ class PrefixCache:
             return
         kept = min(room, len(tokens) - 1)  # the last token is never borrowed
         self._layers = self._read(tokens[:kept], _first(segments, kept))
-        if len(tokens) > SETTINGS.try_again * self._tried:
+        if len(tokens) > PREFIX.try_again * self._tried:
             self._possible = self._agrees(tokens, segments)
             self._tried = len(tokens)
 
@@ -269,7 +269,7 @@ class PrefixCache:
             types = torch.tensor(segments)[indices].to(whole.device)
         borrowed = self.answer(shared, ids, lengths, types)
         self.rows_asked += len(rests)
-        closeness = SETTINGS.coarse if _is_coarse(self._model) else SETTINGS.fine
+        closeness = PREFIX.coarse if _is_coarse(self._model) else PREFIX.fine
         spread = (whole[0] - whole[1]).abs().max()
         scale = torch.maximum(spread, (1 + whole.abs()) * closeness.floor)
         if not bool(((borrowed - whole).abs() <= closeness.share * scale).all()):

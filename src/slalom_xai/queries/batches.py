@@ -19,7 +19,7 @@ from slalom_xai.models.token_batch import TokenBatch
 from slalom_xai.models.token_rows import KeptTokens, TokenRows, TokenText
 from slalom_xai.queries.cutting import cut_by_padding
 from slalom_xai.queries.shared_batches import plan_batches
-from slalom_xai.system.threads import LIGHT, at_most
+from slalom_xai.system.threads import THREADS, at_most
 
 LARGEST = 1e100  # answers from here on are refused: sums of their squares would not be finite
 
@@ -41,7 +41,7 @@ class BatchSettings:
     few: int = 64
 
 
-SETTINGS = BatchSettings()
+BATCHING = BatchSettings()
 
 
 class Progress(Protocol):
@@ -125,7 +125,7 @@ class Batches:
             )
         self.model = model
         on_cpu = model.device.type == "cpu"
-        self.tokens = tokens or (SETTINGS.cpu_tokens if on_cpu else SETTINGS.device_tokens)
+        self.tokens = tokens or (BATCHING.cpu_tokens if on_cpu else BATCHING.device_tokens)
 
     def answer(self, asked: Sequence[Rows], progress: Progress | None = None) -> list[Tensor]:
         """The explained columns (m, C), float64, of rows about one text, or about several at once.
@@ -138,7 +138,7 @@ class Batches:
         order: list[Indices] = []
         answers: list[Tensor] = []
         light = isinstance(self.model, SaysItsSize) and self.model.light
-        with at_most(LIGHT if light else None), self._cuts(every, sizes) as cuts:
+        with at_most(THREADS.light if light else None), self._cuts(every, sizes) as cuts:
             for batch, shared in cuts:
                 numbers = every.sorted(batch)
                 answers.append(self._ask(_together(every.taken(numbers), shared)))
@@ -166,7 +166,7 @@ class Batches:
         plain = ((order[batch], 0) for batch in cut_by_padding(sizes[order], lambda: self.tokens))
         kept = asked.kept_of_one_text()
         model = self.model
-        if len(sizes) < SETTINGS.few or not kept or not isinstance(model, LendsPrefixes):
+        if len(sizes) < BATCHING.few or not kept or not isinstance(model, LendsPrefixes):
             yield plain
             return
         text: TokenText = kept[0].text

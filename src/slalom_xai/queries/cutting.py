@@ -43,7 +43,7 @@ class CuttingSettings:
     noise: float = 16.0
 
 
-SETTINGS = CuttingSettings()
+CUTTING = CuttingSettings()
 
 
 def _cut(count: int, end: Callable[[int], int]) -> Iterator[slice]:
@@ -69,8 +69,8 @@ def cut_by_padding(sizes: Indices, batch_tokens: Callable[[], int]) -> Iterator[
         longest = max(1, int(sizes[start]))
         last = min(len(sizes), start + max(1, room // longest))
         filling = np.cumsum(longest - sizes[start:last])
-        tolerated = SETTINGS.padding * longest * np.arange(1, last - start + 1)
-        over = filling > np.maximum(tolerated, room * SETTINGS.little)
+        tolerated = CUTTING.padding * longest * np.arange(1, last - start + 1)
+        over = filling > np.maximum(tolerated, room * CUTTING.little)
         if over.any():
             last = start + int(over.argmax())
         equal = start + int(np.searchsorted(-sizes[start:last], -sizes[start], side="right"))
@@ -93,7 +93,7 @@ def cut_by_room(sizes: Indices, shared: int, batch_tokens: int) -> Iterator[slic
 
     def end(start: int) -> int:
         longest = int(sizes[start])
-        in_memory = -(-longest // SETTINGS.borrowed)  # rounded up
+        in_memory = -(-longest // CUTTING.borrowed)  # rounded up
         return start + max(1, batch_tokens // max(longest - shared, in_memory))
 
     return _cut(len(sizes), end)
@@ -113,7 +113,7 @@ def groups_by_length(
     """
     noise = [0.0] * len(lengths)
     if rng:
-        noise = [rng.uniform(0, SETTINGS.noise) for _ in lengths]
+        noise = [rng.uniform(0, CUTTING.noise) for _ in lengths]
     blurred = list(lengths) if exact else [a + b for a, b in zip(lengths, noise, strict=True)]
     order = sorted(range(len(lengths)), key=lambda row: (blurred[row], noise[row]))
 

@@ -20,7 +20,7 @@ Purpose = Literal["fit", "check"]
 
 # Units of a text whose answers stay where the model is. Those of shorter ones a CPU fits sooner, in
 # many small steps.
-LONG = 64
+LONG_TEXT = 64
 
 
 class Queries:
@@ -56,7 +56,7 @@ class Queries:
         self.pool = pool or OneByOne()
         self._source = source
         self._progress = progress
-        self._home = self.model.device if len(prompt.units) > LONG else torch.device("cpu")
+        self._home = self.model.device if len(prompt.units) > LONG_TEXT else torch.device("cpu")
         self._answers: Tensor | None = None  # (calls, C)
         self._numbers: dict[int, int] = {}  # which of them answers the row with a key
         self._checked: set[int] = set()

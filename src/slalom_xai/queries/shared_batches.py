@@ -32,7 +32,7 @@ class SharingSettings:
     batch_cost: float = 1 / 32
 
 
-SETTINGS = SharingSettings()
+SHARING = SharingSettings()
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +79,7 @@ class SharedPlan:
     @property
     def worth(self) -> bool:
         """Whether enough is saved to make up for what borrowing costs besides."""
-        return self.saved >= SETTINGS.worth
+        return self.saved >= SHARING.worth
 
 
 def plan_batches(
@@ -100,13 +100,13 @@ def plan_batches(
     by_share = np.argsort(-borrowed, kind="stable")
     best: list[SharedBatch] = []
     fewest = np.inf
-    for count in SETTINGS.group_counts:
+    for count in SHARING.group_counts:
         if count > max(1, len(lengths)):
             break
         batches: list[SharedBatch] = []
         for group in np.array_split(by_share, count):
             batches += _cut(group, borrowed, lengths, batch_tokens)
-        cost = sum(batch.tokens + batch_tokens * SETTINGS.batch_cost for batch in batches)
+        cost = sum(batch.tokens + batch_tokens * SHARING.batch_cost for batch in batches)
         if cost < fewest:
             best, fewest = batches, cost
     plain_tokens = sum(batch.tokens for batch in plain)

@@ -14,16 +14,32 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TypeVar
 
 import torch
 
-FIT = 1  # threads for a small fit
-LIGHT = 2  # threads for a small model: large batches still gain from a second one
-LONG_FIT = 256  # units from which a fit is large enough for all cores
 VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
 Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class ThreadSettings:
+    """How many threads are enough.
+
+    Attributes:
+        fit: threads for a small fit, whose steps take microseconds.
+        light: threads for a small model; large batches still gain from a second one.
+        long_fit: units from which a fit is large enough for all cores.
+    """
+
+    fit: int = 1
+    light: int = 2
+    long_fit: int = 256
+
+
+THREADS = ThreadSettings()
 
 _AT_IMPORT = torch.get_num_threads()
 _lock = threading.Lock()
@@ -32,9 +48,9 @@ _here = threading.local()  # .outside: this thread's number outside of every blo
 
 def for_fit(units: int) -> int | None:
     """Threads to fit a text of so many units with; None: as many as outside."""
-    if units >= LONG_FIT:
+    if units >= THREADS.long_fit:
         return None
-    return FIT
+    return THREADS.fit
 
 
 @contextmanager

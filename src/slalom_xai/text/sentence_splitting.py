@@ -23,7 +23,7 @@ _GOES_ON = re.compile(
     r"mr|mrs|ms|mx|dr|prof|rev|hon|st|mt|ft|gen|col|maj|capt|lt|sgt|cmdr|adm|gov|sen|rep|pres"
     r"|vs|cf|e\.?g|i\.?e|viz|approx|ca|dept|est|al"
 )
-_NUMBERED = re.compile(r"no|nos|vol|fig|figs|pp|eq|sec|ch|ed|eds")
+_BEFORE_NUMBER = re.compile(r"no|nos|vol|fig|figs|pp|eq|sec|ch|ed|eds")
 _MAY_END = re.compile(r"inc|ltd|corp|co|llc|plc|bros|jr|sr|etc|a\.?m|p\.?m|ph\.d|ave|blvd|rd")
 _LAST_WORD = re.compile(r"[^\W_](?:[^\W_]|[.&'’-](?=[^\W_]))*$")
 # An initial, or letters with stops between them: "J", "U.S".
@@ -63,7 +63,7 @@ def _is_abbreviation(text: str, end: re.Match[str]) -> bool:
         return False
     word = before.group().lower()
     after = text[end.end() : end.end() + _NEARBY]
-    if _NUMBERED.fullmatch(word):
+    if _BEFORE_NUMBER.fullmatch(word):
         return after[:1].isdigit()
     if _GOES_ON.fullmatch(word):
         return True

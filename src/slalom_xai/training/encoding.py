@@ -40,7 +40,7 @@ class EncodingSettings:
     rows: int = 512
 
 
-SETTINGS = EncodingSettings()
+ENCODING = EncodingSettings()
 
 
 class EncodedTexts:
@@ -157,7 +157,7 @@ class Reader:
                 f"--max-length is {max_length}, but the model reads at most {most} tokens: "
                 f"give at most {most}"
             )
-        self.limit = max_length or min(SETTINGS.longest, most or SETTINGS.longest)
+        self.limit = max_length or min(ENCODING.longest, most or ENCODING.longest)
         self._tokenizer = tokenizer
         takes_segments = takes(model.forward, "token_type_ids")
         self._segments = segment_count(model.config, takes_segments=takes_segments)
@@ -173,8 +173,8 @@ class Reader:
         rows: list[Ids] = []
         segments: list[Ids] = []
         cut = 0
-        for start in range(0, len(examples), SETTINGS.chunk):
-            end = min(start + SETTINGS.chunk, len(examples))
+        for start in range(0, len(examples), ENCODING.chunk):
+            end = min(start + ENCODING.chunk, len(examples))
             ids, types, shorter = self._read_some(examples.chosen(range(start, end)))
             rows += ids
             segments += types
@@ -275,7 +275,7 @@ def answers(
     device = next(model.parameters()).device
     result = torch.empty(len(encoded), model.config.num_labels)
     groups = groups_by_length(
-        encoded.lengths, tokens=SETTINGS.tokens, rows=SETTINGS.rows, rng=None, exact=side is None
+        encoded.lengths, tokens=ENCODING.tokens, rows=ENCODING.rows, rng=None, exact=side is None
     )
     # No inference_mode: what a model caches there, such as its positions, could not be trained with
     # afterwards.
