@@ -9,9 +9,8 @@ import numpy as np
 import torch
 
 from slalom_xai.models import Reading, Row
-from slalom_xai.models.base import unit_codes
 from slalom_xai.outputs import Outputs
-from slalom_xai.text import words
+from slalom_xai.text import equal_codes, words
 
 
 class Averaging:
@@ -49,13 +48,13 @@ class Averaging:
     ) -> Reading:
         units = words(text)
         texts = np.array([unit.text for unit in units])
-        codes = unit_codes(texts.tolist())
+        codes = equal_codes(texts.tolist())
         return Reading(
             text,
             units,
             codes,
             "",
-            lambda places: " ".join(texts[places]),
+            lambda indices: " ".join(texts[indices]),
             lambda keep: " ".join(texts[keep]),
         )
 

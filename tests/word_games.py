@@ -10,9 +10,8 @@ import numpy as np
 import torch
 
 from slalom_xai.models import Reading, Row
-from slalom_xai.models.base import unit_codes
 from slalom_xai.outputs import Outputs
-from slalom_xai.text import words
+from slalom_xai.text import equal_codes, words
 
 
 class Game:
@@ -49,7 +48,7 @@ class Game:
     ) -> Reading:
         units = words(text)
         texts = np.array([unit.text for unit in units])
-        codes = unit_codes(texts.tolist())
+        codes = equal_codes(texts.tolist())
 
         def row(kept: np.ndarray) -> str:
             return " ".join(filter(None, [self.start, *texts[kept]]))

@@ -15,9 +15,8 @@ from slalom_xai.errors import InputError, one_of
 Kind = Literal["binary", "multiclass", "multilabel", "single", "regression"]
 
 
-_NUMBERED = re.compile(
-    r"(?:LABEL_)?\d+(?:\.0)?|prediction|True|False"
-)  # names that say no more than a number does
+# Names that say no more than a number does.
+_NUMBERED_LABEL = re.compile(r"(?:LABEL_)?\d+(?:\.0)?|prediction|True|False")
 
 
 @dataclass(frozen=True)
@@ -36,8 +35,8 @@ class Outputs:
 
     Attributes:
         kind: two classes share one column, their log odds; more classes have the centred log
-            probability each; labels of a multi-label model and a single output have their logit, and outputs of
-            a regression are left as they are.
+            probability each; labels of a multi-label model and a single output have their logit,
+            and outputs of a regression are left as they are.
         labels: one name per class, label or output.
     """
 
@@ -64,34 +63,45 @@ class Outputs:
             wanted: a label, an index, or None.
             prediction: the columns for the whole text.
         """
-        default = 1 if self.kind == "binary" else int(np.argmax(prediction))
-        index = default if wanted is None else self.index(wanted)
-        if self.kind == "binary":
-            return Target(index, self.labels[index], 0, 1.0 if index == 1 else -1.0)
-        return Target(index, self.labels[index], index, 1.0)
+        if wanted is not None:
+            index = self.index(wanted)
+        elif self.kind == "binary":
+            index = 1
+        else:
+            index = int(np.argmax(prediction))
+        if self.kind == "binary" and index == 0:
+            return Target(index, self.labels[index], 0, -1.0)
+        column = 0 if self.kind == "binary" else index
+        return Target(index, self.labels[index], column, 1.0)
 
     @classmethod
     def numbered(cls, width: int) -> Outputs:
         """Outputs of a model that says nothing about them but how many there are."""
-        kind: Kind = "single" if width == 1 else "binary" if width == 2 else "multiclass"
-        return cls(kind, tuple(str(index) for index in range(width)))
+        kinds: dict[int, Kind] = {1: "single", 2: "binary"}
+        return cls(kinds.get(width, "multiclass"), tuple(str(index) for index in range(width)))
 
     def renamed(self, labels: tuple[str, ...] | None, model: str) -> Outputs:
         """The same outputs under the names that a caller gives; None leaves them as they are.
 
         Raises:
-            InputError: another number of names than outputs, or other names than the model has itself.
+            InputError: another number of names than outputs, or other names than the model has
+                itself.
         """
         if labels is None:
             return self
         if len(labels) != self.width:
+            names = _counted(len(labels), "name")
+            outputs = _counted(self.width, "output")
             raise InputError(
-                f"labels has {len(labels)} name{'' if len(labels) == 1 else 's'} ({', '.join(labels[:6])}), but {model} has {self.width} "
-                f"output{'' if self.width == 1 else 's'}: give one name for each output"
+                f"labels has {names} ({', '.join(labels[:6])}), but {model} has {outputs}: "
+                "give one name for each output"
             )
-        if labels != self.labels and not all(_NUMBERED.fullmatch(label) for label in self.labels):
+        if labels != self.labels and not all(
+            _NUMBERED_LABEL.fullmatch(label) for label in self.labels
+        ):
             raise InputError(
-                f"labels were given, but {model} names its own classes ({', '.join(self.labels[:6])}): leave labels out"
+                f"labels were given, but {model} names its own classes "
+                f"({', '.join(self.labels[:6])}): leave labels out"
             )
         return replace(self, labels=labels)
 
@@ -99,21 +109,30 @@ class Outputs:
         """The index of a label, given by name or number."""
         if isinstance(wanted, str) and self.labels.count(wanted) > 1:
             raise InputError(
-                f"target {wanted!r} is the name of {self.labels.count(wanted)} labels: give an index from 0 to {self.width - 1}"
+                f"target {wanted!r} is the name of {self.labels.count(wanted)} labels: "
+                f"give an index from 0 to {self.width - 1}"
             )
         if isinstance(wanted, str) and wanted in self.labels:
             return self.labels.index(wanted)
-        if (
-            isinstance(wanted, (int, np.integer))
-            and not isinstance(wanted, bool)
-            and 0 <= wanted < self.width
-        ):
-            return int(wanted)
-        if isinstance(wanted, str) and wanted.isdecimal() and int(wanted) < self.width:
-            return int(wanted)
-        raise one_of(
-            "target", wanted, [f"{label} ({index})" for index, label in enumerate(self.labels)]
-        )
+        number = _whole_number(wanted)
+        if number is not None and 0 <= number < self.width:
+            return number
+        known = [f"{label} ({index})" for index, label in enumerate(self.labels)]
+        raise one_of("target", wanted, known)
+
+
+def _whole_number(given: object) -> int | None:
+    """A whole number, perhaps as a string; None where it is none."""
+    if isinstance(given, str) and given.isdecimal():
+        return int(given)
+    if isinstance(given, (int, np.integer)) and not isinstance(given, bool):
+        return int(given)
+    return None
+
+
+def _counted(count: int, thing: str) -> str:
+    """A number of things in words: "1 name", "2 names"."""
+    return f"{count} {thing}" if count == 1 else f"{count} {thing}s"
 
 
 def checked_labels(labels: Any) -> tuple[str, ...] | None:
@@ -126,7 +145,8 @@ def checked_labels(labels: Any) -> tuple[str, ...] | None:
         return None
     if isinstance(labels, (str, bytes, dict)) or not isinstance(labels, Iterable):
         raise InputError(
-            f'labels is {labels!r}: give a list with one name per class, such as ["negative", "positive"]'
+            f"labels is {labels!r}: give a list with one name per class, "
+            'such as ["negative", "positive"]'
         )
     names = list(labels)
     if not names or not all(isinstance(name, str) and name.strip() for name in names):

@@ -1,8 +1,12 @@
-"""Numbers that stand for sequences: equal for equal sequences, and different for others but for a chance of about 2^-64.
+"""Numbers that stand for sequences: equal for equal ones, and different for others.
 
-The key of a sequence is the sum over its places of a number for the place times a number for what stands there, modulo 2^64; both
-come from a fixed mixing function. Sums can be taken over many rows at once, which is why rows are told apart by keys and not by
-what they spell.
+The key of a sequence c_1 ... c_w of codes is
+
+    sum over i of  salt_i * c_i   modulo 2^64,
+
+where codes and salts come from a fixed mixing function (SplitMix64). Two different sequences have
+the same key by a chance of about 2^-64. Sums can be taken over many rows at once, which is why rows
+are told apart by keys and not by what they spell.
 """
 
 from __future__ import annotations
@@ -13,8 +17,8 @@ from numpy.typing import NDArray
 Keys = NDArray[np.int64]
 
 INERT = -1  # the code of a unit that may be left out of a row without changing it
-CELLS = 1 << 20  # cells of a table of masks that are worked on at a time
-_PLACES = 0x51A10B  # where the numbers of places start, apart from those of codes
+CELLS = 1 << 20  # entries of a table of masks that are worked on at a time, to stay in the cache
+_FIRST_SALT = 0x51A10B  # where the numbers of positions start, apart from those of codes
 
 
 def mixed(numbers: NDArray[np.int64]) -> NDArray[np.uint64]:
@@ -27,25 +31,25 @@ def mixed(numbers: NDArray[np.int64]) -> NDArray[np.uint64]:
 
 
 def kept_keys(keep: NDArray[np.bool_], codes: NDArray[np.uint64]) -> Keys:
-    """Keys (m,) of what is left of a sequence of mixed codes (n,) where masks (m, n) are True, moved together."""
-    salts = _places(keep.shape[1] + 1)
-    found = np.empty(len(keep), dtype=np.uint64)
+    """Keys (m,) of what masks (m, n) leave of a sequence of mixed codes (n,), moved together."""
+    salts = _salts(keep.shape[1] + 1)  # that of position 0 meets only what is left out
+    keys = np.empty(len(keep), dtype=np.uint64)
     rows = max(1, CELLS // max(1, keep.shape[1]))
     for start in range(0, len(keep), rows):
         part = keep[start : start + rows]
         weighted = salts[part.cumsum(axis=1, dtype=np.int32)]
         weighted *= codes
         weighted *= part
-        found[start : start + rows] = weighted.sum(axis=1)
-    return found.view(np.int64)
+        keys[start : start + rows] = weighted.sum(axis=1)
+    return keys.view(np.int64)
 
 
 def sequence_keys(codes: NDArray[np.uint64], sizes: NDArray[np.int64]) -> Keys:
     """Keys (m,) of sequences of mixed codes (m, w), of which the first ``sizes`` (m,) count."""
-    weighted = codes * _places(codes.shape[1] + 1)[1:]
+    weighted = codes * _salts(codes.shape[1] + 1)[1:]
     weighted *= np.arange(codes.shape[1]) < sizes[:, None]
     return np.asarray(weighted.sum(axis=1)).view(np.int64)
 
 
-def _places(count: int) -> NDArray[np.uint64]:
-    return mixed(np.arange(_PLACES, _PLACES + count))
+def _salts(count: int) -> NDArray[np.uint64]:
+    return mixed(np.arange(_FIRST_SALT, _FIRST_SALT + count))

@@ -11,15 +11,17 @@ import json
 import lzma
 import zipfile
 import zlib
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from slalom_xai.errors import InputError, shortened
+from slalom_xai.system.switches import Switch
 
+# Lets the csv module read texts of any length.
+_LONG_FIELDS = Switch(csv.field_size_limit, csv.field_size_limit, 2**31 - 1)
 _DELIMITERS = {".csv": ",", ".tsv": "\t"}
 _JSON = (".jsonl", ".ndjson", ".json")
 _PACKED = {".gz": gzip.decompress, ".xz": lzma.decompress, ".bz2": bz2.decompress}
@@ -207,7 +209,7 @@ def _lines(path: Path, text: str, delimiter: str, quoting: Any) -> _Cells:
     rows: list[list[str]] = []
     numbers: list[int] = []
     begins = 1
-    with _long_fields():
+    with _LONG_FIELDS.held():
         reader = csv.reader(
             io.StringIO(text, newline=""), delimiter=delimiter, quoting=quoting, strict=True
         )
@@ -239,16 +241,6 @@ def _check_width(
 def _advice(delimiter: str) -> str:
     held = "commas" if delimiter == "," else "tabs"
     return f"put quotes around texts that hold {held}, quotes or line breaks, and write a quote inside as two"
-
-
-@contextmanager
-def _long_fields() -> Iterator[None]:
-    """Lets the csv module read texts of any length."""
-    usual = csv.field_size_limit(2**31 - 1)
-    try:
-        yield
-    finally:
-        csv.field_size_limit(usual)
 
 
 def _json(path: Path, text: str, kind: str) -> _Cells:

@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import queue
 import resource
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -22,9 +23,8 @@ KINDS = {
     "trust": "fuzz.trusting",
     "list": "fuzz.lists",
 }
-MEMORY = (
-    10 * 2**30
-)  # bytes: a model that reads a very long text runs out of memory, not the machine
+# Bytes: a model that reads a very long text runs out of memory, not the machine.
+MEMORY = 10 * 2**30
 APART = 1_000_000  # seeds between two runs of different seed
 
 
@@ -116,6 +116,7 @@ def _work(plan: Plan, number: int, ended: Any, under_way: Any) -> None:
     begun: Counter[str] = Counter()
     wanted = {kind: _share(count, number, plan.processes) for kind, count in plan.cases.items()}
     end = time.monotonic() + plan.seconds
+    _end_with_parent()
     while time.monotonic() < end:
         left = [kind for kind in wanted if begun[kind] < wanted[kind]]
         if not left:
@@ -126,6 +127,22 @@ def _work(plan: Plan, number: int, ended: Any, under_way: Any) -> None:
         ended.put(Done(kind, seed, one(kind, seed)))
         begun[kind] += 1
     ended.put(number)
+
+
+def _end_with_parent() -> None:
+    """Ends this process, in the middle of a case, when the one that started it is gone.
+
+    A parent that is killed cannot end its workers, and nobody else would collect their results.
+    """
+    parent = multiprocessing.parent_process()
+    if parent is None:
+        return
+
+    def wait() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()
 
 
 def _share(count: int, number: int, processes: int) -> int:

@@ -23,10 +23,11 @@ from transformers import (
 
 from slalom_xai import Explainer, Explanation
 from slalom_xai.errors import InputError, ModelError
+from slalom_xai.queries.cutting import groups_by_length
 from slalom_xai.training import TrainingOptions, train
 from slalom_xai.training.architecture import new_tokenizer
 from slalom_xai.training.distil import best_scale, partial, projected_embeddings, stretched
-from slalom_xai.training.encoding import Encoded, batches
+from slalom_xai.training.encoding import EncodedTexts
 
 WORDS = {
     "bad": ["dull", "loud", "weak"],
@@ -539,7 +540,7 @@ def test_batches_hold_every_row_once_within_their_bounds():
     lengths = [random.Random(3).randint(1, 40) for _ in range(200)]
     for rng in (None, random.Random(0)):
         for exact in (False, True):
-            groups = batches(lengths, tokens=160, rows=9, rng=rng, exact=exact)
+            groups = groups_by_length(lengths, tokens=160, rows=9, rng=rng, exact=exact)
             assert sorted(row for group in groups for row in group) == list(range(200))
             assert max(len(group) for group in groups) <= 9
             assert max(len(group) * max(lengths[row] for row in group) for group in groups) <= 160
@@ -548,7 +549,7 @@ def test_batches_hold_every_row_once_within_their_bounds():
 
 
 def test_rows_are_padded_on_either_side_and_never_lose_fixed_tokens():
-    encoded = Encoded(
+    encoded = EncodedTexts(
         [[1, 2, 3], [4, 5, 6, 7, 8, 9]],
         [[0, 0, 1], [0, 0, 0, 1, 1, 1]],
         77,

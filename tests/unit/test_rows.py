@@ -1,4 +1,4 @@
-"""Rows as tables spell out what rows one by one do."""
+"""Rows as tables spell out what rows written by hand do."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from tiny import tiny
 
 from slalom_xai.models import prompt
-from slalom_xai.models.token_rows import TokenBatch, WrittenTokens
+from slalom_xai.models.token_batch import TokenBatch
+from slalom_xai.models.token_rows import WrittenTokens
 from slalom_xai.models.tokens import Tokens
 
 CPU = torch.device("cpu")
@@ -18,6 +19,21 @@ TEXT = "the film is good, the film is not bad and the cast is good"
 def reading(pair=False, removal="delete", text=TEXT):
     tokens = Tokens(tiny("bert")[1], limit=None, segments=2)
     return tokens.read(text, "a good cast" if pair else None, removal=removal)
+
+
+def spelled(reading, pieces, filler=None):
+    """A row written by hand: [CLS] text [SEP] and, where there is a pair, second text [SEP]."""
+    pieces = list(pieces)
+    tokenizer = tiny("bert")[1]
+    ids, segments = [tokenizer.cls_token_id], [0]
+    for part in range(len(reading.texts)):
+        for piece, kept in pieces:
+            if reading.pieces[piece].part == part and (kept or filler is not None):
+                ids.append(reading.pieces[piece].token_ids[0] if kept else filler)
+                segments.append(part)
+        ids.append(tokenizer.sep_token_id)
+        segments.append(part)
+    return tuple(ids), tuple(segments)
 
 
 def masks_for(units, seed, rows=40):
@@ -31,7 +47,12 @@ def test_kept_rows_are_those_of_single_masks_and_keys_tell_them_apart(granularit
     question = prompt(reading(pair, removal), granularity)
     masks = masks_for(len(question.units), 0)
     rows = question.rows(masks)
-    single = [question.row(mask) for mask in masks]
+    filler = tiny("bert")[1].mask_token_id if removal == "mask" else None
+    single = [
+        spelled(question.reading, enumerate(mask[question.owner].tolist()), filler)
+        for mask in masks
+    ]
+    assert [question.row(mask) for mask in masks] == single
     assert [rows.row(place) for place in range(len(masks))] == single
     assert rows.sizes.tolist() == [len(row[0]) for row in single]
     keys = rows.keys
@@ -50,7 +71,9 @@ def test_written_rows_are_those_of_single_sequences(granularity, pair):
     rows = question.sequences(units)
     for place, row in enumerate(units):
         pieces = np.concatenate([question.spelling[unit] for unit in row if unit >= 0])
-        assert rows.row(place) == question.reading.compose(pieces)
+        written = spelled(question.reading, [(piece, True) for piece in pieces.tolist()])
+        assert rows.row(place) == written
+        assert question.reading.compose(pieces) == written
 
 
 def test_a_deletion_and_a_sequence_that_read_the_same_have_one_key():

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slalom_xai.queries.shared_batches import BORROWED, plan_batches
+from slalom_xai.queries.cutting import CUTTING
+from slalom_xai.queries.shared_batches import plan_batches
 
 
 def deletions(rows, tokens, fewest, most, fixed=0, seed=0):
@@ -37,7 +38,7 @@ def test_every_row_is_in_one_batch_that_fits_and_borrows_no_more_than_it_shares(
         assert (lengths[batch.rows] - batch.shared).min() >= 1
         if len(batch.rows) > 1:
             assert len(batch.rows) * batch.width <= budget
-            assert len(batch.rows) * (batch.shared + batch.width) <= BORROWED * (
+            assert len(batch.rows) * (batch.shared + batch.width) <= CUTTING.borrowed * (
                 budget + len(batch.rows)
             )
     assert plan.tokens == sum(batch.tokens for batch in plan.batches) + 61
@@ -65,7 +66,7 @@ def test_nothing_is_borrowed_where_rows_share_next_to_nothing():
 def test_a_long_beginning_does_not_make_batches_of_many_short_rows():
     lengths = np.full(500, 4010)
     plan = plan_batches(np.full(500, 4000), lengths, 8192, 4010)
-    assert max(len(batch.rows) * 4010 for batch in plan.batches) <= BORROWED * 8192
+    assert max(len(batch.rows) * 4010 for batch in plan.batches) <= CUTTING.borrowed * 8192
     assert plan.saved > 0.99
 
 

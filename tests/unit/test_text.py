@@ -5,7 +5,7 @@ import pytest
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from slalom_xai.models.base import prompt
+from slalom_xai.models import prompt
 from slalom_xai.models.tokens import Tokens
 from slalom_xai.text import GRANULARITIES, Unit, disjoint, joined, owners, words
 

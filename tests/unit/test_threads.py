@@ -149,7 +149,7 @@ def test_a_number_set_before_the_import_is_left_alone():
 
 
 def test_large_models_and_long_texts_keep_all_cores():
-    assert threads.for_fit(9) == threads.FIT
+    assert threads.for_fit(9) == threads.THREADS.fit
     assert threads.for_fit(1000) is None
     assert has_small_steps(
         torch.nn.Sequential(torch.nn.Embedding(30_000, 128), torch.nn.Linear(128, 512))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,17 +13,37 @@ from torch import Tensor
 from slalom_xai.errors import ModelError, few_numbers, one_of, shortened
 from slalom_xai.outputs import Outputs
 
-EXACT, FLOAT16, BFLOAT16 = (
-    1e-3,
-    2e-3,
-    1.6e-2,
-)  # how far probabilities may sum off 1: twice what one rounding of each of them does
-ROUNDED = 0.05  # and how far off a sum is taken for one of rounded probabilities, not of logits
 CONVENTIONS = ("auto", "probabilities", "logits")
 
 
+@dataclass(frozen=True)
+class SumTolerances:
+    """How far the sum of a row of probabilities may be off 1.
+
+    Attributes:
+        exact: in float32 and float64. Twice what rounding each of them once does, as the next two.
+        float16: in half precision.
+        bfloat16: in the other half precision.
+        rounded: up to here a sum that is refused is taken for one of rounded probabilities, and
+            beyond for one of logits; it only decides what the message advises.
+    """
+
+    exact: float = 1e-3
+    float16: float = 2e-3
+    bfloat16: float = 1.6e-2
+    rounded: float = 0.05
+
+    def of(self, raw: Any) -> float:
+        """The tolerance for the precision that an answer comes in."""
+        kind = str(getattr(raw, "dtype", "")).removeprefix("torch.")
+        return {"bfloat16": self.bfloat16, "float16": self.float16}.get(kind, self.exact)
+
+
+SUM_TOLERANCES = SumTolerances()
+
+
 class Answers:
-    """Turns raw answers of a black box into logits, and learns from the first how many classes there are.
+    """Turns raw answers of a black box into logits, and learns how many classes there are.
 
     Args:
         name: of the model, for messages.
@@ -49,7 +70,8 @@ class Answers:
         """What the answers mean; known once there was one."""
         if self._outputs is None:
             raise ModelError(
-                f"the number of classes of {self._name} is not known before its first answer: ask it a text first"
+                f"the number of classes of {self._name} is not known before its first answer: "
+                "ask it a text first"
             )
         return self._outputs
 
@@ -59,80 +81,86 @@ class Answers:
         Args:
             raw: an array, a tensor or nested lists.
             count: how many rows were asked.
-            show: a row as text, by its place.
+            show: a row as text, by its index.
 
         Raises:
             ModelError: no numbers, the wrong shape, or no probabilities where they should be.
         """
-        tolerance = _rounding(raw)
-        try:
-            answers = (
-                raw.detach()
-                if isinstance(raw, Tensor)
-                else torch.as_tensor(np.asarray(raw, dtype=np.float64))
+        answers = self._table(raw, count, show)
+        if answers.dtype in (torch.float16, torch.bfloat16) or not answers.is_floating_point():
+            answers = answers.float()
+        if self._probabilities and answers.shape[1] == 1:
+            answers = torch.cat([1 - answers, answers], dim=1)
+        width = answers.shape[1]
+        if self._outputs is None:
+            self._outputs = Outputs.numbered(width).renamed(self._labels, self._name)
+        elif self._outputs.width != width:
+            raise ModelError(
+                f"{self._name} returned {width} numbers for {shortened(show(0))}, but "
+                f"{self._outputs.width} were expected: return one number per class for every text"
             )
+        if not self._probabilities:
+            return answers
+        return self._log(answers, SUM_TOLERANCES.of(raw), show)
+
+    def _table(self, raw: Any, count: int, show: Callable[[int], str]) -> Tensor:
+        """A raw answer as a tensor (count, width)."""
+        try:
+            if isinstance(raw, Tensor):
+                answers = raw.detach()
+            else:
+                answers = torch.as_tensor(np.asarray(raw, dtype=np.float64))
         except (TypeError, ValueError) as error:
             raise ModelError(
-                f"{self._name} returned {type(raw).__name__} for {count} texts, not numbers: return an array (n, classes)"
+                f"{self._name} returned {type(raw).__name__} for {count} texts, not numbers: "
+                "return an array (n, classes)"
             ) from error
         if answers.ndim == 1:
             answers = answers[:, None]
         if answers.ndim != 2 or len(answers) != count or answers.shape[1] == 0:
             raise ModelError(
-                f"{self._name} returned shape {tuple(np.shape(raw))} for {count} texts, the first {shortened(show(0))}: return an array (n, classes)"
+                f"{self._name} returned shape {tuple(np.shape(raw))} for {count} texts, "
+                f"the first {shortened(show(0))}: return an array (n, classes)"
             )
-        if answers.dtype in (torch.float16, torch.bfloat16) or not answers.is_floating_point():
-            answers = answers.float()
-        if self._probabilities and answers.shape[1] == 1:
-            answers = torch.cat([1 - answers, answers], dim=1)
-        if self._outputs is None:
-            self._outputs = Outputs.numbered(answers.shape[1]).renamed(self._labels, self._name)
-        elif self._outputs.width != answers.shape[1]:
-            raise ModelError(
-                f"{self._name} returned {answers.shape[1]} numbers for {shortened(show(0))}, but {self._outputs.width} were expected: return one number per class for every text"
-            )
-        return self._log(answers, tolerance, show) if self._probabilities else answers
+        return answers
 
     def _log(self, answers: Tensor, tolerance: float, show: Callable[[int], str]) -> Tensor:
-        """Log probabilities, after checking that these are probabilities, which sum to 1 within the rounding of their precision."""
+        """Log probabilities (n, width), after checking that these are probabilities.
+
+        They must sum to 1 within the rounding of their precision.
+        """
         finite = answers.isfinite().all(dim=1)
-        if not bool(finite.all()):
-            return torch.where(
-                finite[:, None], torch.ones_like(answers), answers
-            )  # refused, with its text, by the caller
+        if not bool(finite.all()):  # refused, with its text, by the caller
+            return torch.where(finite[:, None], torch.ones_like(answers), answers)
         outside = ((answers < 0) | (answers > 1)).any(dim=1)
         total = answers.sum(dim=1, dtype=torch.float64)
         wrong = outside | ((total - 1).abs() > tolerance)
         if bool(wrong.any()):
-            place = int(wrong.nonzero()[0])
-            nearly = not bool(outside[place]) and bool((total[place] - 1).abs() < ROUNDED)
-            why = (
-                f"which sum to {float(total[place]):.4f} and not to 1"
-                if nearly
-                else "which are not probabilities that sum to 1"
-            )
-            advice = (
-                "compute them in float32, or divide them by their sum"
-                if nearly
-                else 'pass output="logits" if they are logits'
-            )
-            raise ModelError(
-                f"{self._name} returned {few_numbers(answers[place].tolist())} for {shortened(show(place))}, {why}: {advice}"
-            )
+            index = int(wrong.nonzero()[0])
+            inside = not bool(outside[index])
+            raise self._no_probabilities(answers[index], float(total[index]), inside, show(index))
         certain = ((answers == 0) | (answers == 1)).any(dim=1)
         if bool(certain.any()):
-            place = int(certain.nonzero()[0])
+            index = int(certain.nonzero()[0])
             raise ModelError(
-                f"{self._name} returned a probability of exactly 0 or 1, {few_numbers(answers[place].tolist())}, for {shortened(show(place))}, and its log odds are infinite: "
-                'return logits and pass output="logits", or keep probabilities above 0 and below 1 (half precision rounds them to 0 or 1)'
+                f"{self._name} returned a probability of exactly 0 or 1, "
+                f"{few_numbers(answers[index].tolist())}, for {shortened(show(index))}, and its "
+                'log odds are infinite: return logits and pass output="logits", or keep '
+                "probabilities above 0 and below 1 (half precision rounds them to 0 or 1)"
             )
         return answers.log()
 
-
-def _rounding(raw: Any) -> float:
-    """How far a sum of probabilities may be off 1, by the precision they come in."""
-    kind = str(getattr(raw, "dtype", "")).removeprefix("torch.")
-    return {"bfloat16": BFLOAT16, "float16": FLOAT16}.get(kind, EXACT)
+    def _no_probabilities(
+        self, answer: Tensor, total: float, inside: bool, text: str
+    ) -> ModelError:
+        """The error for an answer (width,) that does not sum to 1, or is not between 0 and 1."""
+        why = "which are not probabilities that sum to 1"
+        advice = 'pass output="logits" if they are logits'
+        if inside and abs(total - 1) < SUM_TOLERANCES.rounded:
+            why = f"which sum to {total:.4f} and not to 1"
+            advice = "compute them in float32, or divide them by their sum"
+        numbers = few_numbers(answer.tolist())
+        return ModelError(f"{self._name} returned {numbers} for {shortened(text)}, {why}: {advice}")
 
 
 def check_convention(output: str) -> None:

@@ -1,4 +1,4 @@
-"""Keys and values of a decoder, as the versions of the transformers library hand them over and take them."""
+"""Keys and values of a decoder, as versions of the transformers library hand them over."""
 
 from __future__ import annotations
 
@@ -8,18 +8,23 @@ from typing import Any
 import torch
 from torch import Tensor
 
-Layers = list[
-    tuple[Tensor, Tensor]
-]  # keys and values of every layer, (1, heads, tokens, width) each
+# Keys and values of every layer, (1, heads, tokens, width) each.
+Layers = list[tuple[Tensor, Tensor]]
 
 
 def takes_caches(model: Any) -> bool:
-    """Whether keys and values travel in a cache object; some models before transformers 5 take plain tuples."""
+    """Whether keys and values travel in a cache object.
+
+    Some models before transformers 5 take plain tuples.
+    """
     return bool(getattr(model, "_supports_cache_class", True))
 
 
 def empty_cache() -> Any:
-    """A cache to fill, made without a configuration, which would let go of tokens behind a window."""
+    """A cache to fill.
+
+    It is made without a configuration, which would let go of tokens behind a window.
+    """
     from transformers import DynamicCache
 
     return DynamicCache()
@@ -54,9 +59,9 @@ def _lent_class() -> type:
             return self.shared
 
         def get_mask_sizes(self, query_length: Any, layer_idx: int = 0) -> tuple[int, int]:
-            return self.shared + (
-                query_length if isinstance(query_length, int) else len(query_length)
-            ), 0
+            if not isinstance(query_length, int):  # positions, before transformers 5
+                query_length = len(query_length)
+            return self.shared + query_length, 0
 
         def __len__(self) -> int:
             return len(self.lent)
@@ -67,8 +72,19 @@ def _lent_class() -> type:
 def lent_cache(layers: Layers, shared: int) -> Any:
     """A cache of ``shared`` tokens that a model may look at and that does not grow.
 
-    Only one layer's keys and values are ever put together with the new ones, so that memory does not add up over layers.
+    Only one layer's keys and values are ever put together with the new ones, so that memory does
+    not add up over layers.
     """
     cache = _lent_class()()
     cache.lent, cache.shared = layers, shared
     return cache
+
+
+def covers(part: Tensor, tokens: int) -> bool:
+    """Whether keys or values are those of one row, with an entry for every token."""
+    return part.ndim == 4 and part.shape[0] == 1 and part.shape[2] == tokens
+
+
+def close(one: Tensor, other: Tensor, tolerance: float) -> bool:
+    """Whether keys or values differ by at most this share of their norm."""
+    return bool((one - other).float().norm() <= tolerance * other.float().norm())

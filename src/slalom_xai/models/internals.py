@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import inspect
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
@@ -12,19 +11,22 @@ import torch
 from torch import Tensor
 
 from slalom_xai.errors import InputError, ModelError
+from slalom_xai.models.configurations import takes
 
 
 class Internals:
     """One row of a torch classifier, with its embeddings open to change.
 
-    The module stays in the mode, precision and configuration it has; calls take turns with every other call to it.
+    The module stays in the mode, precision and configuration it has; calls take turns with every
+    other call to it.
 
     Args:
         module: takes token ids by name and answers logits, or an object with ``logits``.
         inputs: one row: ``input_ids`` and whatever goes with it, (1, tokens) each.
         lock: calls take turns.
         name: of the model, for messages.
-        ready: what else must hold while the module runs, such as a padding token; nothing by default.
+        ready: what else must hold while the module runs, such as a padding token; nothing by
+            default.
     """
 
     def __init__(
@@ -49,38 +51,42 @@ class Internals:
 
     def embeddings(self) -> Tensor:
         """What the model looks up for the row's tokens, (tokens, width)."""
-        found: list[Tensor] = []
+        lookups: list[Tensor] = []
 
         def keep(_: Tensor, looked_up: Tensor) -> Tensor:
-            found.append(looked_up)
+            lookups.append(looked_up)
             return looked_up
 
         with self._running(), torch.no_grad(), self._hooked(keep):
             self.module(**self._inputs)
-        if not found:
+        if not lookups:
             raise ModelError(
-                f"{self._name} does not look up its tokens in its table of embeddings: use a method that needs no gradients"
+                f"{self._name} does not look up its tokens in its table of embeddings: "
+                "use a method that needs no gradients"
             )
-        first = found[0].detach()
-        return first[0] if first.shape[0] == 1 else first[:, 0]  # XLNet has tokens before rows
+        first = lookups[0].detach()
+        if first.shape[0] == 1:
+            return first[0]
+        return first[:, 0]  # XLNet has tokens before rows
 
     def lookup(self, token: int) -> Tensor:
         """What the model looks up for a token, (width,)."""
         table = self._tables[0]
         with self._lock, torch.no_grad():
-            found: Tensor = table(torch.tensor([token], device=table.weight.device))[0]
-        return found
+            embedding: Tensor = table(torch.tensor([token], device=table.weight.device))[0]
+        return embedding
 
     def logits(
         self,
         embeddings: Tensor,
         around: Callable[[Any], AbstractContextManager[Any]] = lambda _: nullcontext(),
     ) -> Tensor:
-        """Logits (m, outputs) for embeddings (m, tokens, width) in place of the looked-up ones; gradients flow.
+        """Logits (m, outputs) for embeddings in place of the looked-up ones; gradients flow.
 
         Args:
-            embeddings: of the row, or of points beside it.
-            around: what is to hold while the module runs, given the module; it is undone before another call gets its turn.
+            embeddings: (m, tokens, width), of the row, or of points beside it.
+            around: what is to hold while the module runs, given the module; it is undone before
+                another call gets its turn.
         """
         ids = self._inputs["input_ids"]
         inputs = {
@@ -97,33 +103,38 @@ class Internals:
         return logits
 
     def attentions(self) -> Tensor:
-        """Attention weights (layers, heads, queries, keys) of the encoder, or of the decoder where there is no encoder."""
-        parameters = inspect.signature(self.module.forward).parameters.values()
-        if not any(
-            parameter.name == "output_attentions" or parameter.kind is parameter.VAR_KEYWORD
-            for parameter in parameters
-        ):
+        """Attention weights (layers, heads, queries, keys).
+
+        They are those of the encoder, or of the decoder where there is no encoder.
+        """
+        if not takes(self.module.forward, "output_attentions"):
             raise InputError(
-                f"{self._name} does not give its attention weights: use a transformers model, or another method"
+                f"{self._name} does not give its attention weights: "
+                "use a transformers model, or another method"
             )
         with self._running(), torch.no_grad(), eager(self.module):
             answer = self.module(**self._inputs, output_attentions=True)
-        found = getattr(answer, "encoder_attentions", None) or getattr(answer, "attentions", None)
-        if not found or any(layer is None for layer in found):
+        of_encoder = getattr(answer, "encoder_attentions", None)
+        layers = of_encoder or getattr(answer, "attentions", None)
+        if not layers or any(layer is None for layer in layers):
             raise InputError(
-                f"{self._name} does not give its attention weights: use a transformers model with attention, or another method"
+                f"{self._name} does not give its attention weights: "
+                "use a transformers model with attention, or another method"
             )
-        if (
-            len({layer.shape for layer in found}) > 1
-            or found[0].ndim != 4
-            or found[0].shape[-2:] != (self.tokens, self.tokens)
-        ):
-            shapes = ", ".join(str(tuple(layer.shape)) for layer in found[:3])
-            raise InputError(
-                f"{self._name} gives attention weights of shapes {shapes} for {self.tokens} tokens, which do not say how much each "
-                "token attends to each other one: use another method"
-            )
-        return torch.stack([layer[0].float() for layer in found])
+        self._check_shapes([tuple(layer.shape) for layer in layers])
+        return torch.stack([layer[0].float() for layer in layers])
+
+    def _check_shapes(self, shapes: Sequence[tuple[int, ...]]) -> None:
+        """Refuses attention weights that are not (rows, heads, tokens, tokens) in each layer."""
+        first = shapes[0]
+        square = len(first) == 4 and first[-2:] == (self.tokens, self.tokens)
+        if square and len(set(shapes)) == 1:
+            return
+        shown = ", ".join(str(shape) for shape in shapes[:3])
+        raise InputError(
+            f"{self._name} gives attention weights of shapes {shown} for {self.tokens} tokens, "
+            "which do not say how much each token attends to each other one: use another method"
+        )
 
     @contextmanager
     def _running(self) -> Iterator[None]:
@@ -145,10 +156,18 @@ class Internals:
 
 
 def _replaced(asked: Tensor, out: Tensor, ids: Tensor, embeddings: Tensor) -> Tensor:
-    """The embeddings where the row itself is looked up, or the row moved by one, as decoders of T5 and BART do."""
-    if asked.shape == (len(ids), len(embeddings)) and bool(
-        (ids == asked.T).all()
-    ):  # XLNet has tokens before rows
+    """What a look-up returns: the embeddings, where it is the row that is looked up.
+
+    Decoders of T5 and BART look up the row moved by one.
+
+    Args:
+        asked: the ids that are looked up.
+        out: what was looked up for them.
+        ids: of the row, (tokens,).
+        embeddings: what to put in their place, (m, tokens, width).
+    """
+    tokens_first = (len(ids), len(embeddings))  # as XLNet has them
+    if asked.shape == tokens_first and bool((ids == asked.T).all()):
         return embeddings.transpose(0, 1)
     if asked.shape != (len(embeddings), len(ids)):
         return out
@@ -160,28 +179,33 @@ def _replaced(asked: Tensor, out: Tensor, ids: Tensor, embeddings: Tensor) -> Te
 
 
 def _token_tables(module: Any, name: str) -> list[torch.nn.Embedding]:
-    """Every embedding that shares the weights of the model's token table: encoder and decoder may have one each."""
-    table = _token_table(module)
+    """Every embedding that shares the weights of the model's token table.
+
+    Encoder and decoder may have one each.
+    """
+    if hasattr(module, "get_input_embeddings"):
+        table = module.get_input_embeddings()
+    else:
+        table = only_token_table(module)
     if table is None:
         raise InputError(
-            f"{name} has no single table of token embeddings: give it get_input_embeddings(), or use a method that needs no gradients"
+            f"{name} has no single table of token embeddings: give it get_input_embeddings(), "
+            "or use a method that needs no gradients"
         )
     shared = table.weight.data_ptr()
-    return [
-        part
-        for part in module.modules()
-        if isinstance(part, torch.nn.Embedding) and part.weight.data_ptr() == shared
-    ]
+    embeddings = [part for part in module.modules() if isinstance(part, torch.nn.Embedding)]
+    return [part for part in embeddings if part.weight.data_ptr() == shared]
 
 
-def _token_table(module: Any) -> Any:
-    if hasattr(module, "get_input_embeddings"):
-        return module.get_input_embeddings()
-    tables = [
-        part
-        for name, part in module.named_modules()
-        if isinstance(part, torch.nn.Embedding) and "pos" not in name
-    ]
+def only_token_table(module: torch.nn.Module) -> torch.nn.Embedding | None:
+    """A module's one table of embeddings; None where there are several or none.
+
+    Those of positions do not count; they are told by their name.
+    """
+    tables = []
+    for name, part in module.named_modules():
+        if isinstance(part, torch.nn.Embedding) and "pos" not in name:
+            tables.append(part)
     return tables[0] if len(tables) == 1 else None
 
 

@@ -12,9 +12,10 @@ import torch
 from slalom_xai.errors import InputError, ModelError
 from slalom_xai.models.answers import check_convention
 from slalom_xai.models.base import TextModel
-from slalom_xai.models.callables import CallableModel, sklearn_model
+from slalom_xai.models.callables import CallableModel
 from slalom_xai.models.loading import load_tokenizer, loading, located
 from slalom_xai.models.onnx import OnnxModel, find_onnx, load_onnx
+from slalom_xai.models.sklearn import sklearn_model
 from slalom_xai.models.torch_modules import ModuleModel
 from slalom_xai.models.transformers import TransformersModel
 from slalom_xai.outputs import checked_labels
@@ -42,19 +43,21 @@ def text_model(
         )
     if model is None or isinstance(model, (str, Path)):
         file = None if model is None else find_onnx(located(model))
-        if file is not None:
-            if dtype is not None:
-                raise InputError(
-                    f"dtype is {dtype!r}, but an ONNX file always computes in the precision it was exported in: leave dtype out"
-                )
-            return load_onnx(
-                file, tokenizer, output, device, trust_remote_code=trust_remote_code, labels=given
+        if file is None:
+            _only_logits(output, "a transformers model")
+            return _loaded(model, tokenizer, device, dtype, revision, trust_remote_code, given)
+        if dtype is not None:
+            raise InputError(
+                f"dtype is {dtype!r}, but an ONNX file always computes in the precision it was "
+                "exported in: leave dtype out"
             )
-        _only_logits(output, "a transformers model")
-        return _loaded(model, tokenizer, device, dtype, revision, trust_remote_code, given)
+        return load_onnx(
+            file, tokenizer, output, device, trust_remote_code=trust_remote_code, labels=given
+        )
     if device is not None or dtype is not None:
         raise InputError(
-            "device and dtype are only for models given by name: move or cast a model object yourself"
+            "device and dtype are only for models given by name: "
+            "move or cast a model object yourself"
         )
     return _adapted(model, tokenizer, output, given)
 
@@ -65,12 +68,13 @@ def _adapted(model: Any, tokenizer: Any, output: str, labels: tuple[str, ...] | 
 
     kind = type(model).__name__
     _check_weights(model, kind)
-    if all(hasattr(model, part) for part in ("read", "answer", "outputs", "show")):
+    if isinstance(model, TextModel):
         if labels is not None:
             raise InputError(
-                f"labels were given, but a {kind} names its own classes, in outputs: leave labels out"
+                f"labels were given, but a {kind} names its own classes, in outputs: "
+                "leave labels out"
             )
-        return model  # type: ignore[no-any-return]
+        return model
     if isinstance(model, Pipeline):
         return _from_pipeline(model, tokenizer, output, labels)
     if isinstance(model, PreTrainedModel):
@@ -87,20 +91,26 @@ def _adapted(model: Any, tokenizer: Any, output: str, labels: tuple[str, ...] | 
             return CallableModel(model, output, labels=labels)
         return ModuleModel(model, tokenizer, output, labels=labels)
     raise InputError(
-        f"cannot explain a {kind}: give a hub id or folder, a transformers model or torch module with its tokenizer, a text-classification "
-        "pipeline, a fitted scikit-learn pipeline, an ONNX Runtime session with its tokenizer, or a function list[str] -> (n, classes)"
+        f"cannot explain a {kind}: give a hub id or folder, a transformers model or torch module "
+        "with its tokenizer, a text-classification pipeline, a fitted scikit-learn pipeline, an "
+        "ONNX Runtime session with its tokenizer, or a function list[str] -> (n, classes)"
     )
 
 
 def _from_pipeline(
     pipeline: Any, tokenizer: Any, output: str, labels: tuple[str, ...] | None
 ) -> TextModel:
-    """A text-classification pipeline is its model and its tokenizer; scores after a sigmoid are labels of their own."""
+    """A text-classification pipeline is its model and its tokenizer.
+
+    Where a sigmoid is applied to its scores, they are those of labels that do not exclude each
+    other.
+    """
     from transformers import TextClassificationPipeline
 
     if not isinstance(pipeline, TextClassificationPipeline):
         raise InputError(
-            f"the pipeline's task is {pipeline.task!r}: give a text-classification pipeline, or wrap yours in a function list[str] -> (n, classes)"
+            f"the pipeline's task is {pipeline.task!r}: give a text-classification pipeline, "
+            "or wrap yours in a function list[str] -> (n, classes)"
         )
     _only_logits(output, "a pipeline")
     applied = getattr(pipeline, "_postprocess_params", {}).get("function_to_apply")
@@ -111,13 +121,17 @@ def _from_pipeline(
 
 
 def _check_weights(model: Any, kind: str) -> None:
-    """Refuses a model whose parameters are on the device "meta", where they have shapes and no numbers."""
+    """Refuses a model whose parameters are on the device "meta".
+
+    There they have shapes and no numbers.
+    """
     module = getattr(model, "model", model)  # a pipeline's
-    if isinstance(module, torch.nn.Module) and any(
-        part.device.type == "meta" for part in module.parameters()
-    ):
+    if not isinstance(module, torch.nn.Module):
+        return
+    if any(part.device.type == "meta" for part in module.parameters()):
         raise InputError(
-            f"the {kind} has parameters on the device 'meta', which holds no numbers: load its weights first"
+            f"the {kind} has parameters on the device 'meta', which holds no numbers: "
+            "load its weights first"
         )
 
 
@@ -132,7 +146,8 @@ def _needed(tokenizer: Any, kind: str) -> Any:
 def _only_logits(output: str, what: str) -> None:
     if output == "probabilities":
         raise InputError(
-            f'output="probabilities" is only for functions and modules; the logits of {what} are used: leave output out'
+            'output="probabilities" is only for functions and modules; '
+            f"the logits of {what} are used: leave output out"
         )
 
 
@@ -148,47 +163,56 @@ def _loaded(
     """Loads a classifier and its tokenizer from the package, a folder or the hub."""
     from transformers import AutoModelForSequenceClassification
 
-    place = str(files("slalom_xai.models") / EMBEDDED) if name is None else located(name)
+    shown, source = "embedded movie-review classifier", str(files("slalom_xai.models") / EMBEDDED)
+    if name is not None:
+        shown, source = str(name), located(name)
     target = chosen_device(device)
     options = {"revision": revision, "trust_remote_code": bool(trust)}
-    with loading("a classifier", place, "give a folder saved with save_pretrained, or a hub id"):
+    with loading("a classifier", source, "give a folder saved with save_pretrained, or a hub id"):
         model, report = AutoModelForSequenceClassification.from_pretrained(
-            place, output_loading_info=True, **options
+            source, output_loading_info=True, **options
         )
     if tokenizer is None:
-        tokenizer = load_tokenizer(place, revision=revision, trust_remote_code=trust)
+        tokenizer = load_tokenizer(source, revision=revision, trust_remote_code=trust)
     missing = sorted(report["missing_keys"])
     if missing:
         raise ModelError(
-            f"{place!r} has no trained classification head (missing: {', '.join(missing[:4])}): give a model fine-tuned for classification"
+            f"{source!r} has no trained classification head (missing: {', '.join(missing[:4])}): "
+            "give a model fine-tuned for classification"
         )
+    wanted = _dtype(dtype) or (torch.float32 if target.type == "cpu" else model.dtype)
     try:
-        model.to(target, _dtype(dtype) or (torch.float32 if target.type == "cpu" else model.dtype))
+        model.to(target, wanted)
     except (RuntimeError, AssertionError) as error:
+        reason = " ".join(str(error).split())[:200]
         raise ModelError(
-            f"cannot put {place!r} on {target}: {' '.join(str(error).split())[:200]}; pass device='cpu', or a device that is there"
+            f"cannot put {source!r} on {target}: {reason}; "
+            "pass device='cpu', or a device that is there"
         ) from error
-    shown = "embedded movie-review classifier" if name is None else str(name)
     return TransformersModel(model.eval(), tokenizer, shown, labels=labels)
 
 
 def chosen_device(device: str | torch.device | None) -> torch.device:
     """The device of this name; a GPU if there is one, else the CPU, by default."""
+    default = "cuda" if torch.cuda.is_available() else "cpu"
     try:
-        found = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+        chosen = torch.device(device or default)
     except (RuntimeError, TypeError) as error:
         raise InputError(f"unknown device {device!r}: give cpu, cuda, cuda:1 or mps") from error
-    if found.type == "meta":
+    if chosen.type == "meta":
         raise InputError(
-            f"device {str(device)!r} holds no numbers, so nothing can be computed there: give cpu, cuda, cuda:1 or mps"
+            f"device {str(device)!r} holds no numbers, so nothing can be computed there: "
+            "give cpu, cuda, cuda:1 or mps"
         )
-    return found
+    return chosen
 
 
 def _dtype(dtype: str | torch.dtype | None) -> torch.dtype | None:
     if dtype is None:
         return None
-    found = dtype if isinstance(dtype, torch.dtype) else getattr(torch, str(dtype), None)
-    if not isinstance(found, torch.dtype) or not found.is_floating_point:
+    named: Any = dtype
+    if not isinstance(dtype, torch.dtype):
+        named = getattr(torch, str(dtype), None)
+    if not isinstance(named, torch.dtype) or not named.is_floating_point:
         raise InputError(f"unknown dtype {dtype!r}: give float32, bfloat16 or float16")
-    return found
+    return named

@@ -1,38 +1,43 @@
-"""What every loader of the transformers library needs: no questions asked, one line for whatever goes wrong."""
+"""What every loader of the transformers library needs.
+
+No questions are asked, nothing is printed, and there is one line for whatever goes wrong.
+"""
 
 from __future__ import annotations
 
+import functools
 import json
+import logging
 import os
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from slalom_xai.errors import ModelError, SlalomError
+from slalom_xai.system.switches import Switch
 
 TRUST = "pass trust_remote_code=True (--trust-remote-code) if you trust it"
 
 _DRIVE = re.compile(r"[A-Za-z]:[\\/]")
-_NO_WORD = re.compile(
-    r"<.*>|\[.*\]|[\u2581\u0120\s]*"
-)  # special tokens and the markers of a word's beginning
+# Special tokens, and the markers of a word's beginning.
+_NO_WORD = re.compile(r"<.*>|\[.*\]|[\u2581\u0120\s]*")
 
 
 @contextmanager
-def loading(what: str, place: str, instead: str) -> Iterator[None]:
+def loading(what: str, source: str, instead: str) -> Iterator[None]:
     """Runs a loader of the transformers library quietly.
 
     Args:
         what: is loaded, for the message.
-        place: a folder or a hub id.
+        source: a folder or a hub id.
         instead: what to give.
 
     Raises:
-        ModelError: it failed. Damaged files, odd configurations and refused pickles each raise something else,
-            so that all of it is caught here.
+        ModelError: it failed. Damaged files, odd configurations and refused pickles each raise
+            something else, so that all of it is caught here.
     """
     try:
         with quiet():
@@ -41,32 +46,34 @@ def loading(what: str, place: str, instead: str) -> Iterator[None]:
         raise
     except Exception as error:
         if "trust_remote_code" in str(error):
-            raise ModelError(f"{place!r} has its own code: {TRUST}") from error
+            raise ModelError(f"{source!r} has its own code: {TRUST}") from error
         raise ModelError(
-            f"cannot load {what} from {place!r} ({reason(error)}): {instead}"
+            f"cannot load {what} from {source!r} ({reason(error)}): {instead}"
         ) from error
 
 
 def reason(error: BaseException) -> str:
     """What an exception says, in one line, behind its name where it says little."""
     said = " ".join(str(error).split())[:300]
-    plain = isinstance(error, (OSError, ValueError, ImportError)) and len(said) > 10
-    return said if plain else f"{type(error).__name__}: {said}".rstrip(": ")
+    if isinstance(error, (OSError, ValueError, ImportError)) and len(said) > 10:
+        return said
+    return f"{type(error).__name__}: {said}".rstrip(": ")
 
 
 def located(name: str | Path) -> str:
     """A folder or a hub id, with ``~`` spelled out.
 
     Raises:
-        ModelError: a path to nothing. Only a plain name, or one with a single slash, may be a hub id.
+        ModelError: a path to nothing. Only a plain name, or one with a single slash, may be a hub
+            id.
     """
     given = str(name)
-    place = os.path.expanduser(given)
-    if (isinstance(name, Path) or _is_path(given)) and not os.path.exists(place):
+    source = os.path.expanduser(given)
+    if (isinstance(name, Path) or _is_path(given)) and not os.path.exists(source):
         raise ModelError(
             f"there is no folder {given!r}: give a folder saved with save_pretrained, or a hub id"
         )
-    return place
+    return source
 
 
 def _is_path(name: str) -> bool:
@@ -84,39 +91,38 @@ def load_tokenizer(
     """
     from transformers import AutoTokenizer
 
-    place = located(name)
-    with loading("a tokenizer", place, "give a tokenizer, its folder or its hub id"):
+    source = located(name)
+    with loading("a tokenizer", source, "give a tokenizer, its folder or its hub id"):
         if not trust_remote_code:
-            _check_own_code(place)
+            _check_own_code(source)
         tokenizer = AutoTokenizer.from_pretrained(
-            place, revision=revision, trust_remote_code=bool(trust_remote_code)
+            source, revision=revision, trust_remote_code=bool(trust_remote_code)
         )
-    check_words(tokenizer, place)
+    check_words(tokenizer, source)
     return tokenizer
 
 
-def _check_own_code(place: str) -> None:
-    """Refuses a folder whose tokenizer is a class of its own, for which the library might take another one.
+def _check_own_code(source: str) -> None:
+    """Refuses a folder whose tokenizer is a class of its own.
+
+    The library might take another class for it.
 
     Raises:
         ModelError: the tokenizer names code in the folder, and no class of the library.
     """
     import transformers
 
-    file = Path(place) / "tokenizer_config.json"
+    file = Path(source) / "tokenizer_config.json"
     if not file.is_file():
         return
     stated = json.loads(file.read_text(encoding="utf-8"))
-    own = stated.get("auto_map") if isinstance(stated, dict) else None
-    if (
-        own
-        and "AutoTokenizer" in own
-        and not hasattr(transformers, str(stated.get("tokenizer_class")))
-    ):
-        raise ModelError(f"the tokenizer in {place!r} has its own code: {TRUST}")
+    if not isinstance(stated, dict) or "AutoTokenizer" not in (stated.get("auto_map") or ()):
+        return
+    if not hasattr(transformers, str(stated.get("tokenizer_class"))):
+        raise ModelError(f"the tokenizer in {source!r} has its own code: {TRUST}")
 
 
-def check_words(tokenizer: Any, place: str) -> None:
+def check_words(tokenizer: Any, source: str) -> None:
     """Refuses a tokenizer that was made up because its files are missing.
 
     Raises:
@@ -127,7 +133,7 @@ def check_words(tokenizer: Any, place: str) -> None:
     special = set(getattr(tokenizer, "all_special_tokens", ()))
     if all(token in special or _NO_WORD.fullmatch(token) for token in tokenizer.get_vocab()):
         raise ModelError(
-            f"the tokenizer files are missing in {place!r}, so every word would be unknown: "
+            f"the tokenizer files are missing in {source!r}, so every word would be unknown: "
             "save the tokenizer there with save_pretrained, or pass tokenizer="
         )
 
@@ -135,20 +141,26 @@ def check_words(tokenizer: Any, place: str) -> None:
 @contextmanager
 def quiet() -> Iterator[None]:
     """Keeps progress bars, loading reports and retries off the screen: what matters is raised."""
-    logging: Any = import_module("transformers.utils.logging")
-    hub: Any = import_module("huggingface_hub.utils.logging")
-    level, hub_level, bars = (
-        logging.get_verbosity(),
-        hub.get_verbosity(),
-        logging.is_progress_bar_enabled(),
-    )
-    logging.set_verbosity_error()
-    hub.set_verbosity_error()
-    logging.disable_progress_bar()
-    try:
+    with ExitStack() as stack:
+        for switch in _silencers():
+            stack.enter_context(switch.held())
         yield
-    finally:
-        logging.set_verbosity(level)
-        hub.set_verbosity(hub_level)
-        if bars:
-            logging.enable_progress_bar()
+
+
+@functools.cache
+def _silencers() -> tuple[Switch[int], Switch[int], Switch[bool]]:
+    """What transformers says, what the hub's library says, and the bars that both show."""
+    library: Any = import_module("transformers.utils.logging")
+    hub: Any = import_module("huggingface_hub.utils.logging")
+
+    def show_bars(shown: bool) -> None:
+        if shown:
+            library.enable_progress_bar()
+        else:
+            library.disable_progress_bar()
+
+    return (
+        Switch(library.get_verbosity, library.set_verbosity, logging.ERROR),
+        Switch(hub.get_verbosity, hub.set_verbosity, logging.ERROR),
+        Switch(library.is_progress_bar_enabled, show_bars, False),
+    )

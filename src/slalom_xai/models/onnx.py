@@ -11,12 +11,18 @@ from torch import Tensor
 
 from slalom_xai.errors import InputError, ModelError
 from slalom_xai.models.answers import Answers, check_convention
-from slalom_xai.models.base import lock_of
+from slalom_xai.models.configurations import (
+    check_vocabulary,
+    config_outputs,
+    reads_pairs,
+    segment_count,
+    token_limit,
+)
 from slalom_xai.models.loading import load_tokenizer, loading
+from slalom_xai.models.locks import lock_of
 from slalom_xai.models.padded import PaddedModel
-from slalom_xai.models.token_rows import TokenBatch
+from slalom_xai.models.token_batch import TokenBatch
 from slalom_xai.models.tokens import Tokens
-from slalom_xai.models.transformers import check_vocabulary, config_outputs, token_limit
 from slalom_xai.outputs import Outputs
 
 KNOWN_INPUTS = ("input_ids", "attention_mask", "token_type_ids")
@@ -26,7 +32,8 @@ class OnnxModel(PaddedModel):
     """An ``onnxruntime.InferenceSession`` with a tokenizer.
 
     Args:
-        session: takes ``input_ids`` and ``attention_mask`` (and ``token_type_ids``) of any number of rows and tokens.
+        session: takes ``input_ids`` and ``attention_mask`` (and ``token_type_ids``) of any number
+            of rows and tokens.
         tokenizer: makes its token ids.
         output: "logits" ("auto" means the same), or "probabilities".
         config: the transformers configuration of the exported model, for its labels.
@@ -54,12 +61,12 @@ class OnnxModel(PaddedModel):
         }
         _check_inputs(session)
         check_vocabulary(tokenizer, config, getattr(config, "vocab_size", None))
-        segments = getattr(config, "type_vocab_size", 2) if "token_type_ids" in self._inputs else 0
+        takes_segments = "token_type_ids" in self._inputs
         tokens = Tokens(
             tokenizer,
             limit=token_limit(tokenizer, config),
-            segments=segments,
-            pairs=getattr(config, "text_pair", None) is not False,
+            segments=segment_count(config, takes_segments=takes_segments),
+            pairs=reads_pairs(config),
         )
         super().__init__(tokens, name or "ONNX model", lock_of(session))
         nodes = [node.name for node in session.get_outputs()]
@@ -81,19 +88,20 @@ class OnnxModel(PaddedModel):
             inputs["token_type_ids"] = torch.zeros_like(inputs["input_ids"])
         fed = {name: inputs[name].numpy().astype(kind) for name, kind in self._inputs.items()}
         raw = self._session.run([self._output], fed)[0]
-        return self._answers.logits(raw, len(batch), lambda place: self.show(batch.row(place)))
+        return self._answers.logits(raw, len(batch), lambda index: self.show(batch.row(index)))
 
 
-def find_onnx(place: str) -> Path | None:
+def find_onnx(name: str) -> Path | None:
     """The ONNX file that a path names, or that lies in a folder without other weights."""
-    path = Path(place)
+    path = Path(name)
     if path.suffix == ".onnx":
         return path
     if not path.is_dir() or any(path.glob("*.safetensors")) or any(path.glob("pytorch_model*.bin")):
         return None
-    return next(
-        (path / name for name in ("model.onnx", "onnx/model.onnx") if (path / name).is_file()), None
-    )
+    for file in (path / "model.onnx", path / "onnx" / "model.onnx"):
+        if file.is_file():
+            return file
+    return None
 
 
 def load_onnx(
@@ -113,7 +121,8 @@ def load_onnx(
     home = _home(file)
     if tokenizer is None and home is None:
         raise InputError(
-            f"there is no config.json and no tokenizer beside {file}: save the tokenizer there, or pass tokenizer="
+            f"there is no config.json and no tokenizer beside {file}: "
+            "save the tokenizer there, or pass tokenizer="
         )
     session = _session(file, device)
     config = None
@@ -137,14 +146,10 @@ def _home(file: Path) -> Path | None:
         raise ModelError(
             f"there is no file {str(file)!r}: give an ONNX file, or a folder with model.onnx in it"
         )
-    return next(
-        (
-            folder
-            for folder in (file.parent, file.parent.parent)
-            if (folder / "config.json").is_file()
-        ),
-        None,
-    )
+    for folder in (file.parent, file.parent.parent):
+        if (folder / "config.json").is_file():
+            return folder
+    return None
 
 
 def _session(file: Path, device: str | torch.device | None) -> Any:
@@ -154,39 +159,42 @@ def _session(file: Path, device: str | torch.device | None) -> Any:
         raise ModelError(
             f"{file} is an ONNX file, but ONNX Runtime is not installed: pip install onnxruntime"
         ) from error
-    providers = (
-        ["CUDAExecutionProvider"] if str(device).startswith("cuda") else ["CPUExecutionProvider"]
-    )
     if device is not None and str(device).split(":")[0] not in ("cpu", "cuda"):
         raise InputError(
-            f"device {str(device)!r}: ONNX Runtime runs only on cpu or cuda here; pass one of them, or leave device out"
+            f"device {str(device)!r}: ONNX Runtime runs only on cpu or cuda here; "
+            "pass one of them, or leave device out"
         )
-    if providers[0] not in onnxruntime.get_available_providers():
+    provider = "CPUExecutionProvider"
+    if str(device).startswith("cuda"):
+        provider = "CUDAExecutionProvider"
+    if provider not in onnxruntime.get_available_providers():
         raise InputError(
-            f"device {device!r}: the installed ONNX Runtime has no {providers[0]}; pass device='cpu', or install onnxruntime-gpu"
+            f"device {device!r}: the installed ONNX Runtime has no {provider}; "
+            "pass device='cpu', or install onnxruntime-gpu"
         )
     try:
-        return onnxruntime.InferenceSession(str(file), providers=providers)
+        return onnxruntime.InferenceSession(str(file), providers=[provider])
     except Exception as error:
+        reason = " ".join(str(error).split())[:200]
         raise ModelError(
-            f"ONNX Runtime cannot open {file} ({' '.join(str(error).split())[:200]}): export the model again"
+            f"ONNX Runtime cannot open {file} ({reason}): export the model again"
         ) from error
 
 
 def _check_inputs(session: Any) -> None:
     nodes = session.get_inputs()
-    other = [node.name for node in nodes if node.name not in KNOWN_INPUTS]
-    if other or "input_ids" not in {node.name for node in nodes}:
+    names = [node.name for node in nodes]
+    if not set(names) <= set(KNOWN_INPUTS) or "input_ids" not in names:
         raise InputError(
-            f"the ONNX model takes {', '.join(node.name for node in nodes)}: expected {', '.join(KNOWN_INPUTS)}, the last two optional; "
-            "export a sequence classifier"
+            f"the ONNX model takes {', '.join(names)}: expected {', '.join(KNOWN_INPUTS)}, "
+            "the last two optional; export a sequence classifier"
         )
-    fixed = [
-        f"{node.name} {node.shape}"
-        for node in nodes
-        if any(isinstance(size, int) for size in node.shape)
-    ]
+    fixed = []
+    for node in nodes:
+        if any(isinstance(size, int) for size in node.shape):
+            fixed.append(f"{node.name} {node.shape}")
     if fixed:
         raise InputError(
-            f"the ONNX model takes only {', '.join(fixed)}: export it with a variable number of rows and tokens (dynamic axes)"
+            f"the ONNX model takes only {', '.join(fixed)}: "
+            "export it with a variable number of rows and tokens (dynamic axes)"
         )

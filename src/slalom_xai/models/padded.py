@@ -13,26 +13,34 @@ import torch
 from torch import Tensor
 
 from slalom_xai.errors import ModelError, few_numbers, shortened
-from slalom_xai.models.base import Reading
-from slalom_xai.models.token_rows import Encoded, Row, TokenBatch, WrittenTokens
+from slalom_xai.models.padding import HALF_PRECISION, SINGLE_PRECISION, harmless_side
+from slalom_xai.models.reading import TokenReading
+from slalom_xai.models.rows import Row
+from slalom_xai.models.token_batch import TokenBatch
+from slalom_xai.models.token_rows import TokenRow, WrittenTokens
 from slalom_xai.models.tokens import Tokens
 from slalom_xai.outputs import Outputs
 
-SMALL_STEP = (
-    512 * 512
-)  # numbers in the largest matrix of a small model; DistilBERT's have 768 x 3072
+HALF = (torch.float16, torch.bfloat16)
+_NO_SIDE = "none"
+
+# Numbers in the largest matrix of a small model, whose steps are too short to share among threads.
+# The embedded classifier and tiny test models are below; DistilBERT's matrices have 768 x 3072.
+_SMALL_MATRIX = 512 * 512
 
 
 class PaddedModel(ABC):
     """Everything about a model of token ids but the forward pass.
 
-    The first batch of rows of unequal length is used to learn on which side the model can be padded.
+    The first batch of rows of unequal length is used to learn on which side the model can be
+    padded.
 
     Args:
         tokens: reads its texts.
         name: how it is called in results.
         lock: calls take turns.
-        must_take_padding: refuse a model whose answers change with padding, instead of asking it in batches of equal length.
+        must_take_padding: refuse a model whose answers change with padding, instead of asking it in
+            batches of equal length.
     """
 
     def __init__(
@@ -61,13 +69,13 @@ class PaddedModel(ABC):
         return self._tokens.limit
 
     @property
-    def _half(self) -> bool:
-        """Whether it computes in half precision, where padding may change the last digits."""
+    def light(self) -> bool:
+        """Whether it runs on a CPU in steps so small that threads mostly wait for each other."""
         return False
 
     @property
-    def light(self) -> bool:
-        """Whether it runs on a CPU and each of its steps is so small that many threads only wait for each other."""
+    def _half(self) -> bool:
+        """Whether it computes in half precision, where padding may change the last digits."""
         return False
 
     @abstractmethod
@@ -86,13 +94,13 @@ class PaddedModel(ABC):
         *,
         truncation: bool = False,
         removal: str = "delete",
-    ) -> Reading:
+    ) -> TokenReading:
         """Splits a text, or a pair, into its tokens."""
         return self._tokens.read(text, text_pair, truncation=truncation, removal=removal)
 
     def size(self, row: Row) -> int:
         """Tokens in a row, special ones included."""
-        return len(cast(Encoded, row)[0])
+        return len(cast(TokenRow, row)[0])
 
     def show(self, row: Row) -> str:
         """A row as its tokens."""
@@ -100,60 +108,80 @@ class PaddedModel(ABC):
 
     def answer(self, rows: Sequence[Row]) -> Tensor:
         """Logits for a batch of rows that are written out."""
-        return self.answer_tokens(TokenBatch([WrittenTokens.of(cast(Sequence[Encoded], rows))]))
+        return self.answer_tokens(written_batch(rows))
 
     def answer_tokens(self, batch: TokenBatch) -> Tensor:
         """Logits for a batch; rows of unequal length are padded where padding changes nothing."""
         with self._lock:
-            if batch.sizes.min() == batch.sizes.max():
+            if batch.equally_long:
                 return self._forward(batch, "right")
             if self._padding is None:
                 with self._exactly():
                     self._padding = self._harmless_padding(batch)
-            if self._padding != "none":
+            if self._padding != _NO_SIDE:
                 return self._forward(batch, self._padding)
             return self._by_length(batch)
 
     def _by_length(self, batch: TokenBatch) -> Tensor:
+        """Logits for a batch, rows of each length by themselves."""
         result: Tensor | None = None
         for length in np.unique(batch.sizes):
-            places = np.flatnonzero(batch.sizes == length)
-            logits = self._forward(batch.take(places), "right")
+            indices = np.flatnonzero(batch.sizes == length)
+            logits = self._forward(batch.take(indices), "right")
             if result is None:
                 result = logits.new_empty(len(batch), logits.shape[1])
-            result[torch.as_tensor(places, device=logits.device)] = logits
+            result[torch.as_tensor(indices, device=logits.device)] = logits
         assert result is not None
         return result
 
     def _harmless_padding(self, batch: TokenBatch) -> str:
-        """The side on which padding a row leaves its answer alone; "none" if there is no such side."""
-        places = np.array([batch.sizes.argmin(), batch.sizes.argmax()])
-        short, long = (batch.take(place) for place in places[:, None])
+        """The side on which padding a row leaves its answer alone; "none" if there is none."""
+        indices = np.array([batch.sizes.argmin(), batch.sizes.argmax()])
+        short, long = (batch.take(index) for index in indices[:, None])
+        both = batch.take(np.sort(indices))
+        own = int(indices.argmin())  # where the short row is among the two
         alone, other = self._forward(short, "right"), self._forward(long, "right")
         self.probe_calls += 2
-        first = getattr(self._tokens.tokenizer, "padding_side", "right")
-        spread = (alone - other).abs().max()
-        tolerance = (5e-2 if self._half else 1e-3) * torch.maximum(
-            spread, (1 + alone.abs()) * (0.2 if self._half else 1e-2)
-        )
-        own = int(places.argmin())  # where the short row stands of the two
-        for side in (first, "left" if first == "right" else "right"):
-            padded = self._forward(batch.take(np.sort(places)), side)[own : own + 1]
+        answers: list[Tensor] = []
+
+        def padded(side: str) -> Tensor:
             self.probe_calls += 2
-            if bool(((padded - alone).abs() <= tolerance).all()):
-                return str(side)
+            answers.append(self._forward(both, side)[own : own + 1])
+            return answers[-1]
+
+        precision = HALF_PRECISION if self._half else SINGLE_PRECISION
+        tolerated = precision.of(alone, other)
+        side = harmless_side(alone, padded, self._sides(), tolerated)
+        if side is not None:
+            return side
         if self._must_take_padding:
             raise ModelError(
-                f"{self.name} ignores attention_mask: {shortened(self.show(short.row(0)))} gives {few_numbers(alone[0].tolist())} alone, but {few_numbers(padded[0].tolist())} "
-                f"padded to {long.sizes[0]} tokens; mask the padding in its forward method, or pass batch_tokens=1 to ask one row at a time"
+                f"{self.name} ignores attention_mask: {shortened(self.show(short.row(0)))} gives "
+                f"{few_numbers(alone[0].tolist())} alone, but "
+                f"{few_numbers(answers[-1][0].tolist())} padded to {long.sizes[0]} tokens; mask "
+                "the padding in its forward method, or pass batch_tokens=1 to ask one row at a time"
             )
-        return "none"
+        return _NO_SIDE
+
+    def _sides(self) -> tuple[str, str]:
+        """Where padding may go, the tokenizer's own choice first."""
+        if getattr(self._tokens.tokenizer, "padding_side", "right") == "right":
+            return "right", "left"
+        return "left", "right"
+
+
+def written_batch(rows: Sequence[Row]) -> TokenBatch:
+    """Rows that are written out, as a batch."""
+    return TokenBatch([WrittenTokens.of(cast(Sequence[TokenRow], rows))])
 
 
 def has_small_steps(module: object) -> bool:
-    """Whether a module multiplies by small matrices only; tables of embeddings are looked up and do not count."""
+    """Whether a module multiplies by small matrices only.
+
+    Tables of embeddings are looked up and do not count.
+    """
     if not isinstance(module, torch.nn.Module):
         return False
     parts = (part for part in module.modules() if not isinstance(part, torch.nn.Embedding))
     sizes = [entry.numel() for part in parts for entry in part.parameters(recurse=False)]
-    return 0 < max(sizes, default=0) <= SMALL_STEP
+    return 0 < max(sizes, default=0) <= _SMALL_MATRIX

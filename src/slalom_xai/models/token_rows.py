@@ -1,13 +1,17 @@
-"""Many questions about one text at once: which tokens each keeps, told apart and measured without spelling them out.
+"""Rows of token ids about one text, told apart and measured without spelling them out.
 
-Rows of models that read token ids stay tables: masks over the text's tokens, or written-out ids. Inputs are built from them on the
-device, batch by batch. Rows of other models are a list of whatever the model is asked.
+A row is either a mask over the text's tokens (``KeptTokens``) or a sequence of ids that is written
+out (``WrittenTokens``). Both stay tables of numpy until a batch of them is asked; only then are
+inputs built, on the model's device. A million rows of a text thus cost a bit per token.
+
+Shapes: m rows, T tokens of the whole text with its special ones, W tokens of the longest row. A
+stream is what a model reads in parallel: token ids first, then segments where it has them.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Hashable, Sequence
+from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -16,66 +20,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from slalom_xai.models.rows import Indices, Rows
 from slalom_xai.row_keys import Keys, kept_keys, mixed, sequence_keys
 
-Row = Hashable  # one question to a model: its token ids, or a string
-Encoded = tuple[
-    tuple[int, ...], ...
-]  # one row of token ids and, where the model has them, of segments
-Places = NDArray[np.int64]
+TokenRow = tuple[tuple[int, ...], ...]  # one row: its ids and, where the model has them, segments
+Streams = tuple[NDArray[np.int64], ...]
 
 _SEGMENTS = 1 << 40  # where the numbers of segments start, apart from those of ids
-
-
-@dataclass(frozen=True)
-class SpelledRows:
-    """Questions as the model takes them, one by one."""
-
-    rows: Sequence[Row]
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    @cached_property
-    def keys(self) -> Keys:
-        """Equal where two questions are, (m,)."""
-        return np.array([hash(row) for row in self.rows], dtype=np.int64)
-
-    def take(self, places: Places) -> SpelledRows:
-        """Some of the rows."""
-        return SpelledRows([self.rows[place] for place in places.tolist()])
-
-
-class TokenRows(ABC):
-    """Rows of token ids, of one text."""
-
-    sizes: Places
-    """(m,), tokens in each row, special ones included."""
-
-    def __len__(self) -> int:
-        return len(self.sizes)
-
-    @property
-    @abstractmethod
-    def keys(self) -> Keys:
-        """Equal where two rows read the same, (m,)."""
-
-    @property
-    @abstractmethod
-    def ids(self) -> NDArray[np.int64]:
-        """Every token id that occurs, and perhaps others."""
-
-    @abstractmethod
-    def take(self, places: Places) -> TokenRows:
-        """Some of the rows."""
-
-    @abstractmethod
-    def row(self, place: int) -> Encoded:
-        """One row, written out."""
-
-    @abstractmethod
-    def tensors(self, width: int, pad: int, side: str, device: torch.device) -> tuple[Tensor, ...]:
-        """Ids (m, width) and, where the model has them, segments, padded on one side."""
 
 
 @dataclass(frozen=True)
@@ -83,28 +34,63 @@ class TokenText:
     """The whole text as token ids.
 
     Attributes:
-        streams: the ids (T,) of the whole text, special tokens included, and its segments where the model has them.
+        streams: (T,) each: the ids of the whole text, special tokens included, and its segments
+            where the model has them.
         filler: the id that stands for a removed token; None where nothing does.
     """
 
-    streams: tuple[NDArray[np.int64], ...]
+    streams: Streams
     filler: int | None = None
     _placed: dict[torch.device, tuple[Tensor, ...]] = field(
         default_factory=dict, repr=False, compare=False
     )
+
+    def __len__(self) -> int:
+        return len(self.streams[0])
 
     @cached_property
     def codes(self) -> NDArray[np.uint64]:
         """Mixed codes (T,), equal where two tokens read the same."""
         return stream_codes(self.streams)
 
+    @cached_property
+    def filler_codes(self) -> NDArray[np.uint64]:
+        """Mixed codes (T,), or one for all, of a filler in the place of each token."""
+        return stream_codes((np.array(self.filler), *self.streams[1:]))
+
     def on(self, device: torch.device) -> tuple[Tensor, ...]:
         """The streams as tensors on a device, moved there once."""
         if device not in self._placed:
-            self._placed[device] = tuple(
-                torch.as_tensor(stream, device=device) for stream in self.streams
-            )
+            tensors = [torch.as_tensor(stream, device=device) for stream in self.streams]
+            self._placed[device] = tuple(tensors)
         return self._placed[device]
+
+
+class TokenRows(Rows):
+    """Rows of token ids, of one text."""
+
+    sizes: Indices
+    """(m,), tokens in each row, special ones included."""
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+    @property
+    @abstractmethod
+    def ids(self) -> NDArray[np.int64]:
+        """Every token id that occurs, and perhaps others."""
+
+    @abstractmethod
+    def take(self, indices: Indices) -> TokenRows:
+        """Some of the rows."""
+
+    @abstractmethod
+    def row(self, index: int) -> TokenRow:
+        """One row, written out."""
+
+    @abstractmethod
+    def tensors(self, width: int, pad: int, side: str, device: torch.device) -> tuple[Tensor, ...]:
+        """Ids (m, width) and, where the model has them, segments, padded on one side."""
 
 
 class KeptTokens(TokenRows):
@@ -116,185 +102,147 @@ class KeptTokens(TokenRows):
     """
 
     def __init__(self, text: TokenText, keep: NDArray[np.bool_]) -> None:
-        self.text, self._keep = text, keep
-        whole = text.filler is not None
-        self.sizes = (
-            np.full(len(keep), keep.shape[1])
-            if whole
-            else np.count_nonzero(keep, axis=1).astype(np.int64)
-        )
+        self.text = text
+        self._keep = keep
+        if text.filler is None:
+            self.sizes = np.count_nonzero(keep, axis=1).astype(np.int64)
+        else:
+            self.sizes = np.full(len(keep), keep.shape[1])
 
     @cached_property
-    def keys(self) -> Keys:  # noqa: D102
+    def keys(self) -> Keys:
+        """Numbers (m,) that are equal where two rows read the same."""
         if self.text.filler is None:
             return kept_keys(self._keep, self.text.codes)
-        filled = np.where(
-            self._keep,
-            self.text.codes,
-            stream_codes((np.array(self.text.filler), *self.text.streams[1:])),
-        )
+        filled = np.where(self._keep, self.text.codes, self.text.filler_codes)
         return sequence_keys(filled, self.sizes)
 
     @property
-    def ids(self) -> NDArray[np.int64]:  # noqa: D102
-        filler = [] if self.text.filler is None else [self.text.filler]
-        return np.append(self.text.streams[0], filler).astype(np.int64)
+    def ids(self) -> NDArray[np.int64]:
+        """Every token id that occurs, and perhaps others."""
+        ids = self.text.streams[0]
+        if self.text.filler is None:
+            return ids
+        return np.append(ids, self.text.filler).astype(np.int64)
 
     @property
-    def shared(self) -> Places:
+    def shared(self) -> Indices:
         """How many tokens each row has in common with the beginning of the whole text, (m,)."""
-        common: Places = np.where(
-            self._keep.all(axis=1), self._keep.shape[1], (~self._keep).argmax(axis=1)
-        )
+        whole = self._keep.all(axis=1)
+        first_gone = (~self._keep).argmax(axis=1)
+        common: Indices = np.where(whole, self._keep.shape[1], first_gone)
         return common
 
-    def take(self, places: Places) -> KeptTokens:  # noqa: D102
-        return KeptTokens(self.text, self._keep[places])
+    def take(self, indices: Indices) -> KeptTokens:
+        """Some of the rows."""
+        return KeptTokens(self.text, self._keep[indices])
 
-    def row(self, place: int) -> Encoded:  # noqa: D102
-        keep, (ids, *others) = self._keep[place], self.text.streams
-        if self.text.filler is not None:
-            return tuple(
-                tuple(stream.tolist())
-                for stream in (np.where(keep, ids, self.text.filler), *others)
-            )
-        return tuple(tuple(stream[keep].tolist()) for stream in (ids, *others))
+    def row(self, index: int) -> TokenRow:
+        """One row, written out."""
+        keep = self._keep[index]
+        ids, *others = self.text.streams
+        if self.text.filler is None:
+            return _written([stream[keep] for stream in self.text.streams])
+        return _written([np.where(keep, ids, self.text.filler), *others])
 
-    def tensors(self, width: int, pad: int, side: str, device: torch.device) -> tuple[Tensor, ...]:  # noqa: D102
-        ids, *others = self.text.on(device)
-        keep = _moved(self._keep, device)
+    def tensors(self, width: int, pad: int, side: str, device: torch.device) -> tuple[Tensor, ...]:
+        """Ids (m, width) and, where the model has them, segments, padded on one side."""
+        streams = self.text.on(device)
+        keep = to_device(self._keep, device)  # (m, T)
         rows = len(keep)
         if self.text.filler is not None:
-            return torch.where(keep, ids, self.text.filler), *(
-                stream.expand(rows, -1) for stream in others
-            )
-        place = keep.cumsum(dim=1).sub_(1)
+            ids = torch.where(keep, streams[0], self.text.filler)
+            return ids, *(stream.expand(rows, -1) for stream in streams[1:])
+        position = keep.cumsum(dim=1).sub_(1)  # (m, T), where each kept token goes
         if side == "left":
-            place += width - _moved(self.sizes, device)[:, None]
-        place.masked_fill_(~keep, width)  # what is left out goes into a column that is cut off
-        filled = (
-            torch.full((rows, width + 1), filler, dtype=ids.dtype, device=device).scatter_(
-                1, place, stream.expand(rows, -1)
-            )
-            for stream, filler in zip((ids, *others), (pad, *(0 for _ in others)), strict=True)
-        )
-        return tuple(stream[:, :width] for stream in filled)
+            position += width - to_device(self.sizes, device)[:, None]
+        position.masked_fill_(~keep, width)  # what is left out goes into an entry that is cut off
+        padded = []
+        for stream, filler in zip(streams, _fillers(pad, len(streams)), strict=True):
+            empty = torch.full((rows, width + 1), filler, dtype=stream.dtype, device=device)
+            padded.append(empty.scatter_(1, position, stream.expand(rows, -1))[:, :width])
+        return tuple(padded)
 
 
 class WrittenTokens(TokenRows):
     """Rows written out as ids.
 
     Args:
-        streams: (m, W) each: ids and, where the model has them, segments; what is behind a row's size does not count.
+        streams: (m, W) each: ids and, where the model has them, segments; what is behind a row's
+            size does not count.
         sizes: (m,).
     """
 
-    def __init__(self, streams: tuple[NDArray[np.int64], ...], sizes: Places) -> None:
-        self._streams, self.sizes = streams, sizes
+    def __init__(self, streams: Streams, sizes: Indices) -> None:
+        self._streams = streams
+        self.sizes = sizes
 
     @classmethod
-    def of(cls, rows: Sequence[Encoded]) -> WrittenTokens:
+    def of(cls, rows: Sequence[TokenRow]) -> WrittenTokens:
         """Rows from tuples."""
         sizes = np.array([len(row[0]) for row in rows], dtype=np.int64)
-        streams = tuple(np.zeros((len(rows), int(sizes.max())), dtype=np.int64) for _ in rows[0])
-        for place, row in enumerate(rows):
+        shape = (len(rows), int(sizes.max()))
+        streams = tuple(np.zeros(shape, dtype=np.int64) for _ in rows[0])
+        for index, row in enumerate(rows):
             for stream, tokens in zip(streams, row, strict=True):
-                stream[place, : len(tokens)] = tokens
+                stream[index, : len(tokens)] = tokens
         return cls(streams, sizes)
 
     @cached_property
-    def keys(self) -> Keys:  # noqa: D102
+    def keys(self) -> Keys:
+        """Numbers (m,) that are equal where two rows read the same."""
         return sequence_keys(stream_codes(self._streams), self.sizes)
 
     @property
-    def ids(self) -> NDArray[np.int64]:  # noqa: D102
+    def ids(self) -> NDArray[np.int64]:
+        """Every token id that occurs, and perhaps others."""
         return np.unique(self._streams[0])
 
-    def take(self, places: Places) -> WrittenTokens:  # noqa: D102
-        return WrittenTokens(tuple(stream[places] for stream in self._streams), self.sizes[places])
+    def take(self, indices: Indices) -> WrittenTokens:
+        """Some of the rows."""
+        streams = tuple(stream[indices] for stream in self._streams)
+        return WrittenTokens(streams, self.sizes[indices])
 
-    def row(self, place: int) -> Encoded:  # noqa: D102
-        return tuple(tuple(stream[place, : self.sizes[place]].tolist()) for stream in self._streams)
-
-    def tensors(self, width: int, pad: int, side: str, device: torch.device) -> tuple[Tensor, ...]:  # noqa: D102
-        place = np.arange(width) - (
-            width - self.sizes[:, None] if side == "left" else np.zeros_like(self.sizes[:, None])
-        )
-        inside = (place >= 0) & (place < self.sizes[:, None])
-        place = place.clip(0, self._streams[0].shape[1] - 1)
-        fillers = (pad, *(0 for _ in self._streams[1:]))
-        return tuple(
-            _moved(np.where(inside, np.take_along_axis(stream, place, axis=1), filler), device)
-            for stream, filler in zip(self._streams, fillers, strict=True)
-        )
-
-
-Rows = SpelledRows | TokenRows
-
-
-class TokenBatch:
-    """Rows of one or several texts that are asked together.
-
-    Args:
-        parts: rows by text.
-        shared: tokens at their beginning that a model has read before, for all of them.
-    """
-
-    def __init__(self, parts: Sequence[TokenRows], shared: int = 0) -> None:
-        self._parts, self.shared = parts, shared
-        self._starts = np.cumsum([0, *(len(part) for part in parts)])
-        self.sizes = np.concatenate([part.sizes for part in parts])
-
-    def __len__(self) -> int:
-        return len(self.sizes)
-
-    @property
-    def ids(self) -> set[int]:
-        """Every token id that occurs, and perhaps others."""
-        return {token for part in self._parts for token in part.ids.tolist()}
-
-    def row(self, place: int) -> Encoded:
+    def row(self, index: int) -> TokenRow:
         """One row, written out."""
-        part = int(np.searchsorted(self._starts, place, side="right")) - 1
-        return self._parts[part].row(place - int(self._starts[part]))
+        size = self.sizes[index]
+        return _written([stream[index, :size] for stream in self._streams])
 
-    def take(self, places: Places) -> TokenBatch:
-        """Some of the rows, ``places`` ascending."""
-        owner = np.searchsorted(self._starts, places, side="right") - 1
-        parts = [
-            self._parts[part].take(places[owner == part] - self._starts[part])
-            for part in np.unique(owner)
-        ]
-        return TokenBatch(parts, self.shared)
-
-    def inputs(self, pad: int, side: str, device: torch.device) -> dict[str, Tensor]:
-        """Equally long inputs: ids, the mask and, where rows have them, segments."""
-        width = int(self.sizes.max())
-        every = [part.tensors(width, pad, side, device) for part in self._parts]
-        streams = [
-            torch.cat(stream) if len(every) > 1 else stream[0]
-            for stream in zip(*every, strict=True)
-        ]
-        sizes = _moved(self.sizes, device)[:, None]
-        place = torch.arange(width, device=device)
-        mask = place < sizes if side == "right" else place >= width - sizes
-        inputs = {"input_ids": streams[0], "attention_mask": mask.long()}
-        if len(streams) > 1:
-            inputs["token_type_ids"] = streams[1]
-        return inputs
+    def tensors(self, width: int, pad: int, side: str, device: torch.device) -> tuple[Tensor, ...]:
+        """Ids (m, width) and, where the model has them, segments, padded on one side."""
+        sizes = self.sizes[:, None]
+        source = np.arange(width) - np.zeros_like(sizes)  # (m, width), which token stands where
+        if side == "left":
+            source -= width - sizes
+        inside = (source >= 0) & (source < sizes)
+        source = source.clip(0, self._streams[0].shape[1] - 1)
+        padded = []
+        for stream, filler in zip(self._streams, _fillers(pad, len(self._streams)), strict=True):
+            tokens = np.where(inside, np.take_along_axis(stream, source, axis=1), filler)
+            padded.append(to_device(tokens, device))
+        return tuple(padded)
 
 
-def stream_codes(streams: tuple[NDArray[np.int64], ...]) -> NDArray[np.uint64]:
+def stream_codes(streams: Streams) -> NDArray[np.uint64]:
     """Mixed codes of tokens: of the id and, where there is one, the segment."""
     codes = mixed(streams[0])
-    return codes ^ mixed(streams[1] + _SEGMENTS) if len(streams) > 1 else codes
+    if len(streams) == 1:
+        return codes
+    return codes ^ mixed(streams[1] + _SEGMENTS)
 
 
-def _moved(array: NDArray[np.bool_] | NDArray[np.int64], device: torch.device) -> Tensor:
-    """An array on a device; without waiting for a GPU."""
+def _written(streams: Sequence[NDArray[np.int64]]) -> TokenRow:
+    return tuple(tuple(stream.tolist()) for stream in streams)
+
+
+def _fillers(pad: int, streams: int) -> tuple[int, ...]:
+    """What fills each stream of a row: the pad token, and segment 0."""
+    return (pad, *[0] * (streams - 1))
+
+
+def to_device(array: NDArray[np.bool_] | NDArray[np.int64], device: torch.device) -> Tensor:
+    """An array on a device, without waiting for a GPU."""
     tensor = torch.from_numpy(np.ascontiguousarray(array))
-    return (
-        tensor.pin_memory().to(device, non_blocking=True)
-        if device.type == "cuda"
-        else tensor.to(device)
-    )
+    if device.type != "cuda":
+        return tensor.to(device)
+    return tensor.pin_memory().to(device, non_blocking=True)

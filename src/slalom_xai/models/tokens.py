@@ -1,25 +1,29 @@
-"""Texts as a tokenizer sees them: pieces, special tokens around them, and rows with some pieces missing."""
+"""Texts as a tokenizer sees them: pieces, and the special tokens around them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from slalom_xai.errors import InputError, shortened
-from slalom_xai.models.base import Reading, unit_codes
-from slalom_xai.models.token_rows import Encoded, Row, TokenText
-from slalom_xai.text import Unit, disjoint, trimmed
+from slalom_xai.models.reading import TokenReading
+from slalom_xai.models.rows import Indices, Row
+from slalom_xai.models.token_rows import Streams, TokenRow, TokenText
+from slalom_xai.text import Unit, disjoint, equal_codes, trimmed
 
-_MARKERS = "\u2581\u0120 "  # how sentence pieces and byte-level tokens say that a word begins
+# How sentence pieces and byte-level tokens say that a word begins.
+_MARKERS = "\u2581\u0120 "
 
 
 class Tokens:
     """A tokenizer, and what a model takes from it.
 
-    Special tokens are whatever the tokenizer adds around a text or between two; they stay in every row.
+    Special tokens are whatever the tokenizer adds around a text or between two; they stay in every
+    row.
 
     Args:
         tokenizer: a fast tokenizer of the transformers library.
@@ -33,7 +37,8 @@ class Tokens:
     ) -> None:
         if not getattr(tokenizer, "is_fast", False):
             raise InputError(
-                f"the tokenizer {type(tokenizer).__name__} does not report where its tokens stand in the text: load a fast one (AutoTokenizer with use_fast=True)"
+                f"the tokenizer {type(tokenizer).__name__} does not report where its tokens stand "
+                "in the text: load a fast one (AutoTokenizer with use_fast=True)"
             )
         self.tokenizer = tokenizer
         self.limit = limit
@@ -47,13 +52,41 @@ class Tokens:
         *,
         truncation: bool = False,
         removal: str = "delete",
-    ) -> Reading:
+    ) -> TokenReading:
         """Splits a text, or a pair, into its tokens.
 
         Raises:
-            InputError: no token in a text, more tokens than the model reads, a pair for a model of single texts, or no
-                token to put in the place of removed ones.
+            InputError: no token in a text, more tokens than the model reads, a pair for a model of
+                single texts, or no token to put in the place of removed ones.
         """
+        encoded = self._encoded(text, text_pair)
+        if text_pair is not None:
+            self._check_pair(encoded)
+        content, left_out = self._cut(encoded, truncation)
+        kept = np.sort(np.concatenate([encoded.special, content]))
+        filler = self._filler(removal)
+        streams = tuple(stream[kept] for stream in encoded.streams)
+        ids = encoded.ids[content]
+        parts = encoded.parts[content]
+        return TokenReading(
+            text,
+            self._pieces(encoded, content),
+            equal_codes(list(zip(parts.tolist(), ids.tolist(), strict=True))),
+            left_out,
+            tokens=TokenText(streams, filler),
+            positions=np.searchsorted(kept, content),
+            words=encoded.words[content],
+            unknown=self._unknown(ids),
+            text_pair=text_pair,
+        )
+
+    def show(self, row: Row) -> str:
+        """A row as its tokens."""
+        ids = cast(TokenRow, row)[0]
+        tokens = self.tokenizer.convert_ids_to_tokens(list(ids))
+        return " ".join(str(token) for token in tokens)
+
+    def _encoded(self, text: str, text_pair: str | None) -> _EncodedText:
         encoding = self.tokenizer(
             text,
             text_pair,
@@ -61,152 +94,157 @@ class Tokens:
             return_special_tokens_mask=True,
             verbose=False,
         )
-        ids = np.array(encoding["input_ids"], dtype=np.int64)
-        special = np.array(encoding["special_tokens_mask"], dtype=bool)
-        parts = np.array([part or 0 for part in encoding.sequence_ids(0)], dtype=np.int64)
-        content = np.flatnonzero(~special)
-        texts = (text,) if text_pair is None else (text, text_pair)
-        for part, one in enumerate(texts):
-            if part not in parts[content]:
+        streams = [np.array(encoding["input_ids"], dtype=np.int64)]
+        types = encoding.get("token_type_ids")
+        if self._segments and types is not None:
+            streams.append(np.array(types, dtype=np.int64))
+        encoded = _EncodedText(
+            texts=(text,) if text_pair is None else (text, text_pair),
+            streams=tuple(streams),
+            is_special=np.array(encoding["special_tokens_mask"], dtype=bool),
+            parts=_numbers(encoding.sequence_ids(0), instead=0),
+            words=_numbers(encoding.word_ids(0), instead=-1),
+            offsets=encoding["offset_mapping"],
+        )
+        for part, one in enumerate(encoded.texts):
+            if not len(encoded.content_of(part)):
                 raise InputError(
-                    f"the tokenizer finds no token in {shortened(one)}: give a text with words in it"
+                    f"the tokenizer finds no token in {shortened(one)}: "
+                    "give a text with words in it"
                 )
-        types = encoding.get("token_type_ids") if self._segments else None
-        streams = [ids] if types is None else [ids, np.array(types, dtype=np.int64)]
-        around = _around(
-            special, [int(content[parts[content] == part][0]) for part in range(len(texts))]
-        )
-        if text_pair is not None:
-            self._check_pair(around, streams)
-        content, left_out = self._cut(
-            texts, content, parts, encoding["offset_mapping"], int(special.sum()), truncation
-        )
-        units = self._units(texts, ids, parts, content, encoding["offset_mapping"])
-        part_of = parts[content]
+        return encoded
 
-        def compose(places: NDArray[np.int64]) -> Row:
-            order = [around[0]]
-            for part in range(len(texts)):
-                order += [content[places[part_of[places] == part]], around[part + 1]]
-            joined = np.concatenate(order)
-            return tuple(tuple(stream[joined].tolist()) for stream in streams)
-
-        filler = self._filler(removal)
-        kept = np.sort(np.concatenate([*around, content]))
-
-        def shorten(keep: NDArray[np.bool_]) -> Row:
-            if filler is None:
-                return compose(np.flatnonzero(keep))
-            replaced = ids.copy()
-            replaced[content[~keep]] = filler
-            return tuple(tuple(stream[kept].tolist()) for stream in (replaced, *streams[1:]))
-
-        words = np.array(
-            [-1 if word is None else word for word in encoding.word_ids(0)], dtype=np.int64
-        )
-        codes = unit_codes(list(zip(part_of.tolist(), ids[content].tolist(), strict=True)))
-        return Reading(
-            text,
-            units,
-            codes,
-            left_out,
-            compose,
-            shorten,
-            text_pair=text_pair,
-            in_place=filler is not None,
-            words=words[content],
-            positions=np.searchsorted(kept, content),
-            tokens=TokenText(tuple(stream[kept] for stream in streams), filler),
-            inert=None if filler is None else ids[content] == filler,
-            unknown=self._unknown(ids[content]),
-        )
-
-    def show(self, row: Row) -> str:
-        """A row as its tokens."""
-        return " ".join(
-            str(token)
-            for token in self.tokenizer.convert_ids_to_tokens(list(cast(Encoded, row)[0]))
-        )
-
-    def _units(
-        self,
-        texts: Sequence[str],
-        ids: NDArray[np.int64],
-        parts: NDArray[np.int64],
-        content: NDArray[np.int64],
-        offsets: Sequence[tuple[int, int]],
-    ) -> tuple[Unit, ...]:
-        units = []
-        for part, text in enumerate(texts):
-            own = content[parts[content] == part]
-            tokens = self.tokenizer.convert_ids_to_tokens(ids[own].tolist())
+    def _pieces(self, encoded: _EncodedText, content: Indices) -> tuple[Unit, ...]:
+        pieces = []
+        for part, text in enumerate(encoded.texts):
+            own = content[encoded.parts[content] == part]
+            ids = encoded.ids[own].tolist()
+            tokens = self.tokenizer.convert_ids_to_tokens(ids)
             spans = disjoint(
-                [trimmed(text, *offsets[place]) for place in own],
+                [trimmed(text, *encoded.offsets[index]) for index in own],
                 [not token.strip(_MARKERS) for token in tokens],
             )
-            for place, token, (start, end) in zip(own, tokens, spans, strict=True):
-                units.append(Unit(text[start:end] or token, start, end, (int(ids[place]),), part))
-        return tuple(units)
+            for token_id, token, (start, end) in zip(ids, tokens, spans, strict=True):
+                pieces.append(Unit(text[start:end] or token, start, end, (token_id,), part))
+        return tuple(pieces)
 
-    def _cut(
-        self,
-        texts: Sequence[str],
-        content: NDArray[np.int64],
-        parts: NDArray[np.int64],
-        offsets: Sequence[tuple[int, int]],
-        added: int,
-        truncation: bool,
-    ) -> tuple[NDArray[np.int64], str]:
-        """The places of the tokens that fit, and the text behind them: the end of the last text goes."""
-        if self.limit is None or len(content) + added <= self.limit:
+    def _cut(self, encoded: _EncodedText, truncation: bool) -> tuple[Indices, str]:
+        """The indices of the tokens that fit, and the text behind them.
+
+        What goes is the end of the last text.
+        """
+        content, added = encoded.content, len(encoded.special)
+        whole = len(content) + added
+        if self.limit is None or whole <= self.limit:
             return content, ""
-        what = "the text has" if len(texts) == 1 else "the two texts have"
+        what, it, instead = "the text has", "it", "text; use a model that reads more tokens"
+        if len(encoded.texts) > 1:
+            what, it, instead = "the two texts have", "them", "second text; shorten the first"
         if not truncation:
             raise InputError(
-                f"{what} {len(content) + added} tokens ({added} of them special), but the model reads at most {self.limit}: "
-                f"shorten {'it' if len(texts) == 1 else 'them'}, or pass truncation=True (--truncation) to explain the beginning"
+                f"{what} {whole} tokens ({added} of them special), but the model reads at most "
+                f"{self.limit}: shorten {it}, or pass truncation=True (--truncation) to explain "
+                "the beginning"
             )
         kept = content[: max(0, self.limit - added)]
-        if parts[content[-1]] not in parts[kept]:
+        if encoded.parts[content[-1]] not in encoded.parts[kept]:
             raise InputError(
-                f"{what} {len(content) + added} tokens, but the model reads only {self.limit}, {added} of them special: "
-                f"nothing would be left of the {'text; use a model that reads more tokens' if len(texts) == 1 else 'second text; shorten the first'}"
+                f"{what} {whole} tokens, but the model reads only {self.limit}, {added} of them "
+                f"special: nothing would be left of the {instead}"
             )
-        return kept, texts[-1][offsets[kept[-1]][1] :]
+        end_of_kept = encoded.offsets[kept[-1]][1]
+        return kept, encoded.texts[-1][end_of_kept:]
 
-    def _check_pair(
-        self, around: Sequence[NDArray[np.int64]], streams: Sequence[NDArray[np.int64]]
-    ) -> None:
+    def _check_pair(self, encoded: _EncodedText) -> None:
         reason = None
+        known = self._segments
         if not self._pairs:
             reason = "was trained on single texts"
-        elif not len(around[1]):
+        elif not encoded.has_separator:
             reason = "has a tokenizer that puts nothing between two texts"
-        elif len(streams) > 1 and int(streams[1].max()) >= self._segments:
-            reason = f"tells {self._segments} segment{'s' if self._segments > 1 else ''} apart, but the pair has {int(streams[1].max()) + 1}"
+        elif encoded.segments > known:
+            plural = "s" if known > 1 else ""
+            reason = f"tells {known} segment{plural} apart, but the pair has {encoded.segments}"
         if reason:
             raise InputError(
-                f"a pair of texts was given, but the model {reason}: give one text, joined as the model expects it"
+                f"a pair of texts was given, but the model {reason}: "
+                "give one text, joined as the model expects it"
             )
 
     def _unknown(self, ids: NDArray[np.int64]) -> NDArray[np.bool_] | None:
-        """Which ids stand for anything the tokenizer does not know; None where it has no such id."""
+        """Which ids stand for what the tokenizer does not know; None where it has no such id."""
         unknown = getattr(self.tokenizer, "unk_token_id", None)
-        return None if unknown is None else ids == unknown
+        if unknown is None:
+            return None
+        return np.equal(ids, int(unknown))
 
     def _filler(self, removal: str) -> int | None:
+        """The id that stands for a removed token; None where it is deleted."""
         if removal == "delete":
             return None
-        found = getattr(self.tokenizer, f"{removal}_token_id", None)
-        if found is None:
+        filler = getattr(self.tokenizer, f"{removal}_token_id", None)
+        if filler is None:
             raise InputError(
-                f'removal="{removal}" needs a tokenizer with a {removal} token, but this one has none: use removal="delete"'
+                f'removal="{removal}" needs a tokenizer with a {removal} token, '
+                'but this one has none: use removal="delete"'
             )
-        return int(found)
+        return int(filler)
 
 
-def _around(special: NDArray[np.bool_], starts: Sequence[int]) -> list[NDArray[np.int64]]:
-    """The special tokens before the first text, between two and after the last, by where the texts start."""
-    places = np.flatnonzero(special)
-    group = np.searchsorted(starts, places)
-    return [places[group == number] for number in range(len(starts) + 1)]
+@dataclass(frozen=True)
+class _EncodedText:
+    """What a tokenizer makes of a text or a pair: T tokens, special ones among them.
+
+    Attributes:
+        texts: the text, or the two of a pair.
+        streams: (T,) each: ids and, where the model takes them, segments.
+        is_special: (T,), what the tokenizer added.
+        parts: (T,), the text that a token is part of; 0 for special ones.
+        words: (T,), the tokenizer's own word that a token is part of; -1 for special ones.
+        offsets: start and end of each token in its text.
+    """
+
+    texts: tuple[str, ...]
+    streams: Streams
+    is_special: NDArray[np.bool_]
+    parts: NDArray[np.int64]
+    words: NDArray[np.int64]
+    offsets: Sequence[tuple[int, int]]
+
+    @property
+    def ids(self) -> NDArray[np.int64]:
+        """Token ids (T,)."""
+        return self.streams[0]
+
+    @property
+    def content(self) -> Indices:
+        """Where the tokens of the texts are."""
+        return np.flatnonzero(~self.is_special)
+
+    @property
+    def special(self) -> Indices:
+        """Where the special tokens are."""
+        return np.flatnonzero(self.is_special)
+
+    @property
+    def segments(self) -> int:
+        """How many segments there are; 0 where the model takes none."""
+        if len(self.streams) == 1:
+            return 0
+        return int(self.streams[1].max()) + 1
+
+    @property
+    def has_separator(self) -> bool:
+        """Whether a special token stands between the two texts of a pair."""
+        first, second = (int(self.content_of(part)[0]) for part in (0, 1))
+        return bool(self.is_special[first:second].any())
+
+    def content_of(self, part: int) -> Indices:
+        """Where the tokens of one text are."""
+        return np.flatnonzero(~self.is_special & (self.parts == part))
+
+
+def _numbers(given: Sequence[int | None], instead: int) -> NDArray[np.int64]:
+    """Numbers, with another one in the place of None."""
+    known = [instead if number is None else number for number in given]
+    return np.array(known, dtype=np.int64)

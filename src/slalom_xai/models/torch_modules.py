@@ -3,35 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import nullcontext
-from typing import Any, cast
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from slalom_xai.errors import InputError
 from slalom_xai.models.answers import Answers, check_convention
-from slalom_xai.models.base import lock_of
-from slalom_xai.models.internals import Internals, evaluating
-from slalom_xai.models.padded import PaddedModel, has_small_steps
-from slalom_xai.models.token_rows import Encoded, Row, TokenBatch, WrittenTokens
-from slalom_xai.models.tokens import Tokens
-from slalom_xai.models.transformers import (
-    HALF,
+from slalom_xai.models.configurations import (
     check_vocabulary,
     config_outputs,
+    segment_count,
     takes,
     token_limit,
 )
+from slalom_xai.models.internals import Internals, evaluating, only_token_table
+from slalom_xai.models.locks import lock_of
+from slalom_xai.models.padded import HALF, PaddedModel, has_small_steps, written_batch
+from slalom_xai.models.rows import Row
+from slalom_xai.models.token_batch import TokenBatch
+from slalom_xai.models.tokens import Tokens
 from slalom_xai.outputs import Outputs
 
 
 class ModuleModel(PaddedModel):
     """Any torch module, or function, ``(input_ids, attention_mask) -> logits``, and its tokenizer.
 
-    Ids and mask are integer tensors (rows, tokens); the answer is a tensor (rows, classes), or an object with ``logits``.
-    The module stays on its device, in its precision and its mode. It must honour the mask: rows are padded on the side,
-    left or right, that its answers do not depend on.
+    Ids and mask are integer tensors (rows, tokens); the answer is a tensor (rows, classes), or an
+    object with ``logits``. The module stays on its device, in its precision and its mode. It must
+    honour the mask: rows are padded on the side, left or right, that its answers do not depend on.
 
     Args:
         module: the model.
@@ -52,8 +53,11 @@ class ModuleModel(PaddedModel):
         self._module = module
         config = getattr(module, "config", None)
         check_vocabulary(tokenizer, config, _embedded_tokens(module))
-        segments = getattr(config, "type_vocab_size", 2) if _names(module, "token_type_ids") else 0
-        tokens = Tokens(tokenizer, limit=token_limit(tokenizer, config, module), segments=segments)
+        tokens = Tokens(
+            tokenizer,
+            limit=token_limit(tokenizer, config, module),
+            segments=segment_count(config, takes_segments=_takes_segments(module)),
+        )
         name = getattr(module, "__qualname__", type(module).__name__)
         super().__init__(tokens, name, lock_of(module), must_take_padding=True)
         self._small = has_small_steps(module)
@@ -85,46 +89,42 @@ class ModuleModel(PaddedModel):
         return self.device.type == "cpu" and self._small
 
     def _first_parameter(self) -> Tensor | None:
-        return (
-            next(self._module.parameters(), None)
-            if isinstance(self._module, torch.nn.Module)
-            else None
-        )
+        if not isinstance(self._module, torch.nn.Module):
+            return None
+        return next(self._module.parameters(), None)
 
     def internals(self, row: Row) -> Internals:
         """The module as it is on one row, for methods that look inside."""
         if not isinstance(self._module, torch.nn.Module):
             raise InputError(
-                f"{self.name} is a function, and a method cannot look inside a function: give the torch module itself, or use another method"
+                f"{self.name} is a function, and a method cannot look inside a function: "
+                "give the torch module itself, or use another method"
             )
-        inputs = TokenBatch([WrittenTokens.of([cast(Encoded, row)])]).inputs(
-            self._pad, "right", self.device
-        )
+        inputs = written_batch([row]).inputs(self._pad, "right", self.device)
         return Internals(self._module, inputs, self._lock, self.name)
 
     def _forward(self, batch: TokenBatch, side: str) -> Tensor:
         inputs = batch.inputs(self._pad, side, self.device)
-        mode = (
-            evaluating(self._module) if isinstance(self._module, torch.nn.Module) else nullcontext()
-        )
-        with mode, torch.inference_mode():
+        with self._in_evaluation(), torch.inference_mode():
             answer = self._module(**inputs)
-        return self._answers.logits(
-            getattr(answer, "logits", answer), len(batch), lambda place: self.show(batch.row(place))
-        )
+        raw = getattr(answer, "logits", answer)
+        return self._answers.logits(raw, len(batch), lambda index: self.show(batch.row(index)))
+
+    def _in_evaluation(self) -> AbstractContextManager[None]:
+        if isinstance(self._module, torch.nn.Module):
+            return evaluating(self._module)
+        return nullcontext()
 
 
-def _names(module: Callable[..., Any], name: str) -> bool:
-    return takes(module.forward if isinstance(module, torch.nn.Module) else module, name)
+def _takes_segments(module: Callable[..., Any]) -> bool:
+    if isinstance(module, torch.nn.Module):
+        return takes(module.forward, "token_type_ids")
+    return takes(module, "token_type_ids")
 
 
 def _embedded_tokens(module: Callable[..., Any]) -> int | None:
     """Rows of the module's one table of embeddings; None where there are several or none."""
     if not isinstance(module, torch.nn.Module):
         return None
-    tables = [
-        part.num_embeddings
-        for name, part in module.named_modules()
-        if isinstance(part, torch.nn.Embedding) and "pos" not in name
-    ]
-    return tables[0] if len(tables) == 1 else None
+    table = only_token_table(module)
+    return None if table is None else table.num_embeddings

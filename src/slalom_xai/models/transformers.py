@@ -4,22 +4,37 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, cast
 
 import torch
 from torch import Tensor
 
-from slalom_xai.errors import InputError, ModelError, shortened
-from slalom_xai.models.base import lock_of
+from slalom_xai.errors import ModelError, shortened
+from slalom_xai.models.configurations import (
+    check_vocabulary,
+    config_outputs,
+    reads_pairs,
+    segment_count,
+    takes,
+    token_limit,
+)
 from slalom_xai.models.internals import Internals, evaluating
-from slalom_xai.models.padded import PaddedModel, has_small_steps
+from slalom_xai.models.locks import lock_of
+from slalom_xai.models.padded import HALF, PaddedModel, has_small_steps, written_batch
 from slalom_xai.models.prefix import PrefixCache
-from slalom_xai.models.token_rows import Encoded, Row, TokenBatch, TokenText, WrittenTokens
+from slalom_xai.models.rows import Row
+from slalom_xai.models.token_batch import TokenBatch
+from slalom_xai.models.token_rows import TokenText
 from slalom_xai.models.tokens import Tokens
-from slalom_xai.outputs import Kind, Outputs
+from slalom_xai.outputs import Outputs
+from slalom_xai.system.switches import Switch
 
-HALF = (torch.float16, torch.bfloat16)
+# Lets a GPU multiply float32 matrices in TF32, several times faster. What that rounds is far below
+# what a fit leaves.
+TENSOR_CORES = Switch(
+    torch.get_float32_matmul_precision, torch.set_float32_matmul_precision, "high"
+)
 
 
 class TransformersModel(PaddedModel):
@@ -38,29 +53,22 @@ class TransformersModel(PaddedModel):
         multilabel: bool = False,
         labels: tuple[str, ...] | None = None,
     ) -> None:
-        check_vocabulary(tokenizer, model.config, _embedded_tokens(model))
-        segments = (
-            getattr(model.config, "type_vocab_size", 2)
-            if takes(model.forward, "token_type_ids")
-            else 0
-        )
-        pairs = getattr(model.config, "text_pair", None) is not False
+        config = model.config
+        check_vocabulary(tokenizer, config, _embedded_tokens(model))
+        takes_segments = takes(model.forward, "token_type_ids")
         tokens = Tokens(
             tokenizer,
-            limit=token_limit(tokenizer, model.config, model),
-            segments=_segments(model.config, segments),
-            pairs=pairs,
+            limit=token_limit(tokenizer, config, model),
+            segments=segment_count(config, takes_segments=takes_segments),
+            pairs=reads_pairs(config),
         )
-        super().__init__(
-            tokens,
-            name or getattr(model.config, "name_or_path", "") or type(model).__name__,
-            lock_of(model),
-        )
+        shown = name or getattr(config, "name_or_path", "") or type(model).__name__
+        super().__init__(tokens, shown, lock_of(model))
         self._model = model
         self._prefix = PrefixCache(model)
         self._small = has_small_steps(model)
         self._fast = True
-        self._outputs = config_outputs(model.config, multilabel).renamed(labels, self.name)
+        self._outputs = config_outputs(config, multilabel).renamed(labels, self.name)
         stated = inspect.signature(model.forward).parameters.get("attention_mask")
         self._mask_is_optional = stated is not None and stated.default is None
 
@@ -93,18 +101,21 @@ class TransformersModel(PaddedModel):
 
     @property
     def lends(self) -> bool:
-        """Whether it looks like a decoder, whose reading of a text's beginning serves all rows that share it."""
+        """Whether it looks like a decoder, whose reading of a beginning serves all rows with it."""
         return self._prefix.possible
 
     @contextmanager
     def lending(self, text: TokenText) -> Iterator[int]:
-        """Reads the whole text once, where that serves its rows; gives the tokens that they may then borrow, 0 where none."""
+        """Reads the whole text once, where that serves its rows.
+
+        Yields:
+            How many tokens rows may then borrow; 0 where none.
+        """
         with self._lock:
             before = self._prefix.rows_asked
+            streams = [stream.tolist() for stream in text.streams]
             with self._exactly():
-                kept = self._prefix.keep(
-                    *(stream.tolist() for stream in text.streams), filler=text.filler
-                )
+                kept = self._prefix.keep(*streams, filler=text.filler)
             self.probe_calls += self._prefix.rows_asked - before
             try:
                 yield kept
@@ -115,21 +126,17 @@ class TransformersModel(PaddedModel):
         """Logits for a batch; of rows that borrow their beginning only the rest is read."""
         if not batch.shared:
             return super().answer_tokens(batch)
-        device, shared = self.device, batch.shared
-        inputs = batch.inputs(0, "right", device)
-        lengths = inputs["attention_mask"][:, shared:].sum(dim=1)
-        segments = inputs.get("token_type_ids")
-        with self._lock, _tensor_cores(device, self._fast):
+        inputs = batch.inputs(0, "right", self.device)
+        rest = {name: tensor[:, batch.shared :] for name, tensor in inputs.items()}
+        lengths = rest["attention_mask"].sum(dim=1)
+        with self._lock, self._rounding():
             return self._prefix.answer(
-                shared,
-                inputs["input_ids"][:, shared:],
-                lengths,
-                None if segments is None else segments[:, shared:],
+                batch.shared, rest["input_ids"], lengths, rest.get("token_type_ids")
             )
 
     def internals(self, row: Row) -> Internals:
         """The model as it is on one row, for methods that look inside."""
-        batch = TokenBatch([WrittenTokens.of([cast(Encoded, row)])])
+        batch = written_batch([row])
         return Internals(
             self._model,
             batch.inputs(0, "right", self.device),
@@ -138,43 +145,40 @@ class TransformersModel(PaddedModel):
             lambda: _pad_token(self._model, batch),
         )
 
+    def _rounding(self) -> AbstractContextManager[None]:
+        """Tensor cores, where there are any and answers need not be exact."""
+        if self.device.type == "cuda" and self._fast:
+            return TENSOR_CORES.held()
+        return nullcontext()
+
     def _forward(self, batch: TokenBatch, side: str) -> Tensor:
-        device = self.device
         with (
             evaluating(self._model),
             torch.inference_mode(),
-            _tensor_cores(device, self._fast),
+            self._rounding(),
             _pad_token(self._model, batch) as pad,
         ):
-            inputs = batch.inputs(pad, side, device)
-            if self._mask_is_optional and batch.sizes.min() == batch.sizes.max():
+            inputs = batch.inputs(pad, side, self.device)
+            if self._mask_is_optional and batch.equally_long:
                 del inputs["attention_mask"]  # attention is faster without one
             logits = getattr(self._model(**inputs), "logits", None)
+        checked = self._checked(logits, batch)
+        return checked.float() if checked.dtype in HALF else checked
+
+    def _checked(self, logits: Any, batch: TokenBatch) -> Tensor:
+        """Logits, if they are a tensor (len(batch), width)."""
+        advice = "give a model with a sequence classification head"
         if not isinstance(logits, Tensor):
+            first = shortened(self.show(batch.row(0)))
+            raise ModelError(f"{self.name} gives no logits for {first}: {advice}")
+        shape, expected = tuple(logits.shape), (len(batch), self.outputs.width)
+        if shape != expected:
+            first = shortened(self.show(batch.row(0)))
             raise ModelError(
-                f"{self.name} gives no logits for {shortened(self.show(batch.row(0)))}: give a model with a sequence classification head"
+                f"{self.name} returned shape {shape} instead of {expected} for {len(batch)} texts, "
+                f"the first {first}: {advice}"
             )
-        expected = (len(batch), self.outputs.width)
-        if tuple(logits.shape) != expected:
-            raise ModelError(
-                f"{self.name} returned shape {tuple(logits.shape)} instead of {expected} for {len(batch)} texts, the first {shortened(self.show(batch.row(0)))}: "
-                "give a model with a sequence classification head"
-            )
-        return logits.float() if logits.dtype in HALF else logits
-
-
-@contextmanager
-def _tensor_cores(device: torch.device, fast: bool) -> Iterator[None]:
-    """Lets a GPU multiply float32 matrices in TF32, several times faster; what it rounds is far below what a fit leaves."""
-    if device.type != "cuda" or not fast:
-        yield
-        return
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("high")
-    try:
-        yield
-    finally:
-        torch.set_float32_matmul_precision(before)
+        return logits
 
 
 @contextmanager
@@ -193,7 +197,8 @@ def _pad_token(model: Any, batch: TokenBatch) -> Iterator[int]:
     free = next((token for token in range(config.vocab_size) if token not in used), None)
     if free is None:
         raise ModelError(
-            "the model has no pad token, and the text uses its whole vocabulary: set model.config.pad_token_id"
+            "the model has no pad token, and the text uses its whole vocabulary: "
+            "set model.config.pad_token_id"
         )
     config.pad_token_id = free
     try:
@@ -202,105 +207,9 @@ def _pad_token(model: Any, batch: TokenBatch) -> Iterator[int]:
         config.pad_token_id = pad
 
 
-def check_vocabulary(tokenizer: Any, config: Any, known: int | None) -> None:
-    """Refuses a tokenizer that cannot be the model's own.
-
-    Args:
-        tokenizer: given beside the model.
-        config: the model's configuration.
-        known: how many tokens the model has embeddings for; None where that cannot be seen.
-
-    Raises:
-        InputError: it makes tokens the model has no embeddings for; or it leaves a good part of the vocabulary
-            unused and its special tokens are other ones, which one of the two alone may be in an honest pair.
-    """
-    if known is None or not hasattr(tokenizer, "get_vocab"):
-        return
-    made = max(tokenizer.get_vocab().values(), default=-1) + 1
-    what = f"the tokenizer {getattr(tokenizer, 'name_or_path', '') or type(tokenizer).__name__} knows {made} tokens, but the model knows {known}"
-    if made > known:
-        raise InputError(
-            f"{what}: it belongs to another model; pass the tokenizer that was saved with the model"
-        )
-    names = ("pad_token_id", "cls_token_id", "bos_token_id", "sep_token_id", "eos_token_id")
-    stated = [(name, getattr(config, name, None), getattr(tokenizer, name, None)) for name in names]
-    other = [
-        f"{name} ({ours} and {theirs})"
-        for name, theirs, ours in stated
-        if None not in (ours, theirs) and ours != theirs
-    ]
-    if made < 0.9 * known and other:
-        raise InputError(
-            f"{what}, and they disagree on {', '.join(other)}: pass the tokenizer that was saved with the model"
-        )
-
-
-def config_outputs(config: Any, multilabel: bool = False) -> Outputs:
-    """What a transformers configuration says about the outputs."""
-    names = config.id2label
-    odd = [index for index in range(config.num_labels) if index not in names]
-    if odd or not names:
-        raise ModelError(
-            f"the configuration's id2label is {shortened(str(names))}, which has no {odd[0] if odd else 'labels'}: number the labels from 0"
-        )
-    labels = tuple(str(names[index]) for index in range(config.num_labels))
-    problem = getattr(config, "problem_type", None)
-    kind: Kind = "binary" if len(labels) == 2 else "multiclass"
-    if problem == "regression":
-        kind = "regression"
-    elif len(labels) == 1:
-        kind = "single"
-    elif multilabel or problem == "multi_label_classification":
-        kind = "multilabel"
-    return Outputs(kind, labels)
-
-
-def takes(function: Any, name: str) -> bool:
-    """Whether a function can be handed an input of this name: generic tokenizers make segments for models that have none."""
-    parameters = inspect.signature(function).parameters
-    return name in parameters or any(
-        parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()
-    )
-
-
-def _segments(config: Any, stated: int) -> int:
-    """Segments that can be told apart; DeBERTa says 0 and ignores them, XLNet compares any number."""
-    if getattr(config, "model_type", "") == "xlnet":
-        return 1 << 30
-    return int(stated)
-
-
 def _embedded_tokens(model: Any) -> int | None:
+    """How many tokens a model has embeddings for; None where that cannot be seen."""
     try:
         return int(model.get_input_embeddings().num_embeddings)
     except (AttributeError, NotImplementedError, TypeError):
         return None
-
-
-def token_limit(tokenizer: Any, config: Any, module: Any = None) -> int | None:
-    """Tokens a model reads at most, special ones included; None where nothing limits it."""
-    limits = []
-    stated = getattr(tokenizer, "model_max_length", None)
-    if stated is not None and (isinstance(stated, bool) or not isinstance(stated, int | float)):
-        raise ModelError(
-            f"the tokenizer's model_max_length is {shortened(str(stated), 40)}: "
-            "expected a number of tokens; correct it in tokenizer_config.json"
-        )
-    if stated is not None and 0 < stated < 10**9:
-        limits.append(int(stated))
-    positions = getattr(config, "max_position_embeddings", None)
-    if isinstance(positions, int) and positions > 0:
-        limits.append(positions - _reserved_positions(module))
-    return min(limits) if limits else None
-
-
-def _reserved_positions(module: Any) -> int:
-    """Positions that RoBERTa-like models keep for padding: they count from behind the padding's own."""
-    for name, part in module.named_modules() if isinstance(module, torch.nn.Module) else ():
-        if (
-            name.endswith("position_embeddings")
-            and isinstance(part, torch.nn.Embedding)
-            and part.padding_idx is not None
-        ):
-            return int(part.padding_idx) + 1
-    return 0

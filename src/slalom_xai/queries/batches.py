@@ -4,26 +4,44 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from slalom_xai.errors import InputError, ModelError, SlalomError, shortened
 from slalom_xai.models import Row, TextModel
 from slalom_xai.models.base import LendsPrefixes, SaysItsSize, TakesTokens
-from slalom_xai.models.token_rows import KeptTokens, Rows, SpelledRows, TokenBatch, TokenRows
+from slalom_xai.models.rows import Indices, Rows
+from slalom_xai.models.token_batch import TokenBatch
+from slalom_xai.models.token_rows import KeptTokens, TokenRows, TokenText
+from slalom_xai.queries.cutting import cut_by_padding
 from slalom_xai.queries.shared_batches import plan_batches
-from slalom_xai.system.threads import LIGHT, at_most
-
-Places = NDArray[np.int64]
+from slalom_xai.system.threads import THREADS, at_most
 
 LARGEST = 1e100  # answers from here on are refused: sums of their squares would not be finite
-PADDING = 0.04  # of a batch's tokens, at most
-FEW = 64  # rows for which a text is not read beforehand
-SMALL = 64  # but a batch is not ended for less padding than this part of a full one: each has its own overhead
+
+_Cut = tuple[Indices, int]  # the rows of a batch, by index, and the tokens that they borrow
+
+
+@dataclass(frozen=True)
+class BatchSettings:
+    """How large batches are.
+
+    Attributes:
+        cpu_tokens: padded tokens in a batch on a CPU. Larger ones are no faster, and take memory.
+        device_tokens: padded tokens in a batch elsewhere: enough to keep a GPU busy.
+        few: rows for which a text is not read beforehand: too little would be saved.
+    """
+
+    cpu_tokens: int = 8_192
+    device_tokens: int = 65_536
+    few: int = 64
+
+
+BATCHING = BatchSettings()
 
 
 class Progress(Protocol):
@@ -47,6 +65,51 @@ class AnswerSource(Protocol):
         """The explained columns (m, C), float64, of each set of rows."""
 
 
+@dataclass(frozen=True)
+class _Asked:
+    """Several sets of rows, whose m rows are numbered through.
+
+    Attributes:
+        sets: rows about one text each.
+        owner: (m,), the set that a row is in.
+        index: (m,), where it is there.
+    """
+
+    sets: Sequence[Rows]
+    owner: Indices
+    index: Indices
+
+    @classmethod
+    def of(cls, sets: Sequence[Rows]) -> _Asked:
+        counts = [len(rows) for rows in sets]
+        owner = np.repeat(np.arange(len(sets)), counts)
+        return cls(sets, owner, np.concatenate([np.arange(count) for count in counts]))
+
+    def row(self, number: int) -> Row:
+        """One row as the model takes it."""
+        rows = self.sets[int(self.owner[number])]
+        return rows.row(int(self.index[number]))
+
+    def sorted(self, numbers: Indices) -> Indices:
+        """Some rows such that those of one set are next to each other."""
+        return numbers[self.owner[numbers].argsort(kind="stable")]
+
+    def taken(self, numbers: Indices) -> list[Rows]:
+        """Some rows by set, ``numbers`` sorted."""
+        owner = self.owner[numbers]
+        taken = []
+        for one in np.unique(owner):
+            taken.append(self.sets[one].take(self.index[numbers[owner == one]]))
+        return taken
+
+    def kept_of_one_text(self) -> list[KeptTokens]:
+        """The sets, where all of them keep tokens of one and the same text; otherwise nothing."""
+        kept = [rows for rows in self.sets if isinstance(rows, KeptTokens)]
+        if len(kept) < len(self.sets) or any(rows.text is not kept[0].text for rows in kept):
+            return []
+        return kept
+
+
 class Batches:
     """Hands rows to a model in batches of similar length; learns from running out of memory.
 
@@ -61,7 +124,8 @@ class Batches:
                 f"batch_tokens is {tokens!r}: give a whole number of at least 1, or leave it out"
             )
         self.model = model
-        self.tokens = tokens or (8_192 if model.device.type == "cpu" else 65_536)
+        on_cpu = model.device.type == "cpu"
+        self.tokens = tokens or (BATCHING.cpu_tokens if on_cpu else BATCHING.device_tokens)
 
     def answer(self, asked: Sequence[Rows], progress: Progress | None = None) -> list[Tensor]:
         """The explained columns (m, C), float64, of rows about one text, or about several at once.
@@ -69,131 +133,109 @@ class Batches:
         Raises:
             ModelError: an answer that is not finite, or a row that does not fit into memory.
         """
-        sizes = [self._sizes(rows) for rows in asked]
-        owner = np.repeat(np.arange(len(asked)), [len(rows) for rows in asked])
-        place = np.concatenate([np.arange(len(rows)) for rows in asked])
-        every = np.concatenate(sizes)
-        found = []
+        every = _Asked.of(asked)
+        sizes = np.concatenate([self._sizes(rows) for rows in asked])
+        order: list[Indices] = []
+        answers: list[Tensor] = []
         light = isinstance(self.model, SaysItsSize) and self.model.light
-        threads = LIGHT if light else None
-        with at_most(threads), self._cuts(asked, every) as cuts:
+        with at_most(THREADS.light if light else None), self._cuts(every, sizes) as cuts:
             for batch, shared in cuts:
-                rows = batch[owner[batch].argsort(kind="stable")]  # rows of one text stand together
-                parts = [
-                    asked[one].take(place[rows[owner[rows] == one]])
-                    for one in np.unique(owner[rows])
-                ]
-                found.append((rows, self._ask(_together(parts, shared))))
+                numbers = every.sorted(batch)
+                answers.append(self._ask(_together(every.taken(numbers), shared)))
+                order.append(numbers)
                 if progress:
-                    progress.advance(len(rows))
-        logits = torch.cat([answers for _, answers in found])
-        back = np.empty(len(every), dtype=np.int64)
-        back[np.concatenate([rows for rows, _ in found])] = np.arange(len(every))
+                    progress.advance(len(numbers))
+        logits = torch.cat(answers)
+        back = np.empty(len(sizes), dtype=np.int64)
+        back[np.concatenate(order)] = np.arange(len(sizes))
         logits = logits[torch.as_tensor(back, device=logits.device)]
-        return list(
-            torch.split(self._columns(logits, asked, owner, place), [len(rows) for rows in asked])
-        )
+        columns = self._columns(logits, every)
+        return list(torch.split(columns, [len(rows) for rows in asked]))
 
-    def _sizes(self, rows: Rows) -> Places:
+    def _sizes(self, rows: Rows) -> Indices:
+        """The length of each row, (m,)."""
         if isinstance(rows, TokenRows):
             return rows.sizes
-        return np.array([self.model.size(row) for row in rows.rows], dtype=np.int64)
+        sizes = [self.model.size(rows.row(index)) for index in range(len(rows))]
+        return np.array(sizes, dtype=np.int64)
 
     @contextmanager
-    def _cuts(self, asked: Sequence[Rows], sizes: Places) -> Iterator[Iterable[tuple[Places, int]]]:
-        """Batches of rows, as their places and the tokens that a model lends them, having read the text once."""
+    def _cuts(self, asked: _Asked, sizes: Indices) -> Iterator[Iterable[_Cut]]:
+        """Batches of rows; where it pays, a model that can lends them the text's beginning."""
         order = (-sizes).argsort(kind="stable")
-        plain = ((order[batch], 0) for batch in self._cut(sizes[order]))
-        kept = [rows for rows in asked if isinstance(rows, KeptTokens)]
-        one_text = len(kept) == len(asked) and all(rows.text is kept[0].text for rows in kept)
+        plain = ((order[batch], 0) for batch in cut_by_padding(sizes[order], lambda: self.tokens))
+        kept = asked.kept_of_one_text()
         model = self.model
-        if not one_text or len(sizes) < FEW:
+        if len(sizes) < BATCHING.few or not kept or not isinstance(model, LendsPrefixes):
             yield plain
             return
-        if not isinstance(model, LendsPrefixes) or not model.lends:
-            yield plain
-            return
-        text, shared = kept[0].text, np.concatenate([rows.shared for rows in kept])
-        if not plan_batches(shared, sizes, self.tokens, len(text.streams[0])).worth:
+        text: TokenText = kept[0].text
+        shared = np.concatenate([rows.shared for rows in kept])
+        if not model.lends or not plan_batches(shared, sizes, self.tokens, len(text)).worth:
             yield plain
             return
         with model.lending(text) as most:
-            plan = plan_batches(np.minimum(shared, most), sizes, self.tokens, len(text.streams[0]))
-            yield ((batch.rows, batch.shared) for batch in plan.batches) if plan.worth else plain
-
-    def _cut(self, sizes: Places) -> Iterator[slice]:
-        """Cuts sorted sizes, longest first, by what the token budget is at that moment, and before padding grows large."""
-        start, last = 0, len(sizes)
-        while start < last:
-            longest = max(1, int(sizes[start]))
-            most = min(last, start + max(1, self.tokens // longest))
-            padding = np.cumsum(longest - sizes[start:most])
-            over = padding > np.maximum(
-                PADDING * longest * np.arange(1, most - start + 1), self.tokens / SMALL
-            )
-            end = start + int(over.argmax()) if over.any() else most
-            equal = start + int(np.searchsorted(-sizes[start:end], -sizes[start], side="right"))
-            end = (
-                equal if 2 * (equal - start) >= end - start else end
-            )  # equally long rows need neither padding nor a mask
-            yield slice(start, end)
-            start = end
+            plan = plan_batches(np.minimum(shared, most), sizes, self.tokens, len(text))
+            if plan.worth:
+                yield ((batch.rows, batch.shared) for batch in plan.batches)
+            else:
+                yield plain
 
     def _ask(self, rows: TokenBatch | Sequence[Row]) -> Tensor:
-        """Logits of one batch, asked in halves where it does not fit into memory."""
+        """Logits (rows, width) of one batch, asked in halves where it does not fit into memory."""
         try:
-            if isinstance(rows, TokenBatch):
-                assert isinstance(
-                    self.model, TakesTokens
-                )  # or its reading would not have token ids
-                return self.model.answer_tokens(rows)
-            return self.model.answer(rows)
+            if not isinstance(rows, TokenBatch):
+                return self.model.answer(rows)
+            assert isinstance(self.model, TakesTokens)  # or its readings would not have token ids
+            return self.model.answer_tokens(rows)
         except SlalomError:
             raise
         except Exception as error:
-            spelled = rows.row(0) if isinstance(rows, TokenBatch) else rows[0]
             if not out_of_memory(error):
-                reason = " ".join(f"{type(error).__name__}: {error}".split())[:300]
-                raise ModelError(
-                    f"{self.model.name} failed on {shortened(self.model.show(spelled))} ({reason}): try the model on this text alone"
-                ) from error
-            longest = (
-                int(rows.sizes.max())
-                if isinstance(rows, TokenBatch)
-                else max(self.model.size(row) for row in rows)
-            )
+                raise self._failed(error, rows) from error
+            longest = self._longest(rows)
             if len(rows) == 1:
                 raise ModelError(
-                    f"one row of {longest} tokens does not fit into memory: use a shorter text, a smaller model or another device"
+                    f"one row of {longest} tokens does not fit into memory: "
+                    "use a shorter text, a smaller model or another device"
                 ) from error
             self.tokens = max(1, min(self.tokens, len(rows) * longest) // 2)
         _free_memory(self.model.device)
         halves = np.array_split(np.arange(len(rows)), 2)
-        return torch.cat(
-            [
-                self._ask(
-                    rows.take(half)
-                    if isinstance(rows, TokenBatch)
-                    else [rows[place] for place in half]
-                )
-                for half in halves
-            ]
+        return torch.cat([self._ask(_some(rows, half)) for half in halves])
+
+    def _longest(self, rows: TokenBatch | Sequence[Row]) -> int:
+        """The length of the longest row."""
+        if isinstance(rows, TokenBatch):
+            return int(rows.sizes.max())
+        return max(self.model.size(row) for row in rows)
+
+    def _failed(self, error: Exception, rows: TokenBatch | Sequence[Row]) -> ModelError:
+        """The error for a model that failed on a batch."""
+        first = rows.row(0) if isinstance(rows, TokenBatch) else rows[0]
+        reason = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+        return ModelError(
+            f"{self.model.name} failed on {shortened(self.model.show(first))} ({reason}): "
+            "try the model on this text alone"
         )
 
-    def _columns(
-        self, logits: Tensor, asked: Sequence[Rows], owner: Places, place: Places
-    ) -> Tensor:
-        """Logits as what is explained, in double precision, if they are numbers."""
+    def _columns(self, logits: Tensor, asked: _Asked) -> Tensor:
+        """Logits (m, width) as the columns explained (m, C), in double precision.
+
+        Raises:
+            ModelError: they are not numbers.
+        """
         exact = logits.device if logits.device.type != "mps" else torch.device("cpu")
         columns = self.model.outputs.columns(logits.to(exact, torch.float64))
         bad = ~(columns.abs() < LARGEST).all(dim=1) | ~logits.isfinite().all(dim=1).to(exact)
         if bool(bad.any()):
             first = int(bad.nonzero()[0])
-            rows, number = asked[owner[first]], int(place[first])
             answer = ", ".join(f"{value:.4g}" for value in logits[first][:6].tolist())
+            shown = shortened(self.model.show(asked.row(first)))
             raise ModelError(
-                f"{self.model.name} returned [{answer}] (shape {tuple(logits.shape)}) for {shortened(self.model.show(_spelled(rows, number)))}: "
-                f"expected finite numbers below {LARGEST:.0e}; check the model's weights and precision"
+                f"{self.model.name} returned [{answer}] (shape {tuple(logits.shape)}) for {shown}: "
+                f"expected finite numbers below {LARGEST:.0e}; "
+                "check the model's weights and precision"
             )
         return columns
 
@@ -201,25 +243,24 @@ class Batches:
 def _together(parts: Sequence[Rows], shared: int) -> TokenBatch | list[Row]:
     """The rows of several texts, as the model takes them."""
     tokens = [part for part in parts if isinstance(part, TokenRows)]
-    return (
-        TokenBatch(tokens, shared)
-        if tokens
-        else [row for part in parts if isinstance(part, SpelledRows) for row in part.rows]
-    )
+    if tokens:
+        return TokenBatch(tokens, shared)
+    return [part.row(index) for part in parts for index in range(len(part))]
 
 
-def _spelled(rows: Rows, place: int) -> Row:
-    return rows.row(place) if isinstance(rows, TokenRows) else rows.rows[place]
+def _some(rows: TokenBatch | Sequence[Row], indices: Indices) -> TokenBatch | list[Row]:
+    if isinstance(rows, TokenBatch):
+        return rows.take(indices)
+    return [rows[index] for index in indices]
 
 
 def out_of_memory(error: BaseException) -> bool:
     """Whether an error says that memory ran out, on whatever device."""
     if isinstance(error, (MemoryError, torch.cuda.OutOfMemoryError)):
         return True
-    return any(
-        sign in str(error).lower()
-        for sign in ("out of memory", "can't allocate memory", "not enough memory")
-    )
+    said = str(error).lower()
+    signs = ("out of memory", "can't allocate memory", "not enough memory")
+    return any(sign in said for sign in signs)
 
 
 def _free_memory(device: torch.device) -> None:

@@ -1,8 +1,8 @@
 """Many texts at once: each is explained by itself, while what they ask and fit is done in common.
 
-A text's explanation is ordinary code that asks a model and waits for the answer. Here several of them
-are under way. Whenever all of them wait, their rows go to the model in common batches, and their fits
-are worked out together (``turns`` says how they wait).
+A text's explanation is ordinary code that asks a model and waits for the answer. Here several of
+them are under way. Whenever all of them wait, their rows go to the model in common batches, and
+their fits are worked out together (``turns`` says how they wait).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from torch import Tensor
 
 from slalom_xai.errors import SlalomError
 from slalom_xai.models import TextModel
-from slalom_xai.models.token_rows import Rows
+from slalom_xai.models.rows import Rows
 from slalom_xai.queries.batches import AnswerSource, Progress
 from slalom_xai.queries.turns import Job, take_turns
 from slalom_xai.queries.work import Item, Result, WorkPool
@@ -24,7 +24,8 @@ from slalom_xai.system.threads import at_most
 Explained = TypeVar("Explained")
 Work = Callable[[Sequence[Any]], Sequence[Any]]
 
-MOST_ROWS_TIMES_UNITS = 4_000_000  # of all texts under way: what they hold in memory
+# Of all texts under way: what they hold in memory, about a byte for each.
+MOST_ROWS_TIMES_UNITS = 4_000_000
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,10 @@ def explain_together(
     source: AnswerSource,
     threads: int | None = None,
 ) -> Iterator[tuple[int, Explained | BaseException]]:
-    """Explains texts by their numbers; yields each explanation, or what it failed with, when it is done.
+    """Explains texts by their numbers.
+
+    Yields:
+        Each text's number and its explanation, or what it failed with, when it is done.
 
     Args:
         explain: explains the text of a number, asking and computing through what it is given.
@@ -123,7 +127,10 @@ def _responses(
 
 
 def _answers(source: AnswerSource, questions: Sequence[_RowsToAsk]) -> list[Any]:
-    """All answers at once; where that fails, text by text, so that an error meets the text that caused it."""
+    """All answers at once.
+
+    Where that fails, they are asked text by text, so that an error meets the text that caused it.
+    """
     every_row = [rows for question in questions for rows in question.rows]
     try:
         answers = iter(source.answer(every_row, questions[0].progress))

@@ -1,4 +1,4 @@
-"""All calls to a model about one text: each distinct row is asked once, and every call is counted."""
+"""All calls to a model about one text: each distinct row is asked once, every call is counted."""
 
 from __future__ import annotations
 
@@ -12,13 +12,15 @@ from torch import Tensor
 
 from slalom_xai.errors import BudgetError
 from slalom_xai.models import Prompt
-from slalom_xai.models.token_rows import Rows
+from slalom_xai.models.rows import Rows
 from slalom_xai.queries.batches import AnswerSource, Progress
 from slalom_xai.queries.work import OneByOne, WorkPool
 
 Purpose = Literal["fit", "check"]
 
-LONG = 64  # units of a text whose answers stay where the model is; those of shorter ones a CPU fits sooner, in many small steps
+# Units of a text whose answers stay where the model is. Those of shorter ones a CPU fits sooner, in
+# many small steps.
+LONG_TEXT = 64
 
 
 class Queries:
@@ -54,7 +56,7 @@ class Queries:
         self.pool = pool or OneByOne()
         self._source = source
         self._progress = progress
-        self._home = self.model.device if len(prompt.units) > LONG else torch.device("cpu")
+        self._home = self.model.device if len(prompt.units) > LONG_TEXT else torch.device("cpu")
         self._answers: Tensor | None = None  # (calls, C)
         self._numbers: dict[int, int] = {}  # which of them answers the row with a key
         self._checked: set[int] = set()
@@ -93,10 +95,7 @@ class Queries:
         """
         whole = np.ones((1, len(self.prompt.units)), dtype=bool)
         first = self.ask(whole)
-        if self.calls + times > self.budget:
-            raise BudgetError(
-                f"{self.calls + times} calls are needed, but the budget is {self.budget}: raise the budget"
-            )
+        self._check_budget(times)
         if self._progress:
             self._progress.start(times)
         rows = self.prompt.rows(np.repeat(whole, times, axis=0))
@@ -109,50 +108,58 @@ class Queries:
         self.calls_fit += times
 
     def ask_sequences(self, units: NDArray[np.int64], purpose: Purpose = "fit") -> Tensor:
-        """Like ``ask``, for sequences of units in any order, (m, w); -1 stands for none, at the end of a row."""
+        """Like ``ask``, for sequences of units in any order, (m, w).
+
+        -1 stands for no unit, at the end of a row.
+        """
         self.asked_sequences = True
         return self.ask_rows((self.prompt.sequences(units), purpose))[0]
 
     def ask_rows(self, *asked: tuple[Rows, Purpose]) -> list[Tensor]:
-        """The model's explained columns, (m, C) each, for several sets of rows that are asked together."""
+        """The model's explained columns, (m, C) each, for several sets of rows asked together."""
         keys = [rows.keys.tolist() for rows, _ in asked]
-        to_fit = {
-            key
-            for own, (_, purpose) in zip(keys, asked, strict=True)
-            if purpose == "fit"
-            for key in own
-        }
+        to_fit: set[int] = set()
+        for own, (_, purpose) in zip(keys, asked, strict=True):
+            if purpose == "fit":
+                to_fit.update(own)
         self._now_fitted(to_fit)
         new: dict[int, int] = {}
         parts: list[Rows] = []
         for own, (rows, _) in zip(keys, asked, strict=True):
-            places = []
-            for place, key in enumerate(own):
+            indices = []
+            for index, key in enumerate(own):
                 if key not in self._numbers and key not in new:
                     new[key] = len(self._numbers) + len(new)
-                    places.append(place)
-            if places:
-                parts.append(rows.take(np.array(places)))
-        if self.calls + len(new) > self.budget:
-            raise BudgetError(
-                f"{self.calls + len(new)} calls are needed, but the budget is {self.budget}: raise the budget"
-            )
+                    indices.append(index)
+            if indices:
+                parts.append(rows.take(np.array(indices)))
+        self._check_budget(len(new))
         if parts:
             self._keep(parts, new, to_fit)
+        return [self._answers_to(own) for own in keys]
+
+    def _check_budget(self, more: int) -> None:
+        needed = self.calls + more
+        if needed > self.budget:
+            raise BudgetError(
+                f"{needed} calls are needed, but the budget is {self.budget}: raise the budget"
+            )
+
+    def _answers_to(self, keys: Sequence[int]) -> Tensor:
+        """The answers (m, C) to rows that have been asked, by their keys."""
         answers = self._answers
         assert answers is not None
-        numbers = [[self._numbers[key] for key in own] for own in keys]
-        return [
-            answers[torch.tensor(own, dtype=torch.long, device=answers.device)] for own in numbers
-        ]
+        numbers = [self._numbers[key] for key in keys]
+        return answers[torch.tensor(numbers, dtype=torch.long, device=answers.device)]
 
     def _keep(self, parts: Sequence[Rows], new: dict[int, int], to_fit: set[int]) -> None:
         """Asks rows that are new and stores the answers."""
         if self._progress:
             self._progress.start(len(new))
-        answers = self._source.answer(parts, self._progress)
-        answers = [found.to(self._home) for found in answers]
-        self._answers = torch.cat(answers if self._answers is None else [self._answers, *answers])
+        answers = [part.to(self._home) for part in self._source.answer(parts, self._progress)]
+        if self._answers is not None:
+            answers.insert(0, self._answers)
+        self._answers = torch.cat(answers)
         self._numbers.update(new)
         checked = new.keys() - to_fit
         self._checked |= checked

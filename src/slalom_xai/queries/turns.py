@@ -1,8 +1,9 @@
-"""Several jobs that take turns: each runs until it asks for something, and what all of them wait for is answered in one go.
+"""Several jobs that take turns: each runs until it asks for something.
 
-A job is ordinary code that calls ``hand_in`` with a request and gets a response. It runs in a thread of
-its own, but never beside another: one job at a time, in a fixed order, so that results do not depend on
-chance. Responses are found by whoever called ``take_turns``.
+What all of them wait for is then answered in one go. A job is ordinary code that calls ``hand_in``
+with a request and gets a response. It runs in a thread of its own, but never beside another: one
+job at a time, in a fixed order, so that results do not depend on chance. Whoever calls
+``take_turns`` finds the responses.
 
 Why threads and not generators: the request is made deep inside a method, often below code of other
 libraries (shap and lime call a function and wait for what it returns). A generator would have to be
@@ -64,7 +65,10 @@ class _Turn(Generic[Request, Result]):
         self._thread.start()
 
     def go_on(self, response: Any = None) -> None:
-        """Lets the job run until its next request or its end; a response that is an exception is raised there."""
+        """Lets the job run until its next request or its end.
+
+        A response that is an exception is raised in the job.
+        """
         self._response, self.request = response, None
         self._may_run.release()
         self._has_paused.acquire()

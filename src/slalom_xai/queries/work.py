@@ -1,7 +1,7 @@
 """Computations that may wait for those of other texts, so that all are done in one go.
 
-A fit is many small steps. Those of ten texts take hardly longer than those of one when they are done
-together. So a method hands a fit to a ``WorkPool`` and does not care whether others join it.
+A fit is many small steps. Those of ten texts take hardly longer than those of one when they are
+done together. So a method hands a fit to a ``WorkPool`` and does not care whether others join it.
 """
 
 from __future__ import annotations

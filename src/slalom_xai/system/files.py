@@ -34,7 +34,8 @@ def write_file(path: str | Path, content: str | bytes) -> Path:
         encoded = content if isinstance(content, bytes) else content.encode("utf-8")
     except UnicodeEncodeError as error:
         raise InputError(
-            f"cannot write {path}: its text holds half a character (a lone surrogate); decode it as UTF-8 first"
+            f"cannot write {path}: its text holds half a character (a lone surrogate); "
+            "decode it as UTF-8 first"
         ) from error
     with replacing(path) as draft:
         draft.write_bytes(encoded)
@@ -43,10 +44,10 @@ def write_file(path: str | Path, content: str | bytes) -> Path:
 
 @contextmanager
 def replacing(path: str | Path) -> Iterator[Path]:
-    """A file to write instead of ``path``; when the block ends without an error, it becomes ``path``.
+    """A file to write instead of ``path``.
 
-    Links are followed, and the new file has the rights of the old one. A device or a pipe is written
-    as it is.
+    When the block ends without an error, it becomes ``path``. Links are followed, and the new file
+    has the rights of the old one. A device or a pipe is written as it is.
 
     Raises:
         InputError: it cannot be written; what was there is as it was.
@@ -71,15 +72,19 @@ def cannot_write(path: Path, error: OSError) -> InputError:
     reason = error.strerror or str(error)
     if error.errno in _FULL:
         return InputError(
-            f"cannot write {path}: {reason}; what was there is unchanged: make room, or give another place"
+            f"cannot write {path}: {reason}; what was there is unchanged: "
+            "make room, or give another place"
         )
     return InputError(
-        f"cannot write {path}: {reason}; give a path in a folder that exists and that you may write to"
+        f"cannot write {path}: {reason}; "
+        "give a path in a folder that exists and that you may write to"
     )
 
 
 def append_line(path: Path, line: str) -> None:
-    """Adds one line to a file that other processes add to, too; a line that was cut short before it stays alone.
+    """Adds one line to a file that other processes add to, too.
+
+    A line before it that was cut short stays alone.
 
     Raises:
         InputError: the file cannot be written.
@@ -91,8 +96,9 @@ def append_line(path: Path, line: str) -> None:
         try:
             lock(handle, wait=True)
             size = os.fstat(handle).st_size
-            torn = size > 0 and _last_byte(handle, size) != b"\n"
-            _write_all(handle, (("\n" if torn else "") + line + "\n").encode("utf-8"))
+            if size > 0 and _last_byte(handle, size) != b"\n":
+                line = "\n" + line  # the line before it was cut short
+            _write_all(handle, (line + "\n").encode("utf-8"))
         finally:
             os.close(handle)
     except OSError as error:
@@ -122,7 +128,11 @@ def sync_tree(folder: Path) -> None:
 
 
 def lock(handle: int, *, wait: bool = False) -> bool | None:
-    """Takes the lock of an open file or folder; False where another process holds it, None where there are no locks."""
+    """Takes the lock of an open file or folder.
+
+    Returns:
+        False where another process holds it, and None where there are no locks.
+    """
     if sys.platform == "win32":
         return None
     import fcntl
@@ -182,9 +192,8 @@ def _new_draft(place: Path) -> tuple[Path, int]:
         draft = place.with_name(f"{_prefix(place)}{secrets.token_hex(4)}.tmp")
         handle = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
         try:
-            if (
-                lock(handle) is not False and draft.exists()
-            ):  # nobody took it for a leftover before it was locked
+            # Somebody may have taken it for a leftover before it was locked.
+            if lock(handle) is not False and draft.exists():
                 if place.exists():
                     shutil.copymode(place, draft)
                 return draft, handle

@@ -1,7 +1,8 @@
-"""Folders that are whole or not there: a new one is filled beside its place and changes places with the old one.
+"""Folders that are whole or not there.
 
-Where the system can exchange two folders (Linux), a reader finds the old one or the new one at every moment. Elsewhere there is an
-instant without either; what a kill leaves then is put back by ``recover``.
+A new one is filled beside its place and then changes places with the old one. Where the system can
+exchange two folders (Linux), a reader finds the old one or the new one at every moment. Elsewhere
+there is an instant without either; ``recover`` puts back what a kill leaves then.
 """
 
 from __future__ import annotations
@@ -17,17 +18,16 @@ from pathlib import Path
 
 from slalom_xai.system.files import lock, remove_if_left, sync_folder, sync_tree
 
-_AT_FDCWD, _RENAME_EXCHANGE = (
-    -100,
-    2,
-)  # of Linux: relative to the working folder; both names must be there
+_AT_FDCWD = -100  # of Linux: relative to the working folder
+_RENAME_EXCHANGE = 2  # of Linux: both names must be there
 
 
 @contextmanager
 def replacing_folder(folder: Path, *, without: Collection[str] = ()) -> Iterator[Path]:
-    """A folder to fill instead of ``folder``; when the block ends without an error, it becomes ``folder``.
+    """A folder to fill instead of ``folder``.
 
-    What else is in the old folder goes along.
+    When the block ends without an error, it becomes ``folder``. What else is in the old folder goes
+    along.
 
     Args:
         folder: need not be there; links are followed.
@@ -55,7 +55,10 @@ def replacing_folder(folder: Path, *, without: Collection[str] = ()) -> Iterator
 
 
 def recover(folder: Path) -> None:
-    """Puts right what a killed process left beside a folder: the old folder goes back if nothing is in its place."""
+    """Puts right what a killed process left beside a folder.
+
+    The old folder goes back if nothing is in its place.
+    """
     place = Path(os.path.realpath(folder))
     if not place.parent.is_dir():
         return
@@ -84,20 +87,19 @@ def _new_draft(place: Path) -> tuple[Path, int | None]:
         if sys.platform == "win32":  # folders cannot be opened there
             return draft, None
         handle = os.open(draft, os.O_RDONLY)
-        if (
-            lock(handle) is not False and draft.exists()
-        ):  # nobody took it for a leftover before it was locked
+        # Somebody may have taken it for a leftover before it was locked.
+        if lock(handle) is not False and draft.exists():
             return draft, handle
         os.close(handle)
 
 
 def _left(place: Path, kind: str) -> list[Path]:
-    names = sorted(os.listdir(place.parent))
-    return [
-        place.with_name(name)
-        for name in names
-        if name.startswith(_prefix(place, kind)) and name.endswith(".tmp")
-    ]
+    """What killed processes left beside a folder, of one kind."""
+    left = []
+    for name in sorted(os.listdir(place.parent)):
+        if name.startswith(_prefix(place, kind)) and name.endswith(".tmp"):
+            left.append(place.with_name(name))
+    return left
 
 
 def _bring_along(old: Path, new: Path, without: Collection[str]) -> None:

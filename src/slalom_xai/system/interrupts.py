@@ -1,8 +1,8 @@
 """Ctrl-C on the command line: heard once, wherever it comes.
 
-Python raises KeyboardInterrupt in whatever code runs at that moment. Internals an import that may be a
+Python raises KeyboardInterrupt in whatever code runs at that moment. Inside an import that may be a
 callback whose exceptions are only printed, or code of a library that catches everything: then the
-command would go on. So while there is nothing to save, Ctrl-C ends the process at once; later an
+command would go on. So while there is nothing to save, Ctrl-C ends the process at once. Later, an
 interrupt that Python could only print is sent again.
 """
 

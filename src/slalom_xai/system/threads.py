@@ -1,8 +1,8 @@
 """How many threads torch uses for small work, and how to give them back.
 
 Torch shares the work of one operation among as many threads as there are cores. Where an operation
-takes microseconds, the threads wait for each other longer than they work, and on a busy machine very
-much longer. So small fits get one thread and small models two; larger work keeps all cores.
+takes microseconds, the threads wait for each other longer than they work, and on a busy machine
+very much longer. So small fits get one thread and small models two; larger work keeps all cores.
 
 A number that the user chose is left alone. Torch keeps one number per thread and one for threads
 that have not used torch yet: only the calling thread's number changes here, and only for a while.
@@ -14,16 +14,32 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TypeVar
 
 import torch
 
-FIT = 1  # threads for a small fit
-LIGHT = 2  # threads for a small model: large batches still gain from a second one
-LONG_FIT = 256  # units from which a fit is large enough for all cores
 VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
-Found = TypeVar("Found")
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class ThreadSettings:
+    """How many threads are enough.
+
+    Attributes:
+        fit: threads for a small fit, whose steps take microseconds.
+        light: threads for a small model; large batches still gain from a second one.
+        long_fit: units from which a fit is large enough for all cores.
+    """
+
+    fit: int = 1
+    light: int = 2
+    long_fit: int = 256
+
+
+THREADS = ThreadSettings()
 
 _AT_IMPORT = torch.get_num_threads()
 _lock = threading.Lock()
@@ -32,7 +48,9 @@ _here = threading.local()  # .outside: this thread's number outside of every blo
 
 def for_fit(units: int) -> int | None:
     """Threads to fit a text of so many units with; None: as many as outside."""
-    return FIT if units < LONG_FIT else None
+    if units >= THREADS.long_fit:
+        return None
+    return THREADS.fit
 
 
 @contextmanager
@@ -46,7 +64,9 @@ def at_most(most: int | None) -> Iterator[None]:
         before = torch.get_num_threads()
     outermost = not hasattr(_here, "outside")
     outside: int = before if outermost else _here.outside
-    wanted = outside if most is None or chosen_by_user(outside) else min(most, outside)
+    wanted = outside
+    if most is not None and not chosen_by_user(outside):
+        wanted = min(most, outside)
     if wanted == before:
         yield
         return
@@ -87,9 +107,9 @@ def _set_here(count: int) -> None:
             _in_new_thread(lambda: torch.set_num_threads(common))
 
 
-def _in_new_thread(work: Callable[[], Found]) -> Found:
-    found: list[Found] = []
-    thread = threading.Thread(target=lambda: found.append(work()))
+def _in_new_thread(work: Callable[[], Result]) -> Result:
+    results: list[Result] = []
+    thread = threading.Thread(target=lambda: results.append(work()))
     thread.start()
     thread.join()
-    return found[0]
+    return results[0]

@@ -15,7 +15,8 @@ from torch.nn.functional import cross_entropy, smooth_l1_loss
 
 from slalom_xai.errors import ModelError
 from slalom_xai.progress import Bar
-from slalom_xai.training.encoding import Encoded, answers, batches, harmless_side
+from slalom_xai.queries.cutting import groups_by_length
+from slalom_xai.training.encoding import EncodedTexts, answers, harmless_side
 from slalom_xai.training.report import Epoch, Score, score
 
 _NO_LABEL = -1
@@ -31,7 +32,7 @@ class Lesson:
         taught: (rows, classes), what the teacher answers, centred over the classes; None without one.
     """
 
-    encoded: Encoded
+    encoded: EncodedTexts
     labels: Tensor
     taught: Tensor | None = None
 
@@ -222,7 +223,7 @@ def _epoch_batches(
 ) -> list[list[int]]:
     """Small tables take small batches, so that an epoch has steps enough to learn in."""
     rows = course.rows or min(256, max(16, len(lesson.encoded) // 200))
-    return batches(
+    return groups_by_length(
         lesson.encoded.lengths, tokens=course.tokens, rows=rows, rng=rng, exact=side is None
     )
 

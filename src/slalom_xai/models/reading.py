@@ -1,0 +1,220 @@
+"""A text as a model reads it, in its smallest pieces, and the rows that can be made of them.
+
+There are two kinds of reading. A model that takes strings gives a ``Reading``, which is told how to
+spell one row. A model that takes token ids gives a ``TokenReading``, whose rows are tables of ids.
+``AnyReading`` is what the rest of the package needs of either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slalom_xai.models.rows import Indices, Row, Rows, StringRows
+from slalom_xai.models.token_rows import KeptTokens, TokenText, WrittenTokens
+from slalom_xai.text import Unit
+
+
+class AnyReading(Protocol):
+    """A text, or a pair of texts, as some model reads it."""
+
+    @property
+    def text(self) -> str:
+        """The whole text as given."""
+
+    @property
+    def text_pair(self) -> str | None:
+        """The second text of a pair."""
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The text and, where there is one, its pair."""
+
+    @property
+    def pieces(self) -> tuple[Unit, ...]:
+        """The tokens, or words, in reading order; special tokens are not among them."""
+
+    @property
+    def codes(self) -> NDArray[np.int64]:
+        """(pieces,), equal where two pieces read the same to the model."""
+
+    @property
+    def left_out(self) -> str:
+        """The end of the text that truncation cut off; empty otherwise."""
+
+    @property
+    def in_place(self) -> bool:
+        """Whether a removed piece leaves a mark where it stood."""
+
+    @property
+    def inert(self) -> NDArray[np.bool_]:
+        """(pieces,), which pieces already are what stands for a removed one."""
+
+    @property
+    def words(self) -> Indices | None:
+        """(pieces,), the tokenizer's own word that each piece is part of; None without one."""
+
+    @property
+    def unknown(self) -> NDArray[np.bool_] | None:
+        """(pieces,), which pieces the tokenizer does not know; None where it knows all."""
+
+    @property
+    def positions(self) -> Indices | None:
+        """(pieces,), where each piece stands in the row of the whole text; None for strings."""
+
+    def shorten(self, keep: NDArray[np.bool_]) -> Row:
+        """The row that keeps some of the pieces, (pieces,)."""
+
+    def compose(self, indices: Indices) -> Row:
+        """The row of some pieces, by their indices, in any order and number."""
+
+    def rows_keeping(self, keep: NDArray[np.bool_]) -> Rows:
+        """Rows that keep some of the pieces, (m, pieces)."""
+
+    def rows_of(self, indices: Indices, sizes: Indices) -> Rows:
+        """Rows of pieces in any order, (m, w), of which the first ``sizes`` (m,) count."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A text as a model of strings reads it; what an adapter of your own returns.
+
+    Attributes:
+        text: the whole text as given.
+        pieces: the words in reading order.
+        codes: (pieces,), equal where two pieces read the same to the model; ``equal_codes`` of
+            their texts, in most cases.
+        left_out: the end of the text that truncation cut off; empty otherwise.
+        compose: indices of pieces, in any order and number, to the row that the model is asked.
+        shorten: which pieces are kept, (pieces,), to the row without the others.
+        text_pair: the second text of a pair.
+        in_place: whether a removed piece leaves a mark where it stood.
+    """
+
+    text: str
+    pieces: tuple[Unit, ...]
+    codes: NDArray[np.int64]
+    left_out: str
+    compose: Callable[[Indices], Row]
+    shorten: Callable[[NDArray[np.bool_]], Row]
+    text_pair: str | None = None
+    in_place: bool = False
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The text and, where there is one, its pair."""
+        return _texts(self)
+
+    @property
+    def inert(self) -> NDArray[np.bool_]:
+        """(pieces,), False: a word is never taken for the mark of a removed one."""
+        return np.zeros(len(self.pieces), dtype=bool)
+
+    @property
+    def words(self) -> None:
+        """There is no tokenizer."""
+
+    @property
+    def unknown(self) -> None:
+        """There is no tokenizer that might not know a word."""
+
+    @property
+    def positions(self) -> None:
+        """There are no tokens."""
+
+    def rows_keeping(self, keep: NDArray[np.bool_]) -> StringRows:
+        """Rows that keep some of the pieces, (m, pieces)."""
+        return StringRows([self.shorten(row) for row in keep])
+
+    def rows_of(self, indices: Indices, sizes: Indices) -> StringRows:
+        """Rows of pieces in any order, (m, w), of which the first ``sizes`` (m,) count."""
+        pairs = zip(indices, sizes.tolist(), strict=True)
+        return StringRows([self.compose(row[:size]) for row, size in pairs])
+
+
+@dataclass(frozen=True)
+class TokenReading:
+    """A text as a model of token ids reads it.
+
+    Attributes:
+        text: the whole text as given.
+        pieces: the tokens in reading order; special tokens are not among them.
+        codes: (pieces,), equal where two pieces read the same to the model.
+        left_out: the end of the text that truncation cut off; empty otherwise.
+        tokens: the whole text as token ids, special ones included.
+        positions: (pieces,), where each piece stands among the tokens.
+        words: (pieces,), the number of the tokenizer's own word that each piece is part of.
+        unknown: (pieces,), which pieces the tokenizer does not know; None where it knows all.
+        text_pair: the second text of a pair.
+    """
+
+    text: str
+    pieces: tuple[Unit, ...]
+    codes: NDArray[np.int64]
+    left_out: str
+    tokens: TokenText
+    positions: Indices
+    words: Indices
+    unknown: NDArray[np.bool_] | None = None
+    text_pair: str | None = None
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The text and, where there is one, its pair."""
+        return _texts(self)
+
+    @property
+    def in_place(self) -> bool:
+        """Whether a removed token leaves a mark where it stood."""
+        return self.tokens.filler is not None
+
+    @property
+    def inert(self) -> NDArray[np.bool_]:
+        """(pieces,), which pieces already are the token that stands for a removed one."""
+        if self.tokens.filler is None:
+            return np.zeros(len(self.pieces), dtype=bool)
+        return np.equal(self.tokens.streams[0][self.positions], self.tokens.filler)
+
+    def shorten(self, keep: NDArray[np.bool_]) -> Row:
+        """The row that keeps some of the pieces, (pieces,)."""
+        return self.rows_keeping(keep[None]).row(0)
+
+    def compose(self, indices: Indices) -> Row:
+        """The row of some pieces, by their indices, in any order and number."""
+        return self.rows_of(indices[None], np.array([len(indices)])).row(0)
+
+    def rows_keeping(self, keep: NDArray[np.bool_]) -> KeptTokens:
+        """Rows that keep some of the pieces, (m, pieces); special tokens stay."""
+        whole = np.ones((len(keep), len(self.tokens)), dtype=bool)
+        whole[:, self.positions] = keep
+        return KeptTokens(self.tokens, whole)
+
+    def rows_of(self, indices: Indices, sizes: Indices) -> WrittenTokens:
+        """Rows of pieces in any order, (m, w), of which the first ``sizes`` (m,) count.
+
+        Special tokens keep their places before, between and behind the texts. So every entry of a
+        row is given the number of its section (0: before the first text, 1: the first text, 2:
+        between the texts, ...), and entries are sorted by it, with what does not count last.
+        """
+        parts = np.array([piece.part for piece in self.pieces])
+        starts = [int(self.positions[parts == part][0]) for part in range(len(self.texts))]
+        special = np.setdiff1d(np.arange(len(self.tokens)), self.positions)
+        shape = (len(indices), len(special))
+        counts = np.arange(indices.shape[1]) < sizes[:, None]
+        section = np.where(counts, 2 * parts[indices] + 1, 2 * len(starts) + 1)
+        around = np.broadcast_to(2 * np.searchsorted(starts, special), shape)
+        section = np.concatenate([around, section], axis=1)
+        row = np.concatenate([np.broadcast_to(special, shape), self.positions[indices]], axis=1)
+        row = np.take_along_axis(row, section.argsort(axis=1, kind="stable"), axis=1)
+        streams = tuple(stream[row] for stream in self.tokens.streams)
+        return WrittenTokens(streams, sizes + len(special))
+
+
+def _texts(reading: AnyReading) -> tuple[str, ...]:
+    if reading.text_pair is None:
+        return (reading.text,)
+    return (reading.text, reading.text_pair)
