@@ -11,7 +11,7 @@ class SlalomSettings:
 
     A prior is a ridge on the importances in units of the outputs' variance; a share is one of
     the variance of the fitted answers; log errors are natural logarithms of squared errors. Each
-    field says what it trades off; tests halve and double each of them and see predictions stay.
+    field says what it trades off; tests halve and double them and see how little predictions move.
 
     Attributes:
         no_prior: prior that stands for none. A little is needed to keep the equations solvable.
