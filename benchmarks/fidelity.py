@@ -55,14 +55,14 @@ class Ground:
         for name, deleted in counts.items():
             rows = ask_masks(queries, pool.draw(YARDSTICK, deleted, rng), "check")
             self.yardstick[name] = self.error(
-                fit_additive(rows.counts, rows.outputs, self.full).surrogate.predict, name
+                fit_additive(rows.table, rows.outputs, self.full).surrogate.predict, name
             )
 
     def error(self, predict: Callable[[torch.Tensor], torch.Tensor], regime: str) -> float:
         """Mean squared error of predicted changes."""
         rows = self.test[regime]
-        whole = predict(torch.ones_like(rows.counts[:1]))
-        return float(((predict(rows.counts) - whole) - (rows.outputs - self.full)).pow(2).mean())
+        whole = predict(torch.ones_like(rows.table[:1]))
+        return float(((predict(rows.table) - whole) - (rows.outputs - self.full)).pow(2).mean())
 
 
 def measured(

@@ -19,7 +19,7 @@ __all__ = ["Estimator", "Findings", "attributed", "estimator", "methods", "regis
 
 
 class Estimator(ABC):
-    """A method. Inherit from this, decorate the class with ``register``, and it is one of many.
+    """A method. Inherit from this and decorate the class with ``register``.
 
     Attributes:
         name: what users call it.
