@@ -23,7 +23,7 @@ import torch
 from slalom_xai import Explainer
 from slalom_xai.designs import Pool, uniform_counts
 from slalom_xai.errors import SlalomError
-from slalom_xai.estimators.evidence import answered
+from slalom_xai.estimators.gathering import ask_masks
 from slalom_xai.models import prompt
 from slalom_xai.queries import Batches, Queries
 from slalom_xai.surrogates.additive import fit_additive
@@ -47,22 +47,22 @@ class Ground:
             "wide": uniform_counts(1, self.units - 1, rng),
         }
         self.test = {
-            name: answered(queries, pool.draw(TEST, deleted, rng, quota=True), "check")
+            name: ask_masks(queries, pool.draw(TEST, deleted, rng, quota=True), "check")
             for name, deleted in counts.items()
         }
         self.full = queries.ask(np.ones((1, self.units), dtype=bool))[0]
         self.yardstick = {}
         for name, deleted in counts.items():
-            rows = answered(queries, pool.draw(YARDSTICK, deleted, rng), "check")
+            rows = ask_masks(queries, pool.draw(YARDSTICK, deleted, rng), "check")
             self.yardstick[name] = self.error(
-                fit_additive(rows.counts, rows.outputs, self.full).surrogate.predict, name
+                fit_additive(rows.table, rows.outputs, self.full).surrogate.predict, name
             )
 
     def error(self, predict: Callable[[torch.Tensor], torch.Tensor], regime: str) -> float:
         """Mean squared error of predicted changes."""
         rows = self.test[regime]
-        whole = predict(torch.ones_like(rows.counts[:1]))
-        return float(((predict(rows.counts) - whole) - (rows.outputs - self.full)).pow(2).mean())
+        whole = predict(torch.ones_like(rows.table[:1]))
+        return float(((predict(rows.table) - whole) - (rows.outputs - self.full)).pow(2).mean())
 
 
 def measured(

@@ -3,7 +3,13 @@ import itertools
 import numpy as np
 import pytest
 
-from slalom_xai.designs import check_budget, default_budget, distinct_rows, least_budget, plan_rows
+from slalom_xai.designs import (
+    check_budget,
+    count_distinct_rows,
+    default_budget,
+    least_budget,
+    plan_rows,
+)
 from slalom_xai.errors import BudgetError
 from slalom_xai.row_keys import INERT
 
@@ -36,15 +42,15 @@ def test_rows_are_distinct_and_the_three_sets_disjoint(codes, seed):
     assert len(fit) == len(set(fit))
     assert not report & choose
     assert not (report | choose) & set(fit)
-    assert len(fit) + plan.choose.rows + plan.report.rows <= budget
+    assert len(fit) + plan.choose.size + plan.report.size <= budget
     assert plan.fit[0].all()
-    assert len(plan.fit) >= min(2 * len(codes) + 1, distinct_rows(codes))
+    assert len(plan.fit) >= min(2 * len(codes) + 1, count_distinct_rows(codes))
     assert all(mask.any() for mask in plan.fit)
 
 
 def test_a_large_budget_is_spent_in_full():
     plan = plan_of(np.arange(100), 1000)
-    assert len(plan.fit) + plan.choose.rows + plan.report.rows == 1000
+    assert len(plan.fit) + plan.choose.size + plan.report.size == 1000
 
 
 def test_numbers_deleted_are_as_promised():
@@ -69,8 +75,8 @@ def test_short_texts_spend_every_row_on_the_fit(units):
 
 def test_a_text_of_five_units_keeps_rows_to_report():
     plan = plan_of(np.arange(5), 300)
-    assert plan.report.rows >= 5
-    assert plan.choose.rows >= 3
+    assert plan.report.size >= 5
+    assert plan.choose.size >= 3
     assert len(plan.fit) >= 11
 
 
@@ -90,7 +96,7 @@ def test_distinct_rows_are_counted_exactly(codes):
         tuple(code for code, kept in zip(codes, mask, strict=True) if kept)
         for mask in itertools.product([0, 1], repeat=len(codes))
     }
-    assert distinct_rows(np.array(codes)) == len(every) - 1
+    assert count_distinct_rows(np.array(codes)) == len(every) - 1
 
 
 @pytest.mark.parametrize(
@@ -102,7 +108,7 @@ def test_units_that_change_nothing_make_no_rows(codes):
         tuple(code for code, kept in zip(codes, mask, strict=True) if kept and code != INERT)
         for mask in masks
     }
-    assert distinct_rows(np.array(codes)) == len(every)
+    assert count_distinct_rows(np.array(codes)) == len(every)
 
 
 def test_the_least_budget_is_stated_and_enforced():

@@ -8,10 +8,10 @@ import torch
 from word_games import Game, additive, shapley_values
 
 from slalom_xai import Explainer
-from slalom_xai.designs import distinct_rows
+from slalom_xai.designs import count_distinct_rows
 from slalom_xai.errors import BudgetError, InputError
 from slalom_xai.estimators.deletion_methods import fit_gam
-from slalom_xai.estimators.evidence import Answered
+from slalom_xai.estimators.evidence import AnsweredRows
 from slalom_xai.estimators.shap_methods import UnitMasker, neighbours
 
 WORDS = [f"w{place}" for place in range(30)]
@@ -174,7 +174,7 @@ def test_a_gam_may_miss_the_whole_text():
     )
     outputs = counts @ torch.tensor([[1.0], [2.0], [0.0], [-1.0]], dtype=torch.float64) + 3
     outputs[-1] += 5  # the whole text alone
-    through = fit_gam(Answered(counts[:-1], outputs[:-1]))
+    through = fit_gam(AnsweredRows(counts[:-1], outputs[:-1]))
     assert torch.allclose(
         through.surrogate.unit_scores[:, 0],
         torch.tensor([1.0, 2.0, 0.0, -1.0], dtype=torch.float64),
@@ -239,7 +239,7 @@ def test_no_budget_is_overrun(method, units, start):
 @pytest.mark.parametrize("method", EACH)
 def test_a_text_that_is_mostly_one_word(method):
     text = " ".join(["so"] * 19 + ["good"])
-    least = distinct_rows(np.array([0] * 19 + [1]))
+    least = count_distinct_rows(np.array([0] * 19 + [1]))
     found = Explainer(
         Game(lambda left: 0.1 * left.count("so") + left.count("good")), method=method, budget=least
     )(text)

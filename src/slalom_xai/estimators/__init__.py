@@ -1,4 +1,8 @@
-"""The methods: small classes registered by name, each turning answers of a model into an explanation."""
+"""The methods: small classes registered by name.
+
+Each turns answers of a model, or what is inside it, into an explanation. ``base`` says what a
+method is.
+"""
 
 from slalom_xai.estimators.anchors import Anchors
 from slalom_xai.estimators.attention import AttentionMax, AttentionMean, AttentionRollout

@@ -1,4 +1,9 @@
-"""Attention weights as scores: where the position that the classifier reads looks."""
+"""Attention weights as scores: where the position that the classifier reads looks.
+
+With A (layers, heads, queries, keys) and r (queries,), the share of each position in what the
+classifier reads, the scores of tokens are r A of the last layer, averaged over heads or the
+largest of them; or r times the rollout, the product over layers of 0.5 A + 0.5 I.
+"""
 
 from __future__ import annotations
 
@@ -10,26 +15,25 @@ import torch
 from torch import Tensor
 
 from slalom_xai.errors import one_of
-from slalom_xai.estimators.base import (
-    Estimator,
-    Findings,
-    attributed,
-    by_unit,
+from slalom_xai.estimators.base import Findings, attributed, register
+from slalom_xai.estimators.white_box import (
+    WhiteBoxEstimator,
     open_internals,
-    register,
+    special_share,
+    sum_by_unit,
 )
-from slalom_xai.estimators.white_box import special_share
 from slalom_xai.queries import Queries
 
-LAYERS = ("last", "mean")
+LAYERS = {"last": "Attention of the last layer", "mean": "Attention, mean over layers"}
 UNSIGNED = (
-    "Attention weights have no sign and are the same for every class: they say where the model looks, not what it makes of it. "
-    "They do not predict what deletions do."
+    "Attention weights have no sign and are the same for every class: they say where the model "
+    "looks, not what it makes of it. They do not predict what deletions do."
 )
+ONE_PASS = "Reading the weights took 1 pass on top of the calls counted."
 
 
 @dataclass(frozen=True)
-class _OverHeads(Estimator):
+class _OverHeads(WhiteBoxEstimator):
     """Attention weights from the position that the classifier reads, reduced over heads.
 
     Args:
@@ -38,25 +42,25 @@ class _OverHeads(Estimator):
 
     layers: str = "last"
 
-    name: ClassVar[str]
     reduction: ClassVar[str]
 
     def __post_init__(self) -> None:
         """Checks the options."""
-        _check_layers(self.layers)
-
-    def parameters(self, units: int, distinct: int) -> int:
-        """Nothing is fitted."""
-        return 1
+        if self.layers not in LAYERS:
+            raise one_of("layers", self.layers, LAYERS)
 
     def explain(self, queries: Queries, rng: np.random.Generator) -> Findings:
         """Looks at the weights."""
-        attentions, read, where = _look(queries, self.name)
+        attentions, read, where = _attentions(queries, self.name)
         weights = seen(attentions, read, self.layers)
-        reduced = weights.mean(dim=0) if self.reduction == "mean" else weights.amax(dim=0)
-        return _findings(
-            queries, reduced, rng, f"{_of(self.layers)}, {self.reduction} over heads, from {where}."
-        )
+        note = f"{LAYERS[self.layers]}, {self.reduction} over heads, from {where}."
+        return _findings(queries, self._over_heads(weights), rng, note)
+
+    def _over_heads(self, weights: Tensor) -> Tensor:
+        """(heads, tokens) to (tokens,)."""
+        if self.reduction == "mean":
+            return weights.mean(dim=0)
+        return weights.amax(dim=0)
 
 
 @register
@@ -67,7 +71,8 @@ class AttentionMean(_OverHeads):
     name: ClassVar[str] = "attention-mean"
     reduction: ClassVar[str] = "mean"
     summary: ClassVar[str] = (
-        "attention from the position the classifier reads, mean over heads, last layer: needs attention weights, one pass"
+        "attention from the position the classifier reads, mean over heads, last layer: needs "
+        "attention weights, one pass"
     )
 
 
@@ -79,33 +84,30 @@ class AttentionMax(_OverHeads):
     name: ClassVar[str] = "attention-max"
     reduction: ClassVar[str] = "largest"
     summary: ClassVar[str] = (
-        "attention from the position the classifier reads, largest over heads, last layer: needs attention weights, one pass"
+        "attention from the position the classifier reads, largest over heads, last layer: needs "
+        "attention weights, one pass"
     )
 
 
 @register
 @dataclass(frozen=True)
-class AttentionRollout(Estimator):
-    """Attention multiplied through the layers, half of each for the residual stream (Abnar and Zuidema, 2020)."""
+class AttentionRollout(WhiteBoxEstimator):
+    """Attention multiplied through the layers (Abnar and Zuidema, 2020).
+
+    Half of each layer is the residual stream.
+    """
 
     name: ClassVar[str] = "attention-rollout"
     summary: ClassVar[str] = (
-        "attention of all layers multiplied together, with the residual stream: needs attention weights, one pass"
+        "attention of all layers multiplied together, with the residual stream: needs attention "
+        "weights, one pass"
     )
-
-    def parameters(self, units: int, distinct: int) -> int:
-        """Nothing is fitted."""
-        return 1
 
     def explain(self, queries: Queries, rng: np.random.Generator) -> Findings:
         """Looks at the weights."""
-        attentions, read, where = _look(queries, self.name)
-        return _findings(
-            queries,
-            read @ rollout(attentions),
-            rng,
-            f"Attention of all layers, rolled out to {where}.",
-        )
+        attentions, read, where = _attentions(queries, self.name)
+        note = f"Attention of all layers, rolled out to {where}."
+        return _findings(queries, read @ rollout(attentions), rng, note)
 
 
 def seen(attentions: Tensor, read: Tensor, layers: str = "last") -> Tensor:
@@ -116,12 +118,16 @@ def seen(attentions: Tensor, read: Tensor, layers: str = "last") -> Tensor:
         read: (queries,), the share of each position in what the classifier reads.
         layers: "last" or "mean".
     """
-    rows = torch.einsum("q,lhqk->lhk", read, attentions)
-    return rows[-1] if layers == "last" else rows.mean(dim=0)
+    by_layer = torch.einsum("q,lhqk->lhk", read, attentions)
+    if layers == "last":
+        return by_layer[-1]
+    return by_layer.mean(dim=0)
 
 
 def rollout(attentions: Tensor) -> Tensor:
-    """Attention rollout (queries, keys): the product over layers of 0.5 A + 0.5 I, mean over heads, rows that sum to 1.
+    """Attention rollout, (queries, keys).
+
+    The product over layers of 0.5 A + 0.5 I, A averaged over heads, with rows that sum to 1.
 
     Args:
         attentions: (layers, heads, queries, keys).
@@ -137,8 +143,12 @@ def rollout(attentions: Tensor) -> Tensor:
 def reading_position(config: Any, attentions: Tensor) -> tuple[Tensor, str]:
     """What the classifier reads, as shares of positions (queries,) and in words.
 
-    Models whose tokens only look back and models with a decoder read the last token; the others the first, unless their
-    configuration says that the last or all are read.
+    Models whose tokens only look back and models with a decoder read the last token; the others
+    the first, unless their configuration says that the last or all are read.
+
+    Args:
+        config: of the model, as transformers has it; may be None.
+        attentions: (layers, heads, queries, keys).
     """
     tokens = attentions.shape[-1]
     stated = getattr(config, "classifier_pooling", None) or getattr(config, "summary_type", None)
@@ -155,32 +165,17 @@ def reading_position(config: Any, attentions: Tensor) -> tuple[Tensor, str]:
     return share, "the first token, which the classifier reads"
 
 
-def _look(queries: Queries, method: str) -> tuple[Tensor, Tensor, str]:
-    opened = open_internals(queries, method)
-    attentions = opened.attentions()
-    return attentions, *reading_position(getattr(opened.module, "config", None), attentions)
+def _attentions(queries: Queries, method: str) -> tuple[Tensor, Tensor, str]:
+    """The weights (layers, heads, queries, keys), and what the classifier reads."""
+    internals = open_internals(queries, method)
+    attentions = internals.attentions()
+    config = getattr(internals.module, "config", None)
+    return attentions, *reading_position(config, attentions)
 
 
-def _findings(queries: Queries, tokens: Tensor, rng: np.random.Generator, where: str) -> Findings:
+def _findings(queries: Queries, tokens: Tensor, rng: np.random.Generator, note: str) -> Findings:
     """The same scores (tokens,) for every column."""
-    scores = by_unit(queries, tokens)[:, None].repeat(1, _columns(queries))
-    notes = (
-        where,
-        UNSIGNED,
-        *special_share(queries, tokens),
-        "Reading the weights took 1 pass on top of the calls counted.",
-    )
+    columns = len(queries.ask_whole("check"))
+    scores = sum_by_unit(queries, tokens)[:, None].repeat(1, columns)
+    notes = (note, UNSIGNED, *special_share(queries, tokens), ONE_PASS)
     return replace(attributed(queries, scores, rng, notes), passes=1)
-
-
-def _columns(queries: Queries) -> int:
-    return len(queries.ask(np.ones((1, len(queries.prompt.units)), dtype=bool), "check")[0])
-
-
-def _of(layers: str) -> str:
-    return "Attention of the last layer" if layers == "last" else "Attention, mean over layers"
-
-
-def _check_layers(layers: str) -> None:
-    if layers not in LAYERS:
-        raise one_of("layers", layers, LAYERS)

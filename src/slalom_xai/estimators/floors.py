@@ -12,41 +12,43 @@ from slalom_xai.estimators.base import Estimator, Findings, attributed, register
 from slalom_xai.queries import Queries
 
 
+@dataclass(frozen=True)
+class _Floor(Estimator):
+    """A method that does not ask the model, but for the test."""
+
+    def parameters(self, units: int, distinct: int) -> int:
+        """Nothing is fitted."""
+        return 0
+
+
 @register
 @dataclass(frozen=True)
-class Random(Estimator):
+class Random(_Floor):
     """Standard normal scores."""
 
     name: ClassVar[str] = "random"
     summary: ClassVar[str] = "a floor to beat: random scores; calls the model only for the test"
 
-    def parameters(self, units: int, distinct: int) -> int:
-        """Nothing is fitted."""
-        return 0
-
     def explain(self, queries: Queries, rng: np.random.Generator) -> Findings:
         """Draws the scores."""
-        return attributed(queries, torch.as_tensor(rng.standard_normal(_shape(queries))), rng)
+        scores = rng.standard_normal(_shape(queries))
+        return attributed(queries, torch.as_tensor(scores), rng)
 
 
 @register
 @dataclass(frozen=True)
-class Zero(Estimator):
+class Zero(_Floor):
     """No unit matters."""
 
     name: ClassVar[str] = "zero"
     summary: ClassVar[str] = "a floor to beat: all scores are 0; calls the model only for the test"
 
-    def parameters(self, units: int, distinct: int) -> int:
-        """Nothing is fitted."""
-        return 0
-
     def explain(self, queries: Queries, rng: np.random.Generator) -> Findings:
         """Says nothing."""
-        return attributed(queries, torch.zeros(_shape(queries), dtype=torch.float64), rng)
+        scores = torch.zeros(_shape(queries), dtype=torch.float64)
+        return attributed(queries, scores, rng)
 
 
 def _shape(queries: Queries) -> tuple[int, int]:
     """Units and explained columns."""
-    units = len(queries.prompt.units)
-    return units, queries.ask(np.ones((1, units), dtype=bool), "check").shape[1]
+    return len(queries.prompt.units), len(queries.ask_whole("check"))

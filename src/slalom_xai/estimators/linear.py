@@ -1,4 +1,9 @@
-"""The honest yardstick: ridge regression on the calls that SLALOM gets."""
+"""The honest yardstick: a linear explanation of the calls that ``slalom`` gets.
+
+    F(K) = f(whole text) - sum over deleted units t of w_t
+
+The weights w are a ridge regression's, whose penalty is cross-validated.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +12,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from slalom_xai.estimators.base import Estimator, Findings, linear_findings, register
-from slalom_xai.estimators.evidence import gather, linear_fit
+from slalom_xai.estimators.base import Estimator, Findings, register
+from slalom_xai.estimators.findings import linear_findings
+from slalom_xai.estimators.gathering import gather
+from slalom_xai.estimators.held_out import linear_fit
 from slalom_xai.queries import Queries
 
 
@@ -19,19 +26,15 @@ class Linear(Estimator):
 
     name: ClassVar[str] = "linear"
     summary: ClassVar[str] = (
-        "one additive score per token: ridge regression on the same calls as slalom, penalty by cross-validation"
+        "one additive score per token: ridge regression on the same calls as slalom, penalty by "
+        "cross-validation"
     )
-
     combines: ClassVar[bool] = True
     probes_noise: ClassVar[bool] = True
 
-    def parameters(self, units: int, distinct: int) -> int:
-        """One score per unit; the fit passes through the whole text."""
-        return units
-
     def explain(self, queries: Queries, rng: np.random.Generator) -> Findings:
         """Asks the model and fits."""
-        evidence = gather(
-            queries, self.parameters(len(queries.prompt.units), queries.prompt.distinct), rng
-        )
+        question = queries.prompt
+        parameters = self.parameters(len(question.units), question.distinct)
+        evidence = gather(queries, parameters, rng)
         return linear_findings(evidence, linear_fit(evidence))

@@ -1,4 +1,9 @@
-"""Word weights of a naive Bayes classifier of a corpus: what the words mean in the data, whatever the model made of them."""
+"""Word weights of a naive Bayes classifier of a corpus.
+
+They say what the words mean in the data, whatever the model made of them. The weight of a word is
+``log((count in class 1 + α) / (count in class 0 + α))`` (the paper's App. E.4; its Eq. 82 needs
+the logarithm).
+"""
 
 from __future__ import annotations
 
@@ -18,17 +23,18 @@ from slalom_xai.outputs import Outputs
 from slalom_xai.queries import Queries
 from slalom_xai.text import words
 
-UNEVEN = 1.25  # from this ratio of class sizes on, a reader is told that counts lean to the larger
+UNEVEN = 1.25  # ratio of class sizes in words from which a note says that counts lean to the larger
 
 
 @register
 @dataclass(frozen=True)
 class NaiveBayes(Estimator):
-    """The weight of a word is ``log((count in class 1 + α) / (count in class 0 + α))`` (App. E.4; Eq. 82 needs the logarithm).
+    """The log ratio of how often a word stands in texts of class 1 and of class 0.
 
-    With more than two classes it is ``log p(word | class)``, smoothed alike and centred over the classes. Words are lower-cased.
-    A unit of several words has the sum of their weights, and the pieces of a word share its weight by their letters. As in the
-    paper, two classes are compared by counts, so that a corpus should hold about as many words of each; a note says where not.
+    With more than two classes it is ``log p(word | class)``, smoothed alike and centred over the
+    classes. Words are lower-cased. A unit of several words has the sum of their weights, and the
+    pieces of a word share its weight by their letters. As in the paper, two classes are compared
+    by counts, so that a corpus should hold about as many words of each; a note says where not.
 
     Args:
         texts: the corpus.
@@ -38,7 +44,8 @@ class NaiveBayes(Estimator):
 
     name: ClassVar[str] = "naive-bayes"
     summary: ClassVar[str] = (
-        "word weights of a naive Bayes classifier; needs a labelled corpus, NaiveBayes(texts, labels), and no calls"
+        "word weights of a naive Bayes classifier; needs a labelled corpus, "
+        "NaiveBayes(texts, labels), and no calls"
     )
 
     texts: Sequence[str] = field(default=(), repr=False)
@@ -53,7 +60,8 @@ class NaiveBayes(Estimator):
             )
         if len(self.texts) != len(self.labels):
             raise InputError(
-                f"{len(self.texts)} texts were given with {len(self.labels)} labels: give one label for each text"
+                f"{len(self.texts)} texts were given with {len(self.labels)} labels: "
+                "give one label for each text"
             )
         if not self.smoothing > 0:
             raise InputError(f"smoothing is {self.smoothing!r}: give a positive number, such as 1")
@@ -66,7 +74,8 @@ class NaiveBayes(Estimator):
         """Weighs the words of the text."""
         counts = self.by_class(queries.model.outputs)
         reading = queries.prompt.reading
-        scores = np.zeros((len(queries.prompt.units), 1 if len(counts) == 2 else len(counts)))
+        columns = 1 if len(counts) == 2 else len(counts)
+        scores = np.zeros((len(queries.prompt.units), columns))
         for part, text in enumerate(reading.texts):
             in_text = words(text)
             weights = self.weights(counts, [word.text.lower() for word in in_text])
@@ -75,30 +84,34 @@ class NaiveBayes(Estimator):
                     shared = min(piece.end, word.end) - max(piece.start, word.start)
                     if piece.part == part and shared > 0:
                         scores[unit] += weight * shared / (word.end - word.start)
-        return attributed(
-            queries, torch.as_tensor(scores), rng, _notes(counts, queries.model.outputs)
-        )
+        notes = _notes(counts, queries.model.outputs)
+        return attributed(queries, torch.as_tensor(scores), rng, notes)
 
-    def weights(self, counts: Sequence[Counter[str]], found: Sequence[str]) -> NDArray[np.float64]:
-        """Weights of lower-cased words, (words, 1) for two classes and (words, C) for more."""
-        smoothed = np.log([[count[word] + self.smoothing for count in counts] for word in found])
+    def weights(self, counts: Sequence[Counter[str]], given: Sequence[str]) -> NDArray[np.float64]:
+        """Weights of lower-cased words, (words, 1) for two classes and (words, C) for more.
+
+        Args:
+            counts: how often each word stands in each class.
+            given: the words.
+        """
+        smoothed = np.log([[count[word] + self.smoothing for count in counts] for word in given])
         if len(counts) == 2:
             return np.asarray(smoothed[:, 1:] - smoothed[:, :1])
         vocabulary = len(set().union(*counts))
-        likelihood = smoothed - np.log(
-            [count.total() + self.smoothing * vocabulary for count in counts]
-        )
+        totals = [count.total() + self.smoothing * vocabulary for count in counts]
+        likelihood = smoothed - np.log(totals)
         return np.asarray(likelihood - likelihood.mean(axis=1, keepdims=True))
 
     def by_class(self, outputs: Outputs) -> list[Counter[str]]:
         """How often each word stands in each of the model's classes."""
         if outputs.kind not in ("binary", "multiclass"):
             raise InputError(
-                f"method 'naive-bayes' compares classes, but the model is {outputs.kind}: use a classifier of two or more classes"
+                f"method 'naive-bayes' compares classes, but the model is {outputs.kind}: "
+                "use a classifier of two or more classes"
             )
         counts: list[Counter[str]] = [Counter() for _ in outputs.labels]
-        for label, found in self._by_label.items():
-            counts[outputs.index(label)] += found
+        for label, of_label in self._by_label.items():
+            counts[outputs.index(label)] += of_label
         return counts
 
     @cached_property
@@ -107,15 +120,17 @@ class NaiveBayes(Estimator):
         counts: dict[str | int, Counter[str]] = {}
         for text, label in zip(self.texts, self.labels, strict=True):
             plain = label if isinstance(label, str) else int(label)
-            counts.setdefault(plain, Counter()).update(word.text.lower() for word in words(text))
+            in_text = [word.text.lower() for word in words(text)]
+            counts.setdefault(plain, Counter()).update(in_text)
         return counts
 
 
 def _notes(counts: Sequence[Counter[str]], outputs: Outputs) -> tuple[str, ...]:
+    """Whether one of two classes has many more words than the other."""
     sizes = [count.total() for count in counts]
     if len(sizes) > 2 or max(sizes) < UNEVEN * min(sizes):
         return ()
-    parts = " and ".join(
+    first, second = (
         f"{size:,} words of {label!r}" for size, label in zip(sizes, outputs.labels, strict=True)
     )
-    return (f"The corpus holds {parts}: the scores lean towards the larger class.",)
+    return (f"The corpus holds {first} and {second}: the scores lean towards the larger class.",)

@@ -1,10 +1,15 @@
-"""What methods that look inside a model share: its columns as a function of embeddings, and how special tokens are told."""
+"""What methods share that look inside a model.
+
+They see the explained columns as a function of the tokens' embeddings, and give scores to all
+tokens. Units get the sums of theirs. Special tokens get none, and a note says where they would
+have had much.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,45 +17,84 @@ import torch
 from torch import Tensor
 
 from slalom_xai.errors import InputError, few_numbers
-from slalom_xai.estimators.base import Findings, attributed, by_unit, open_internals
+from slalom_xai.estimators.base import Estimator, Findings, attributed
+from slalom_xai.models.base import OpensInternals
+from slalom_xai.models.internals import Internals
 from slalom_xai.queries import Queries
 
 HALF = (torch.float16, torch.bfloat16)
-TOKENS_AT_ONCE = 2_048  # gradients keep every layer's numbers, so that fewer rows fit than without
-LARGE_SHARE = 0.1  # of the absolute scores; special tokens that hold less are not worth a note
 
 
-class Opened:
-    """A model open on the whole text: its explained columns as a function of the tokens' embeddings.
+@dataclass(frozen=True)
+class WhiteBoxSettings:
+    """Limits of looking inside.
 
     Attributes:
-        embeddings: (tokens, width) of the whole text, special tokens included; at least single precision.
+        tokens_at_once: tokens of a batch. Gradients keep every layer's numbers, so that fewer
+            rows fit into memory than without.
+        large_share: share of the absolute scores; special tokens that hold less are not worth a
+            note.
+        tolerance: what an output from within may differ from the model's answer, relative to
+            1 + its size: rounding, but not probabilities for logits.
+        half_tolerance: the same in half precision.
+    """
+
+    tokens_at_once: int = 2_048
+    large_share: float = 0.1
+    tolerance: float = 1e-3
+    half_tolerance: float = 5e-2
+
+
+WHITE_BOX = WhiteBoxSettings()
+
+
+@dataclass(frozen=True)
+class WhiteBoxEstimator(Estimator):
+    """A method that looks inside the model, and asks it only for the test."""
+
+    def parameters(self, units: int, distinct: int) -> int:
+        """Nothing is fitted; the whole text is asked."""
+        return 1
+
+
+class OpenModel:
+    """A model open on the whole text: its columns as a function of the tokens' embeddings.
+
+    Args:
+        queries: asks the model.
+        method: its name, for error messages.
+
+    Attributes:
+        embeddings: (tokens, width) of the whole text, special tokens included; at least single
+            precision.
         full: (C,), the columns there.
         passes: rows of embeddings put through the model so far.
+
+    Raises:
+        InputError: the model shows nothing, or answers something else from within.
     """
 
     def __init__(self, queries: Queries, method: str) -> None:
         self._model = queries.model
-        self._inside = open_internals(queries, method)
-        found = self._inside.embeddings()
-        self._dtype = found.dtype
-        self.embeddings = _at_least_single(found)
+        self._internals = open_internals(queries, method)
+        embeddings = self._internals.embeddings()
+        self._dtype = embeddings.dtype
+        self.embeddings = _at_least_single(embeddings)
         self.passes = 1
         self.full = self.columns(self.embeddings[None]).detach()[0]
-        asked = queries.ask(np.ones((1, len(queries.prompt.units)), dtype=bool), "check")[0]
-        tolerance = (5e-2 if self._dtype in HALF else 1e-3) * (1 + asked.abs())
-        if self.full.shape != asked.shape or bool(
-            ((self.full.to(asked) - asked).abs() > tolerance).any()
-        ):
+        asked = queries.ask_whole("check")
+        if not self._agrees_with(asked):
             raise InputError(
-                f"method {method!r} looks inside the model, but {self._model.name} returns {few_numbers(asked.tolist())} when asked and {few_numbers(self.full.tolist())} from within: "
-                'give a module that returns logits, without output="probabilities", or use a method that only asks'
+                f"method {method!r} looks inside the model, but {self._model.name} returns "
+                f"{few_numbers(asked.tolist())} when asked and "
+                f"{few_numbers(self.full.tolist())} from within: give a module that returns "
+                'logits, without output="probabilities", or use a method that only asks'
             )
 
     @property
     def at_once(self) -> int:
         """How many rows go through the model together."""
-        return max(1, TOKENS_AT_ONCE // len(self.embeddings))
+        return max(1, WHITE_BOX.tokens_at_once // len(self.embeddings))
 
     def columns(
         self,
@@ -59,15 +103,49 @@ class Opened:
     ) -> Tensor:
         """Explained columns (m, C) for embeddings (m, tokens, width); gradients flow."""
         self.passes += len(embeddings)
-        logits = _at_least_single(self._inside.logits(embeddings.to(self._dtype), around))
-        return self._model.outputs.columns(logits[:, None] if logits.ndim == 1 else logits)
+        logits = _at_least_single(self._internals.logits(embeddings.to(self._dtype), around))
+        if logits.ndim == 1:
+            logits = logits[:, None]
+        return self._model.outputs.columns(logits)
 
     def lookup(self, token: int) -> Tensor:
         """The embedding of a token, (width,)."""
-        return self._inside.lookup(token).to(self.embeddings)
+        return self._internals.lookup(token).to(self.embeddings)
+
+    def _agrees_with(self, asked: Tensor) -> bool:
+        """Whether the columns from within are those that the model answers, (C,)."""
+        if self.full.shape != asked.shape:
+            return False
+        tolerance = WHITE_BOX.tolerance
+        if self._dtype in HALF:
+            tolerance = WHITE_BOX.half_tolerance
+        differences = (self.full.to(asked) - asked).abs()
+        return not bool((differences > tolerance * (1 + asked.abs())).any())
 
 
-def finished(
+def open_internals(queries: Queries, method: str) -> Internals:
+    """The model of a white-box method, open on the whole text.
+
+    Raises:
+        InputError: the model answers, and shows nothing more.
+    """
+    if not isinstance(queries.model, OpensInternals):
+        raise InputError(
+            f"method {method!r} looks inside the model, but {queries.model.name} can only be "
+            "asked: give a transformers model or a torch module, or use a method that only asks, "
+            "such as slalom, lime or kernel-shap"
+        )
+    return queries.model.internals(queries.prompt.row(queries.prompt.whole[0]))
+
+
+def sum_by_unit(queries: Queries, tokens: Tensor) -> Tensor:
+    """Scores of all tokens (tokens, ...), special ones included, summed over units, (n, ...)."""
+    owner = torch.as_tensor(queries.prompt.owner, device=tokens.device)
+    summed = tokens.new_zeros(len(queries.prompt.units), *tokens.shape[1:])
+    return summed.index_add_(0, owner, _of_pieces(queries, tokens))
+
+
+def explain_tokens(
     queries: Queries,
     tokens: Tensor,
     rng: np.random.Generator,
@@ -84,29 +162,34 @@ def finished(
         notes: what a reader should know, first.
     """
     plural = "es" if passes > 1 else ""
-    told = (
+    notes = (
         *notes,
         *special_share(queries, tokens),
         f"{passes} pass{plural} over embeddings came on top of the calls counted.",
     )
-    return replace(attributed(queries, by_unit(queries, tokens.detach()), rng, told), passes=passes)
+    findings = attributed(queries, sum_by_unit(queries, tokens.detach()), rng, notes)
+    return replace(findings, passes=passes)
 
 
 def special_share(queries: Queries, tokens: Tensor) -> tuple[str, ...]:
-    """A note on how much of the absolute scores is with special tokens, which get none; nothing where that is little."""
+    """A note on how much of the absolute scores special tokens hold, which get none.
+
+    Nothing where that is little.
+    """
+    total = float(tokens.abs().sum())
+    if total == 0:
+        return ()
+    share = 1 - float(_of_pieces(queries, tokens).abs().sum()) / total
+    if not share >= WHITE_BOX.large_share:
+        return ()
+    return (f"Special tokens hold {share:.0%} of the absolute scores and are left out.",)
+
+
+def _of_pieces(queries: Queries, tokens: Tensor) -> Tensor:
+    """The scores of the text's own tokens, (pieces, ...), of those of all, (tokens, ...)."""
     positions = queries.prompt.reading.positions
     assert positions is not None
-    total = float(tokens.abs().sum())
-    share = (
-        1 - float(tokens[torch.as_tensor(positions, device=tokens.device)].abs().sum()) / total
-        if total
-        else 0.0
-    )
-    return (
-        (f"Special tokens hold {share:.0%} of the absolute scores and are left out.",)
-        if share >= LARGE_SHARE
-        else ()
-    )
+    return tokens[torch.as_tensor(positions, device=tokens.device)]
 
 
 def _at_least_single(tensor: Tensor) -> Tensor:

@@ -62,6 +62,11 @@ class Prompt:
             return self.codes
         return np.where(self.inert, INERT, np.arange(len(self.units)))
 
+    @property
+    def whole(self) -> NDArray[np.bool_]:
+        """The mask that keeps every unit, (1, n)."""
+        return np.ones((1, len(self.units)), dtype=bool)
+
     def row(self, keep: NDArray[np.bool_]) -> Row:
         """The row that keeps some units, (n,), in their order in the text."""
         return self.reading.shorten(keep[self.owner])

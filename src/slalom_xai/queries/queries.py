@@ -87,13 +87,17 @@ class Queries:
         """
         return self.ask_rows((self.prompt.rows(masks), purpose))[0]
 
+    def ask_whole(self, purpose: Purpose = "fit") -> Tensor:
+        """The model's explained columns for the whole text, (C,)."""
+        return self.ask(self.prompt.whole, purpose)[0]
+
     def ask_again(self, times: int) -> None:
         """Asks the whole text so many times more, of a model that does not repeat itself.
 
         The mean of all answers becomes the answer; ``whole_variance`` (C,) is the mean's variance.
         Every question counts as a call.
         """
-        whole = np.ones((1, len(self.prompt.units)), dtype=bool)
+        whole = self.prompt.whole
         first = self.ask(whole)
         self._check_budget(times)
         if self._progress:

@@ -1,0 +1,157 @@
+"""Shares a budget of calls out over rows to fit, to choose between fits and to report on.
+
+The two held-out sets are drawn first, half of each with few units deleted and half with any
+number, because a surrogate may be good at one and bad at the other. The rest of the budget
+goes to the fit: a few rows of one or two units, many with few deletions, and some of every
+size between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slalom_xai.designs.budgets import check_budget, count_distinct_rows, held_out_size
+from slalom_xai.designs.masks import (
+    Masks,
+    even_counts,
+    every_mask,
+    log_uniform_counts,
+    uniform_counts,
+)
+from slalom_xai.designs.pool import RowPool
+from slalom_xai.designs.settings import DESIGN
+from slalom_xai.row_keys import Keys
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Rows that no fit sees, each set (rows, n).
+
+    Attributes:
+        local: 1 to 10 units deleted.
+        wide: 1 to all but one deleted; the same rows as ``local`` where both mean the same.
+    """
+
+    local: Masks
+    wide: Masks
+
+    @property
+    def complete(self) -> bool:
+        """Whether there are rows of both kinds."""
+        return len(self.local) > 0 and len(self.wide) > 0
+
+    @property
+    def size(self) -> int:
+        """How many distinct rows."""
+        if self.local is self.wide:
+            return len(self.wide)
+        return len(self.local) + len(self.wide)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Disjoint sets of rows; the whole text is the first row to fit.
+
+    Attributes:
+        fit: (rows, n), rows to fit on.
+        choose: rows to choose between fits; None where the text has too few distinct rows.
+        report: rows to report on; None likewise.
+    """
+
+    fit: Masks
+    choose: HeldOut | None
+    report: HeldOut | None
+
+
+def plan_rows(
+    codes: NDArray[np.int64],
+    budget: int,
+    parameters: int,
+    rng: np.random.Generator,
+    keys: Callable[[Masks], Keys] | None = None,
+    pool: RowPool | None = None,
+) -> Plan:
+    """Splits a budget of calls over rows to fit, to choose and to report.
+
+    Args:
+        codes: (n,), equal where two units read the same.
+        budget: calls at most, the whole text among them.
+        parameters: what the fit must determine.
+        rng: the source of all randomness.
+        keys: numbers (m,) that are equal where masks (m, n) read the same; needed where equal
+            codes do not say it all.
+        pool: where rows are taken from, to be asked for more later; a new one by default.
+
+    Raises:
+        BudgetError: the budget is below ``least_budget``.
+    """
+    check_budget(codes, budget, parameters)
+    available = min(budget, count_distinct_rows(codes))
+    pool = pool or RowPool(codes, keys)
+    whole = pool.take_whole()
+    spare = available - parameters
+    if spare < 2 * DESIGN.least_held_out:
+        fit = _rows_to_fit(pool, available - 1, rng)
+        return Plan(np.concatenate([whole, fit]), None, None)
+    size = min(held_out_size(budget), spare // 2)
+    report = draw_held_out(pool, size, rng)
+    choose = draw_held_out(pool, size, rng)
+    fit = _rows_to_fit(pool, budget - 1 - report.size - choose.size, rng)
+    return Plan(np.concatenate([whole, fit]), _if_complete(choose), _if_complete(report))
+
+
+def extend_plan(pool: RowPool, rows: int, rng: np.random.Generator) -> Plan:
+    """New rows beyond those of an earlier plan, shared out in the same way."""
+    size = held_out_size(rows)
+    report = draw_held_out(pool, size, rng)
+    choose = draw_held_out(pool, size, rng)
+    return Plan(_rows_to_fit(pool, rows - report.size - choose.size, rng), choose, report)
+
+
+def draw_held_out(pool: RowPool, rows: int, rng: np.random.Generator) -> HeldOut:
+    """Local and wide rows, half of ``rows`` each; one set for both where they mean the same."""
+    longest = pool.units - 1
+    if longest <= DESIGN.most_local:
+        masks = pool.draw(rows, even_counts(1, longest, rng), rng, quota=True)
+        return HeldOut(masks, masks)
+    local = pool.draw(rows // 2, even_counts(1, DESIGN.most_local, rng), rng, quota=True)
+    wide = pool.draw(rows - rows // 2, even_counts(1, longest, rng), rng, quota=True)
+    return HeldOut(local, wide)
+
+
+def _if_complete(rows: HeldOut) -> HeldOut | None:
+    return rows if rows.complete else None
+
+
+def _rows_to_fit(pool: RowPool, rows: int, rng: np.random.Generator) -> Masks:
+    """Short rows, then deletions; every remaining row where there are no more than wanted."""
+    units = pool.units
+    if units <= DESIGN.enumerable and count_distinct_rows(pool.codes) <= rows + pool.handed_out:
+        remaining = pool.take(every_mask(units))
+        return rng.permutation(remaining, axis=0)
+    short = _short_rows(pool, int(DESIGN.short_share * rows), rng)
+    long = rows - len(short)
+    drawn = [short]
+    if units - 1 > DESIGN.most_local:
+        few = uniform_counts(1, DESIGN.most_local, rng)
+        drawn.append(pool.draw(int(DESIGN.local_share * long), few, rng, quota=True))
+        many = uniform_counts(1, units - 1, rng)
+        drawn.append(pool.draw(int(DESIGN.wide_share * long), many, rng, quota=True))
+    left = rows - sum(map(len, drawn))
+    drawn.append(pool.draw(left, log_uniform_counts(units - 1, rng), rng))
+    return rng.permutation(np.concatenate(drawn), axis=0)
+
+
+def _short_rows(pool: RowPool, rows: int, rng: np.random.Generator) -> Masks:
+    """Single units for up to half of the rows, pairs for the rest."""
+    shuffled = np.eye(pool.units, dtype=bool)[rng.permutation(pool.units)]
+    singles = pool.take(shuffled, (rows + 1) // 2)
+    if pool.units < 3:
+        return singles
+    all_but_two = uniform_counts(pool.units - 2, pool.units - 2, rng)
+    pairs = pool.draw(rows - len(singles), all_but_two, rng)
+    return np.concatenate([singles, pairs])

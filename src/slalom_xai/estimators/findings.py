@@ -1,0 +1,94 @@
+"""What a method found out about one text, and three ways to get there that methods share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from slalom_xai.designs import DESIGN, HeldOut, draw_held_out, held_out_size
+from slalom_xai.estimators.evidence import AnsweredRows, Evidence, Surrogate
+from slalom_xai.estimators.gathering import ask_held_out
+from slalom_xai.estimators.held_out import measure
+from slalom_xai.estimators.row_budget import row_pool
+from slalom_xai.queries import Queries
+from slalom_xai.surrogates.additive import AdditiveFit, AdditiveSurrogate
+from slalom_xai.surrogates.formula import SlalomSurrogate
+from slalom_xai.surrogates.quality import Fidelity
+from slalom_xai.surrogates.scores import additive_standard_errors
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What a method found out about one text, for all explained columns at once.
+
+    Attributes:
+        surrogate: the function that predicts deletions.
+        standard_errors: per column, by score name, (n,) each.
+        fidelity: per column; None where no rows were left to check.
+        notes: what a reader should know, a sentence each.
+        passes: rows put through the model from within, beside the calls that ``queries`` counts.
+    """
+
+    surrogate: Surrogate
+    standard_errors: tuple[dict[str, Tensor], ...]
+    fidelity: tuple[Fidelity, ...] | None
+    notes: tuple[str, ...] = ()
+    passes: int = 0
+
+
+def linear_findings(evidence: Evidence, fit: AdditiveFit, notes: tuple[str, ...] = ()) -> Findings:
+    """A linear fit as what a method found out."""
+    fidelity = measure(evidence, fit.surrogate, fit.surrogate)
+    return Findings(fit.surrogate, additive_standard_errors(fit), fidelity, notes)
+
+
+def attributed(
+    queries: Queries, scores: Tensor, rng: np.random.Generator, notes: tuple[str, ...] = ()
+) -> Findings:
+    """An additive explanation of given scores, tested on deletions that were not asked before.
+
+    Args:
+        queries: with what the method has asked; the calls it left are used for the test.
+        scores: (n, C), what removing each unit takes away from each column.
+        rng: draws the deletions.
+        notes: what a reader should know.
+    """
+    full = queries.ask_whole("check")
+    surrogate = AdditiveSurrogate(scores.to(full), full)
+    report = ask_held_out(queries, _rows_to_test(queries, rng), "check")
+    whole = AnsweredRows(full.new_ones(1, len(scores)), full[None])
+    evidence = Evidence(whole, None, report, full, full.new_zeros(len(scores)), queries.pool)
+    fidelity = measure(evidence, surrogate, surrogate)
+    return Findings(surrogate, ({},) * len(full), fidelity, notes)
+
+
+def _rows_to_test(queries: Queries, rng: np.random.Generator) -> HeldOut | None:
+    """Rows that were not asked, as many as the budget leaves; None where it leaves too few."""
+    left = queries.budget - queries.calls
+    size = min(held_out_size(queries.budget), left)
+    if size < DESIGN.least_held_out or len(queries.prompt.units) < 2:
+        return None
+    pool = row_pool(queries)
+    pool.claim(queries.asked)
+    rows = draw_held_out(pool, size, rng)
+    return rows if rows.complete else None
+
+
+def one_distinct_unit(full: list[float], units: int, additive: bool) -> Findings:
+    """A text of one distinct unit: its value is the model's output; nothing competes with it.
+
+    Args:
+        full: (C,), the model's outputs on the whole text.
+        units: of the text, all of them alike.
+        additive: whether the method gives no importances.
+    """
+    outputs = torch.tensor(full, dtype=torch.float64)
+    no_errors: tuple[dict[str, Tensor], ...] = ({},) * len(full)
+    if additive:
+        shares = outputs.repeat(units, 1) / units
+        return Findings(AdditiveSurrogate(shares, outputs), no_errors, None)
+    importances = torch.zeros(1, units, dtype=torch.float64)
+    return Findings(SlalomSurrogate(outputs.repeat(1, units, 1), importances), no_errors, None)

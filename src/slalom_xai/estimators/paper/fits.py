@@ -1,0 +1,144 @@
+"""SLALOMs fitted to counts over distinct units: what slalom-eff and slalom-fidel choose from.
+
+The paper fits by stochastic gradients or alternating steps and with no prior. Here the fits are
+Gauss-Newton's, which are exact and fast, with priors that rows decide about: without any, the
+scores of a model that is no SLALOM run wild.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from slalom_xai.estimators.evidence import Evidence
+from slalom_xai.estimators.exactness import EXACTNESS, share_left
+from slalom_xai.estimators.paper.settings import PAPER, Candidate
+from slalom_xai.surrogates.count_tables import Counts, table_of
+from slalom_xai.surrogates.fit import Fit
+from slalom_xai.surrogates.problem import FitRequest
+
+
+def fit_without_choice(evidence: Evidence, counts: Counts) -> Fit:
+    """A SLALOM without a sink and almost without a prior, to counts (m, K)."""
+    outputs = evidence.fit.outputs
+    return evidence.fit_slalom(FitRequest(counts, outputs, sink=False, prior=PAPER.weak_prior))
+
+
+def fit_with_best_prior(evidence: Evidence, counts: Counts) -> Fit:
+    """A SLALOM without a sink; fits on nine rows of ten decide by the tenth about its prior.
+
+    Args:
+        evidence: with the answers (m, C).
+        counts: (m, K).
+    """
+    outputs = evidence.fit.outputs
+    if len(counts) < PAPER.eff_least_rows:
+        return fit_without_choice(evidence, counts)
+    part = PAPER.eff_test_part
+    test = torch.arange(len(counts), device=outputs.device) % part == part - 1
+    request = FitRequest(counts[~test], outputs[~test], sink=False, tolerance=PAPER.tolerance)
+    fits = evidence.fit_slaloms([replace(request, prior=prior) for prior in PAPER.eff_priors])
+    left_out, true = table_of(counts[test]), outputs[test]
+
+    def error(fit: Fit) -> float:
+        return float(((fit.surrogate.predict(left_out) - true) ** 2).mean())
+
+    best = min(fits, key=error)
+    return evidence.fit_slalom(
+        FitRequest(
+            counts,
+            outputs,
+            sink=False,
+            prior=best.prior,
+            start=best.surrogate,
+            tolerance=PAPER.final_tolerance,
+        )
+    )
+
+
+def best_candidate(evidence: Evidence, counts: Tensor, choose: Tensor, answers: Tensor) -> Fit:
+    """The candidate whose changes against the whole text are nearest on the rows to choose.
+
+    Deletions alone hold the scores of an exact SLALOM so loosely that any prior moves them.
+    Where there seems to be one, the prior vanishes in steps, each starting from the last. If
+    that leaves nothing, it is one, and a sink is not tried. If it leaves something, scores
+    without a prior have run wild, and are dropped.
+
+    Args:
+        evidence: with the answers to the rows to fit.
+        counts: (m, K), rows to fit; the first is the whole text.
+        choose: (k, K), rows to choose by.
+        answers: (k, C), of the model to these.
+    """
+    outputs = evidence.fit.outputs
+    fits = _candidates(evidence, counts, False, PAPER.without_sink)
+    exact = _exact_fits(evidence, counts, fits[-1])
+    fits += exact or _candidates(evidence, counts, True, PAPER.with_sink)
+
+    def error(fit: Fit) -> float:
+        predicted = fit.surrogate.predict(choose) - fit.surrogate.predict(counts[:1])
+        return float(((predicted - (answers - outputs[0])) ** 2).mean())
+
+    return min(fits, key=error)
+
+
+def _candidates(
+    evidence: Evidence, counts: Tensor, sink: bool, candidates: Sequence[Candidate]
+) -> list[Fit]:
+    """One fit for each candidate.
+
+    It starts from the first one of the same prior, or else from the one before.
+    """
+    fits: list[Fit] = []
+    outputs = evidence.fit.outputs
+    for candidate in candidates:
+        weights = torch.ones_like(outputs[:, 0])
+        weights[0] += candidate.whole_weight * len(weights)
+        request = FitRequest(counts, outputs, weights, sink, candidate.prior)
+        if fits:
+            alike = [fit for fit in fits if fit.prior == candidate.prior]
+            start = (alike or fits[-1:])[0]
+            request = replace(request, start=start.surrogate)
+        fits.append(evidence.fit_slalom(replace(request, tolerance=PAPER.tolerance)))
+    return fits
+
+
+def _exact_fits(evidence: Evidence, counts: Tensor, fit: Fit) -> list[Fit]:
+    """Fits whose prior vanishes, where they end with nothing left; none elsewhere."""
+    if share_left(fit, evidence) >= PAPER.suspected:
+        return []
+    fits = _vanishing(evidence, counts, fit)
+    if fits and share_left(fits[-1], evidence) < EXACTNESS.exact:
+        return fits
+    return []
+
+
+def _vanishing(evidence: Evidence, counts: Tensor, fit: Fit) -> list[Fit]:
+    """Fits with ever weaker priors.
+
+    There are none where the first steps with a weaker one do not leave far less, as they do of
+    an exact SLALOM.
+    """
+    request = FitRequest(
+        counts,
+        evidence.fit.outputs,
+        fit.row_weights,
+        sink=False,
+        prior=PAPER.vanishing_priors[0],
+        start=fit.surrogate,
+        max_iterations=PAPER.trial_steps,
+        tolerance=PAPER.vanishing_tolerance,
+    )
+    latest = evidence.fit_slalom(request)
+    enough = PAPER.halved * share_left(fit, evidence)
+    if share_left(latest, evidence) > max(EXACTNESS.exact, enough):
+        return []
+    fits: list[Fit] = []
+    request = replace(request, max_iterations=PAPER.vanishing_steps)
+    for prior in PAPER.vanishing_priors:
+        latest = evidence.fit_slalom(replace(request, prior=prior, start=latest.surrogate))
+        fits.append(latest)
+    return fits

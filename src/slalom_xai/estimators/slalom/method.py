@@ -1,0 +1,241 @@
+"""The main method: one SLALOM for small and large deletions at once.
+
+It asks the model about the text with few and with many units deleted, fits SLALOMs with and
+without a sink, with several priors and, where there are rows enough, with an additive head.
+Held-out rows decide between them, and a linear explanation is among the candidates. The
+simpler of two that are about as good is kept. Without a budget, calls are doubled while that
+pays. The formula is in ``candidates``; SLALOM is from Leemann et al. (2024), the sink, the
+priors and the choice are this package's own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+
+from slalom_xai.designs import DESIGN
+from slalom_xai.errors import InputError
+from slalom_xai.estimators.base import Estimator, Findings, register
+from slalom_xai.estimators.evidence import Evidence
+from slalom_xai.estimators.exactness import nothing_left
+from slalom_xai.estimators.findings import linear_findings
+from slalom_xai.estimators.gathering import Gathering
+from slalom_xai.estimators.held_out import held_out_loss, linear_fit, measure
+from slalom_xai.estimators.slalom.candidates import Candidates
+from slalom_xai.estimators.slalom.settings import SLALOM, SlalomSettings
+from slalom_xai.queries import Queries
+from slalom_xai.surrogates.fit import Fit
+from slalom_xai.surrogates.scores import slalom_score, slalom_standard_errors
+
+LINEAR_WINS = (
+    "A linear explanation predicts held-out deletions better here than any SLALOM: "
+    "it is given instead, without importances."
+)
+
+
+@register
+@dataclass(frozen=True)
+class Slalom(Estimator):
+    """Fits several SLALOMs to few and many deletions at once; held-out error chooses.
+
+    A linear explanation is among the candidates.
+
+    Attributes:
+        priors: penalties on the importances to try with a sink, in units of the output's variance.
+        sink: False leaves only the paper's SLALOM, without a sink and almost without a prior.
+        heads: softmax averages to add up; None: one, with an additive head beside it where
+            held-out rows ask for that.
+        tolerance: without a budget, calls are asked in growing rounds until held-out error stops
+            falling, or until the typical standard error of ``removal`` is this share of the
+            largest score.
+        settings: tuned numbers that need no attention.
+    """
+
+    name: ClassVar[str] = "slalom"
+    summary: ClassVar[str] = (
+        "a value and an importance per token: a softmax-weighted average fitted to few and many "
+        "deletions at once"
+    )
+    additive: ClassVar[bool] = False
+    combines: ClassVar[bool] = True
+    stops_by_itself: ClassVar[bool] = True
+    probes_noise: ClassVar[bool] = True
+
+    priors: Sequence[float] = (1e-1, 1e-2, 1e-3)
+    sink: bool = True
+    heads: int | None = None
+    tolerance: float = 0.01
+    settings: SlalomSettings = field(default=SLALOM, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.heads is not None and not _whole_and_positive(self.heads):
+            raise InputError(
+                f"heads is {self.heads!r}: give a whole number of at least 1, "
+                "or leave it out to choose by held-out error"
+            )
+        if not self.sink and self._several_heads:
+            raise InputError(
+                f"heads is {self.heads} with sink=False, but several heads need a sink: "
+                "leave out sink=False, or use heads=1"
+            )
+        if not 0 <= self.tolerance < math.inf:
+            raise InputError(
+                f"tolerance is {self.tolerance!r}: give a share of the largest score, such as "
+                "0.02, or 0 to use held-out error alone"
+            )
+        if not _positive_numbers(self.priors):
+            raise InputError(
+                f"priors is {self.priors!r}: give at least one positive number, such as (0.01,)"
+            )
+
+    def parameters(self, units: int, distinct: int) -> int:
+        """A value and an importance per unit and for the sink, less one for the common shift.
+
+        In a long text not every importance asks for a call of its own: those that no row tells
+        apart are held by their prior.
+        """
+        importances = min(units, self.settings.most_free)
+        return (self.heads or 1) * (units + importances + 1)
+
+    def explain(self, queries: Queries, rng: np.random.Generator) -> Findings:
+        """Asks the model, fits the candidates and keeps the best."""
+        evidence, fit = self._in_rounds(queries, rng)
+        linear = linear_fit(evidence)
+        if evidence.choose is not None:
+            loss = held_out_loss(evidence, linear.surrogate)
+            if loss < held_out_loss(evidence, fit.surrogate):
+                return linear_findings(evidence, linear, (LINEAR_WINS,))
+        joint, nearest = self._candidates(evidence).covariances(fit)
+        columns = range(len(evidence.full))
+        errors = [
+            slalom_standard_errors(fit.surrogate, joint, column, nearest) for column in columns
+        ]
+        fidelity = measure(evidence, fit.surrogate, linear.surrogate, fit.exact)
+        return Findings(fit.surrogate, tuple(errors), fidelity)
+
+    def _in_rounds(self, queries: Queries, rng: np.random.Generator) -> tuple[Evidence, Fit]:
+        """All the budget at once; or, where none was given, rounds while doubling calls pays."""
+        question = queries.prompt
+        parameters = self.parameters(len(question.units), question.distinct)
+        gathering = Gathering(queries, parameters, rng)
+        calls = min(queries.first or queries.budget, queries.distinct_budget)
+        evidence = gathering.first(calls)
+        fit = self._best(evidence)
+        enumerated = len(question.units) <= DESIGN.enumerable
+        if queries.first is None or evidence.choose is None or enumerated:
+            return evidence, fit
+        while queries.calls < queries.budget and not self._certain_enough(evidence, fit):
+            more = min(queries.calls, queries.budget - queries.calls)
+            evidence = gathering.more(evidence, more)
+            before, fit = fit, self._best(evidence)
+            old = held_out_loss(evidence, before.surrogate)
+            new = held_out_loss(evidence, fit.surrogate)
+            if not old - new > self.settings.round_pays:
+                break
+        return evidence, fit
+
+    def _certain_enough(self, evidence: Evidence, fit: Fit) -> bool:
+        """Whether the scores are as certain as was asked for."""
+        surrogate = fit.surrogate
+        spread = self._candidates(evidence).covariance(fit)
+        worst = 0.0
+        for column in range(len(evidence.full)):
+            errors = slalom_standard_errors(surrogate, spread, column, names=("removal",))
+            scores = slalom_score(surrogate, "removal", column)
+            largest = float(scores.abs().max()) + 1e-300
+            worst = max(worst, float(errors["removal"].median()) / largest)
+        return worst <= self.tolerance
+
+    def _candidates(self, evidence: Evidence) -> Candidates:
+        return Candidates(evidence, self.priors, self.settings)
+
+    @property
+    def _several_heads(self) -> bool:
+        return self.heads is not None and self.heads > 1
+
+    def _best(self, evidence: Evidence) -> Fit:
+        """The best of all candidates but the linear one."""
+        candidates = self._candidates(evidence)
+        best = self._best_of_one_head(candidates)
+        if self._several_heads:
+            return candidates.with_nearest(best, candidates.richer(best, self.heads))
+        if self.heads == 1 or not self._may_gain_a_head(evidence, best):
+            return best
+        richer = candidates.richer(best, None)
+        limit = held_out_loss(evidence, best.surrogate) - self.settings.indifference
+        if held_out_loss(evidence, richer.surrogate) >= limit:
+            return best
+        return candidates.with_nearest(best, richer)
+
+    def _may_gain_a_head(self, evidence: Evidence, best: Fit) -> bool:
+        """Whether there are rows enough for an additive head, and something left for it."""
+        if evidence.choose is None or not best.surrogate.has_sink:
+            return False
+        rows, units = evidence.fit.counts.shape
+        if rows < self.settings.additive_head_rows * units:
+            return False
+        return not nothing_left(best, evidence)
+
+    def _best_of_one_head(self, candidates: Candidates) -> Fit:
+        free = None
+        if not self._several_heads:
+            free = candidates.without_sink(only=not self.sink)
+        if free is not None and (not self.sink or free.exact):
+            return free
+        if candidates.evidence.choose is None:
+            return self._best_by_fitted_rows(candidates, free)
+        best = self._best_by_held_out_rows(candidates)
+        return candidates.exact_with_sink(best) or best
+
+    def _best_by_fitted_rows(self, candidates: Candidates, free: Fit | None) -> Fit:
+        """Where no rows are left to choose by: few errors, but not by following every row."""
+        fits = list(candidates.with_sink())
+        weakest = min(self.settings.steady_prior, max(self.priors))
+        trusted = [fit for fit in fits if fit.prior >= weakest]
+        if free is not None:
+            trusted.append(free)
+        best = min(trusted, key=_penalised_error)
+        return candidates.exact_with_sink(fits[-1]) or best
+
+    def _best_by_held_out_rows(self, candidates: Candidates) -> Fit:
+        """The first of the fits, strongest prior first, that the others do not beat clearly."""
+        evidence, indifference = candidates.evidence, self.settings.indifference
+        fits: list[Fit] = []
+        losses: list[float] = []
+        for fit in candidates.with_sink():
+            fits.append(fit)
+            losses.append(held_out_loss(evidence, fit.surrogate))
+            if len(losses) > 1 and losses[-1] > losses[-2] - indifference:
+                break  # what one weaker prior does not gain, still weaker ones do not either
+        limit = min(losses) + indifference
+        good = [fit for fit, loss in zip(fits, losses, strict=True) if loss <= limit]
+        if evidence.whole_variance is None:
+            return good[0]
+        # Noise hides what a strong prior does to the scores, and intervals do not hold that.
+        return good[-1]
+
+
+def _penalised_error(fit: Fit) -> float:
+    """The error on the fitted rows, over the square of the share of rows not spent.
+
+    This is generalised cross-validation: p parameters spend p of the rows.
+    """
+    rows, surrogate = len(fit.residuals), fit.surrogate
+    spent = 2 * (surrogate.units + surrogate.has_sink) - 1
+    if rows > spent:
+        return float((fit.residuals**2).mean()) / (1 - spent / rows) ** 2
+    return math.inf if surrogate.has_sink else 0.0
+
+
+def _whole_and_positive(number: object) -> bool:
+    return isinstance(number, int) and not isinstance(number, bool) and number >= 1
+
+
+def _positive_numbers(numbers: object) -> bool:
+    if not isinstance(numbers, Sequence) or not numbers:
+        return False
+    return all(0 < number < math.inf for number in numbers)

@@ -1,0 +1,299 @@
+"""``Explainer``: reads texts, has a method ask the model about them, and gives the results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, overload
+
+import numpy as np
+import torch
+
+from slalom_xai.designs import check_budget, default_budget, most_budget
+from slalom_xai.errors import InputError, ModelError, SlalomError
+from slalom_xai.estimators import Estimator, Findings, estimator
+from slalom_xai.estimators.findings import one_distinct_unit
+from slalom_xai.explainer.inputs import check_options, check_text, paired
+from slalom_xai.explainer.noise import NoiseCheck
+from slalom_xai.explanation import Explanation
+from slalom_xai.models import Prompt, TextModel, prompt
+from slalom_xai.models.load import text_model
+from slalom_xai.progress import progress_bar, quiet_in_notebooks
+from slalom_xai.queries import AnswerSource, Batches, Progress, Queries, WorkPool, out_of_memory
+from slalom_xai.queries.many_texts import explain_together
+from slalom_xai.system.threads import at_most, for_fit
+
+
+class Explainer:
+    """Explains what a text classifier does with the words it reads.
+
+    Args:
+        model: a hub id or a folder, a transformers model, a text-classification pipeline, a torch
+            module ``(input_ids, attention_mask) -> logits``, a fitted scikit-learn pipeline, an
+            ONNX file or session, or a function ``list[str] -> (n, classes)``; None is the
+            embedded movie-review classifier.
+        tokenizer: needed beside model objects that take token ids; found by itself for ids,
+            folders and pipelines.
+        method: a name in ``methods()``, or a configured instance such as
+            ``Slalom(priors=(1e-2,))``.
+        budget: model calls allowed per text, all of them counted; None chooses by the text's
+            length.
+        granularity: what gets a score: "token" (each position; words, for functions), "type"
+            (equal tokens share theirs), "word", "phrase" (up to punctuation) or "sentence".
+        target: label or index of the class to explain; None: the second of two, else the
+            predicted one.
+        removal: what leaving out a unit means: "delete", or putting the tokenizer's "mask" or
+            "unk" token in its place.
+        output: what functions, modules and sessions return: "probabilities" or "logits"; "auto"
+            is probabilities for functions from texts and logits for the others.
+        truncation: explain the beginning of a text that is too long, instead of refusing it.
+        random_state: the seed; the same seed gives the same explanation.
+        device: where to load a model given by name, such as "cuda"; None: a GPU if there is one.
+        dtype: precision to load it in, such as "bfloat16"; None: as saved, float32 on a CPU.
+        batch_tokens: padded tokens per batch; None fits itself to the device.
+        revision: branch, tag or commit of a hub id.
+        trust_remote_code: allow a hub model to run its own code.
+        show_progress: a progress bar; None: when a person is watching.
+        labels: the names of the classes, in the order of the model's outputs, for models that
+            only number them: functions, torch modules, scikit-learn models with numbered classes,
+            and configurations that say LABEL_0.
+    """
+
+    def __init__(
+        self,
+        model: str | Callable[[list[str]], Any] | TextModel | Any | None = None,
+        tokenizer: Any | None = None,
+        *,
+        method: str | Estimator = "slalom",
+        budget: int | None = None,
+        granularity: str = "token",
+        target: str | int | None = None,
+        removal: str = "delete",
+        output: str = "auto",
+        truncation: bool = False,
+        random_state: int = 0,
+        device: str | torch.device | None = None,
+        dtype: str | torch.dtype | None = None,
+        batch_tokens: int | None = None,
+        revision: str | None = None,
+        trust_remote_code: bool = False,
+        show_progress: bool | None = None,
+        labels: Sequence[str] | None = None,
+    ) -> None:
+        check_options(granularity, removal, budget, random_state)
+        self.method = estimator(method)
+        quiet_in_notebooks()
+        self.model = text_model(
+            model,
+            tokenizer,
+            output=output,
+            device=device,
+            dtype=dtype,
+            revision=revision,
+            trust_remote_code=trust_remote_code,
+            labels=labels,
+        )
+        self.budget = None if budget is None else int(budget)
+        self.granularity = granularity
+        self.target = target
+        self.removal = removal
+        self.truncation = truncation
+        self.random_state = int(random_state)
+        self.show_progress = show_progress
+        self._batches = Batches(self.model, batch_tokens)
+        self._noise = NoiseCheck(self._batches)
+
+    @property
+    def probe_calls(self) -> int:
+        """Rows asked to learn how the model takes padding and whether it repeats itself.
+
+        They are not part of any explanation's calls.
+        """
+        return self.model.probe_calls + self._noise.calls
+
+    @overload
+    def __call__(  # type: ignore[overload-overlap]
+        self, text: str, text_pair: str | None = None
+    ) -> Explanation: ...
+
+    @overload
+    def __call__(
+        self, text: Sequence[str], text_pair: Sequence[str] | None = None
+    ) -> list[Explanation]: ...
+
+    def __call__(
+        self, text: str | Sequence[str], text_pair: str | Sequence[str] | None = None
+    ) -> Explanation | list[Explanation]:
+        """Explains a text or a pair of texts, or each of a list.
+
+        Args:
+            text: a text, or a list of them.
+            text_pair: the second text of a sentence pair, or a list of as many.
+
+        Raises:
+            InputError: a text that cannot be explained. All texts of a list are checked before
+                the first call.
+            ModelError: the model failed; ``error.finished`` holds the explanations that were
+                complete.
+        """
+        one_text = isinstance(text, str)
+        if one_text:
+            questions = [self._read(text, text_pair)]
+        else:
+            both = enumerate(paired(text, text_pair))
+            questions = [self._read(*texts, f"text {index}: ") for index, texts in both]
+        finished: dict[int, Explanation] = {}
+        try:
+            self._explain_all(questions, finished)
+        except SlalomError as error:
+            error.finished = [finished[index] for index in sorted(finished)]
+            raise
+        if one_text:
+            return finished[0]
+        return [finished[index] for index in range(len(questions))]
+
+    def _read(self, text: Any, text_pair: Any = None, where: str = "") -> Prompt:
+        check_text(text, where)
+        if text_pair is not None:
+            check_text(text_pair, f"{where}text_pair: ")
+        try:
+            reading = self.model.read(
+                text, text_pair, truncation=self.truncation, removal=self.removal
+            )
+            question = prompt(reading, self.granularity)
+            if self.budget is not None and question.distinct > 1:
+                check_budget(question.interchangeable, self.budget, self._parameters(question))
+        except InputError as error:
+            raise type(error)(f"{where}{error}") from error
+        return question
+
+    def _explain_all(self, questions: Sequence[Prompt], finished: dict[int, Explanation]) -> None:
+        """Explains the first text alone and the others together.
+
+        The first shows how the model takes padding and whether it repeats itself. A text that
+        fails does not take those with it that are under way.
+        """
+        alone = 1 if self.method.combines else len(questions)
+        later = questions[alone:]
+        failed: list[BaseException] = []
+
+        def explain_later(source: AnswerSource, pool: WorkPool, number: int) -> Explanation | None:
+            if failed:
+                return None
+            return self._explain_quickly(later[number], source, progress, pool)
+
+        with progress_bar(self.show_progress) as progress:
+            for index, question in enumerate(questions[:alone]):
+                finished[index] = self._explain_quickly(question, self._batches, progress)
+            weights = [self._calls(question)[0] * len(question.units) for question in later]
+            longest = max((len(question.units) for question in later), default=0)
+            results = explain_together(explain_later, weights, self._batches, for_fit(longest))
+            for number, result in results:
+                if isinstance(result, BaseException):
+                    failed.append(result)
+                elif result is not None:
+                    finished[alone + number] = result
+        if failed:
+            raise failed[0]
+
+    def _parameters(self, question: Prompt) -> int:
+        return self.method.parameters(len(question.units), question.distinct)
+
+    def _calls(self, question: Prompt) -> tuple[int, int | None]:
+        """The calls a text may take, and how many to begin with where the method may stop early."""
+        if self.budget is not None:
+            return self.budget, None
+        parameters = self._parameters(question)
+        usual = default_budget(question.interchangeable, parameters)
+        if not self.method.stops_by_itself:
+            return usual, None
+        return most_budget(question.interchangeable, parameters), usual
+
+    def _explain_quickly(
+        self,
+        question: Prompt,
+        source: AnswerSource,
+        progress: Progress | None,
+        pool: WorkPool | None = None,
+    ) -> Explanation:
+        """Explains with as many threads as the fit needs; methods that look inside keep theirs."""
+        threads = for_fit(len(question.units)) if self.method.combines else None
+        try:
+            with at_most(threads):
+                return self._explain(question, source, progress, pool)
+        except (MemoryError, RuntimeError) as error:
+            if not out_of_memory(error):
+                raise
+            raise ModelError(
+                f"explaining a text of {len(question.units)} units by {self.method.name} takes "
+                "more memory than there is: use a shorter text, a larger granularity, or another "
+                "method"
+            ) from error
+
+    def _explain(
+        self,
+        question: Prompt,
+        source: AnswerSource,
+        progress: Progress | None,
+        pool: WorkPool | None = None,
+    ) -> Explanation:
+        budget, first = self._calls(question)
+        queries = Queries(
+            source, question, budget=budget, progress=progress, first=first, pool=pool
+        )
+        full = queries.ask_whole("fit" if question.distinct == 1 else "check").tolist()
+        # A wrong target is reported here, before thousands of calls.
+        target = self.model.outputs.target(self.target, full)
+        findings = self._findings(queries)
+        return self._explanation(queries, target.index, findings)
+
+    def _findings(self, queries: Queries) -> Findings:
+        """What the method finds out about the text, whose whole has been asked."""
+        question = queries.prompt
+        if question.distinct == 1:
+            full = queries.ask_whole("check").tolist()
+            return one_distinct_unit(full, len(question.units), self.method.additive)
+        if self.method.probes_noise:
+            self._noise.probe(question, queries.ask_whole("check"))
+            repeats = self._noise.repeats(question, self.method, queries.budget)
+            if repeats:
+                queries.ask_again(repeats)
+        return self.method.explain(queries, np.random.default_rng(self.random_state))
+
+    def _explanation(self, queries: Queries, target: int, findings: Findings) -> Explanation:
+        """The result for the label with index ``target``."""
+        question = queries.prompt
+        notes = question.notes + findings.notes + self._noise.notes(queries)
+        if question.reading.in_place and queries.asked_sequences:
+            notes += (
+                f"{self.method.name} asks short sequences in which nothing is replaced: "
+                f"removal={self.removal!r} applies only to the test.",
+            )
+        occurrences: tuple[int, ...] = ()
+        if self.granularity == "type":
+            occurrences = tuple(question.occurrences.tolist())
+        errors = [
+            {name: error.cpu().numpy() for name, error in of_column.items()}
+            for of_column in findings.standard_errors
+        ]
+        return Explanation(
+            text=question.reading.text,
+            text_pair=question.reading.text_pair,
+            units=question.units,
+            method=self.method.name,
+            model=self.model.name,
+            granularity=self.granularity,
+            removal=self.removal,
+            outputs=self.model.outputs,
+            target_index=target,
+            full=tuple(queries.ask_whole("check").tolist()),
+            function=findings.surrogate.cpu(),
+            column_errors=tuple(errors),
+            column_fidelity=findings.fidelity,
+            notes=notes,
+            calls_fit=queries.calls_fit,
+            calls_check=queries.calls_check,
+            passes=findings.passes,
+            left_out=question.reading.left_out,
+            random_state=self.random_state,
+            occurrences=occurrences,
+        )

@@ -1,0 +1,99 @@
+"""Models that do not repeat themselves: how they are noticed, and what is done about it.
+
+Every change is measured from the answer to the whole text, so that its noise is in every
+score. The first text of an explainer is asked twice. Where the two answers differ by more
+than rounding, the whole text is asked several times more, and its mean is explained.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from slalom_xai.designs import least_budget
+from slalom_xai.estimators import Estimator
+from slalom_xai.models import Prompt
+from slalom_xai.queries import AnswerSource, Queries
+
+
+@dataclass(frozen=True)
+class NoiseSettings:
+    """When a model is noisy, and how many calls that is worth.
+
+    Attributes:
+        rounding: share of an answer's size. Two answers to one question that differ by less
+            differ by rounding: half precision and other batches stay below it.
+        most_repeats: calls; the mean of a hundred answers has a tenth of the noise of one.
+        calls_per_repeat: calls; no more than one in so many of a budget repeats the whole text.
+    """
+
+    rounding: float = 1e-3
+    most_repeats: int = 100
+    calls_per_repeat: int = 30
+
+
+NOISE = NoiseSettings()
+
+
+class NoiseCheck:
+    """Finds out once whether a model repeats itself, and remembers it for all texts.
+
+    Args:
+        source: answers rows.
+        settings: when a model is noisy.
+    """
+
+    def __init__(self, source: AnswerSource, settings: NoiseSettings = NOISE) -> None:
+        self._source = source
+        self._settings = settings
+        self._difference: float | None = None  # None: not asked yet
+
+    @property
+    def calls(self) -> int:
+        """Rows asked to find out."""
+        return int(self._difference is not None)
+
+    def probe(self, question: Prompt, first: Tensor) -> None:
+        """Asks the whole text again, unless some text was asked twice before.
+
+        Args:
+            question: the text.
+            first: (C,), the model's first answer to it.
+        """
+        if self._difference is not None:
+            return
+        again = Queries(self._source, question, budget=1).ask_whole("check").cpu()
+        before = first.cpu()
+        self._difference = float((again - before).abs().max() / (1 + before.abs().max()))
+
+    def repeats(self, question: Prompt, method: Estimator, budget: int) -> int:
+        """How often the whole text is asked again: never, where the model is steady."""
+        if not self._is_noisy(self._difference):
+            return 0
+        parameters = method.parameters(len(question.units), question.distinct)
+        spare = budget - least_budget(question.interchangeable, parameters)
+        affordable = budget // self._settings.calls_per_repeat
+        return min(self._settings.most_repeats, affordable, spare)
+
+    def notes(self, queries: Queries) -> tuple[str, ...]:
+        """What a reader should know of a noisy model."""
+        difference = self._difference
+        if difference is None or not self._is_noisy(difference):
+            return ()
+        noticed = (
+            "The model is noisy: asked the same twice, its answers differed by "
+            f"{100 * difference:.2g}% of their size."
+        )
+        if queries.whole_variance is None:
+            return (
+                f"{noticed} The intervals do not include the noise of the answer to the whole "
+                "text; raise the budget.",
+            )
+        return (
+            f"{noticed} The whole text was asked several times, and the mean is explained. "
+            "The intervals include the noise; a larger budget narrows them.",
+        )
+
+    def _is_noisy(self, difference: float | None) -> bool:
+        return difference is not None and difference > self._settings.rounding
