@@ -1,4 +1,14 @@
-"""What all figures share: paper, colours, names of scales, and files."""
+"""What all figures of the package share: their look, an empty figure, colours, and files.
+
+Whoever draws with matplotlib, a report, a benchmark or a reproduction, does it in three steps:
+
+    with look(texts_in_the_figure):
+        figure, axes = panels(2, width=3.6, height=2.8)  # or new_figure(title, width, height)
+        axes[0].plot(...)
+    save(figure, path)
+
+matplotlib is imported only when something is drawn, so that this module costs nothing to import.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +18,7 @@ import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -18,6 +28,7 @@ from slalom_xai.reports.colour import DOWN, UP, printable
 from slalom_xai.system.files import write_file
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.backends.backend_agg import RendererAgg
     from matplotlib.figure import Figure
 
@@ -44,8 +55,12 @@ _SCALES = {
 
 
 @contextmanager
-def look(texts: Iterable[str]) -> Iterator[None]:
-    """The look of every figure, with fonts for these texts.
+def look(texts: Iterable[str] = (), *, small: bool = False) -> Iterator[None]:
+    """The look of every figure: colours, lines, and fonts that have the characters of these texts.
+
+    Args:
+        texts: what will be written in the figure beside plain English.
+        small: smaller letters, for several panels in a row.
 
     Raises:
         InputError: matplotlib is not installed.
@@ -53,17 +68,46 @@ def look(texts: Iterable[str]) -> Iterator[None]:
     optional_package("matplotlib", "drawing a figure")
     from slalom_xai.reports.figures import drawing
 
-    with drawing.look(texts), without_glyph_warnings():
+    with drawing.look(texts, small=small), without_glyph_warnings():
         yield
 
 
-def sheet(title: str, width: float, height: float, *, constrained: bool = True) -> Drawing:
-    """An empty figure, in inches; the title goes into the file's description."""
+def new_figure(
+    title: str, width: float, height: float, *, constrained: bool = True, outlines: bool = True
+) -> Drawing:
+    """An empty figure that belongs to no window; matplotlib must be there.
+
+    Args:
+        title: goes into the description inside the file.
+        width: in inches.
+        height: in inches.
+        constrained: matplotlib keeps labels from overlapping.
+        outlines: letters in SVG files are drawn as outlines, so that every viewer shows the widths
+            that were measured. False writes them as text, which keeps files small.
+    """
     from slalom_xai.reports.figures.drawing import Drawing
 
-    figure = Drawing(figsize=(width, height), layout="constrained" if constrained else None)
+    layout: Literal["constrained"] | None = None
+    if constrained:
+        layout = "constrained"
+    figure = Drawing(figsize=(width, height), layout=layout)
     figure.set_label(printable(title))
+    figure.outlines = outlines
     return figure
+
+
+def panels(
+    count: int = 1,
+    *,
+    width: float,
+    height: float,
+    share_y: bool = False,
+    title: str = "",
+    outlines: bool = True,
+) -> tuple[Drawing, list[Axes]]:
+    """An empty figure with ``count`` panels side by side, each ``width`` by ``height`` inches."""
+    figure = new_figure(title, width * count, height, outlines=outlines)
+    return figure, list(figure.subplots(1, count, squeeze=False, sharey=share_y)[0])
 
 
 def renderer(figure: Figure) -> RendererAgg:

@@ -11,7 +11,7 @@ import numpy as np
 
 from slalom_xai.errors import InputError
 from slalom_xai.explanation import Explanation
-from slalom_xai.reports.figures.canvas import WIDTH, label, look, scale, sheet
+from slalom_xai.reports.figures.canvas import WIDTH, label, look, new_figure, scale
 from slalom_xai.reports.figures.plane import (
     LABELS,
     Points,
@@ -115,7 +115,9 @@ def corpus_scatter(
     numbers = np.array([(each.value, each.importance, each.removal) for each in types])
     points = Points(numbers[:, 0], numbers[:, 1], numbers[:, 2], [each.text for each in types])
     with look([*points.labels, label(explanations[0].target)]):
-        figure = sheet(f"{len(types)} kinds of tokens in {len(explanations)} texts", width, height)
+        figure = new_figure(
+            f"{len(types)} kinds of tokens in {len(explanations)} texts", width, height
+        )
         axes = figure.add_subplot()
         limit_plane(axes, points)
         axes.set_xlabel(f"mean value ({scale(explanations[0])})", parse_math=False)

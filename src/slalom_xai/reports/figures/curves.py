@@ -13,7 +13,7 @@ from slalom_xai.errors import InputError
 from slalom_xai.explainer import Explainer
 from slalom_xai.explanation import Array, Explanation
 from slalom_xai.metrics.case import Asker, asker
-from slalom_xai.reports.figures.canvas import WIDTH, look, sheet
+from slalom_xai.reports.figures.canvas import WIDTH, look, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -145,7 +145,7 @@ def fidelity_curve(curves: Sequence[Curve], *, width: float = WIDTH, height: flo
     if not curves:
         raise InputError("there is nothing to draw: give at least one curve")
     with look([curve.name for curve in curves]):
-        figure = sheet("Fidelity by number of deleted units", width, height)
+        figure = new_figure("Fidelity by number of deleted units", width, height)
         axes = figure.add_subplot()
         for place, curve in enumerate(curves):
             colour, marker, dashes = _LINES[place % len(_LINES)]

@@ -13,7 +13,8 @@ from matplotlib.figure import Figure
 
 DARK, GREY, PALE = "#1a1a1a", "#6b6b6b", "#c8c8c8"
 
-# Text as outlines in SVG, so that every viewer shows the widths that were measured; as embedded TrueType in PDF, where it stays searchable.
+# Text as outlines in SVG, so that every viewer shows the widths that were measured;
+# as embedded TrueType in PDF, where it stays searchable.
 _FILES: Any = {
     "svg.fonttype": "path",
     "svg.hashsalt": "slalom-xai",
@@ -47,6 +48,12 @@ _LOOK: Any = {
     "figure.facecolor": "white",
     "figure.dpi": 100,
 }
+_SMALL: Any = {  # points, whatever the user's font size
+    "axes.titlesize": 9,
+    "axes.labelsize": 9,
+    "xtick.labelsize": 8,
+    "ytick.labelsize": 8,
+}
 # Outline fonts that hold what DejaVu Sans, which comes with matplotlib, does not.
 _MORE_FONTS = (
     "Noto Sans CJK SC",
@@ -74,7 +81,13 @@ _MORE_FONTS = (
 
 
 class Drawing(Figure):
-    """A figure that writes the same bytes twice and shows itself in a notebook."""
+    """A figure that writes the same bytes twice and shows itself in a notebook.
+
+    Attributes:
+        outlines: whether letters in SVG files are outlines, or text.
+    """
+
+    outlines = True
 
     def savefig(self, fname: Any, *, transparent: bool | None = None, **kwargs: Any) -> None:
         """As in matplotlib, with embedded fonts and without dates."""
@@ -85,7 +98,10 @@ class Drawing(Figure):
             kwargs["metadata"] = undated | titled | (kwargs.get("metadata") or {})
         if suffix == "png":
             kwargs.setdefault("dpi", 200)
-        with matplotlib.rc_context(_FILES):
+        files = dict(_FILES)
+        if not self.outlines:
+            files["svg.fonttype"] = "none"
+        with matplotlib.rc_context(files):
             super().savefig(fname, transparent=transparent, **kwargs)
 
     def _repr_png_(self) -> bytes:
@@ -95,9 +111,16 @@ class Drawing(Figure):
 
 
 @contextmanager
-def look(texts: Iterable[str] = ()) -> Iterator[None]:
-    """The look of every figure; the font and its size stay the user's, with others for characters it lacks."""
-    with matplotlib.rc_context(_LOOK):
+def look(texts: Iterable[str] = (), *, small: bool = False) -> Iterator[None]:
+    """The look of every figure.
+
+    The font stays the user's, with others for characters it lacks; so does its size unless
+    ``small`` asks for smaller letters.
+    """
+    settings = dict(_LOOK)
+    if small:
+        settings |= _SMALL
+    with matplotlib.rc_context(settings):
         matplotlib.rcParams["font.family"] = _families(set().union(*texts))
         yield
 

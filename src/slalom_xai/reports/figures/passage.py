@@ -12,7 +12,7 @@ from slalom_xai.reports.figures.canvas import (
     headline,
     label,
     look,
-    sheet,
+    new_figure,
     strong,
     tint,
 )
@@ -65,7 +65,7 @@ def highlighted(
             f"lines is {lines}, fontsize is {fontsize} and width is {width}: give positive numbers"
         )
     with look([explanation.text, explanation.text_pair or "", label(explanation.target)]):
-        figure = sheet(
+        figure = new_figure(
             f"{TITLES.get(score, score)}, {headline(explanation)}", width, 1, constrained=False
         )
         measure = _measure(fontsize)

@@ -15,10 +15,10 @@ from slalom_xai.reports.figures.canvas import (
     headline,
     label,
     look,
+    new_figure,
     relative,
     renderer,
     scale,
-    sheet,
     signed,
     strong,
     tint,
@@ -84,7 +84,7 @@ def scatter(
         unit_labels(explanation),
     )
     with look([*points.labels, label(explanation.target)]):
-        figure = sheet(f"Value and importance, {headline(explanation)}", width, height)
+        figure = new_figure(f"Value and importance, {headline(explanation)}", width, height)
         axes = figure.add_subplot()
         limit_plane(axes, points)
         axes.set_xlabel(f"value ({scale(explanation)})", parse_math=False)

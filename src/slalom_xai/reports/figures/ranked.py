@@ -17,9 +17,9 @@ from slalom_xai.reports.figures.canvas import (
     headline,
     label,
     look,
+    new_figure,
     relative,
     scale,
-    sheet,
     strong,
     tint,
 )
@@ -64,7 +64,9 @@ def bars(
         * (1.0 if interval is None else NormalDist().inv_cdf((1 + interval) / 2))
     )
     with look([*names, label(explanation.target)]):
-        figure = sheet(f"{TITLES[score]}, {headline(explanation)}", width, 1.0 + 0.21 * len(places))
+        figure = new_figure(
+            f"{TITLES[score]}, {headline(explanation)}", width, 1.0 + 0.21 * len(places)
+        )
         axes = figure.add_subplot()
         _bars(axes, scores[places], [names[place] for place in places], relative(scores)[places])
         if reach is not None and np.isfinite(reach).any():
@@ -156,7 +158,7 @@ def side_by_side(
     chosen = sorted(strongest(np.abs(intensities).max(axis=0), words))
     texts = [label(word.text) for word in found[0]]
     with look([*texts, *names]):
-        figure = sheet(
+        figure = new_figure(
             f"Side by side, {TITLES[score]}",
             width or min(1.3 + 1.5 * len(given), 11.0),
             1.2 + 0.21 * len(chosen),
