@@ -14,6 +14,7 @@ from slalom_xai.explanation import Explanation
 from slalom_xai.explanation.saving import read_json
 from slalom_xai.metrics import Measured
 from slalom_xai.system.files import append_line, is_draft, write_file
+from slalom_xai.system.writable import make_folder
 
 Cell = tuple[str, str]  # a text and a method
 
@@ -44,7 +45,7 @@ class Log:
         log, stated = cls(folder), folder / "settings.json"
         if folder.exists() and not folder.is_dir():
             raise InputError(f"{folder} is a file: give a folder for the results")
-        _make(folder)
+        make_folder("--out", folder)
         names = [file.name for file in folder.iterdir()]
         if not stated.is_file():
             if not all(map(_is_beginning, names)):
@@ -54,7 +55,8 @@ class Log:
             # Before anything else: other processes may be opening the same folder.
             write_file(stated, json.dumps(settings, ensure_ascii=False, indent=1) + "\n")
         _check_same(folder, _settings(stated), settings)
-        _make(folder / "explanations")  # a run may have been killed before it made this
+        # A run may have been killed before it made this one.
+        make_folder("--out", folder / "explanations")
         log._replay()
         return log
 
@@ -143,15 +145,6 @@ def _text(value: Any) -> str:
     if not isinstance(value, str):
         raise TypeError(f"a {type(value).__name__} is not a text")
     return value
-
-
-def _make(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(
-            f"cannot create the folder {folder} ({error.strerror or error}): give another --out"
-        ) from error
 
 
 def _is_beginning(name: str) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
@@ -17,6 +16,7 @@ from slalom_xai.errors import InputError
 from slalom_xai.models.loading import quiet
 from slalom_xai.system.files import is_draft, write_file
 from slalom_xai.system.folders import recover, replacing_folder
+from slalom_xai.system.writable import check_replaceable
 
 _RECORD = "training.json"
 
@@ -27,9 +27,7 @@ def check_folder(folder: Path, overwrite: bool) -> None:
     Raises:
         InputError: it is a file, cannot be replaced, or holds what is not to be replaced.
     """
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"--out is {folder}, which is a file: give a folder")
-    _check_place(folder)
+    check_replaceable("--out", folder)
     recover(folder)
     names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
     if all(map(_is_left, names)):
@@ -41,25 +39,6 @@ def check_folder(folder: Path, overwrite: bool) -> None:
     if not (folder / _RECORD).is_file() and not any(map(_is_left, names)):
         raise InputError(
             f"--out is {folder}, which was not made by slalom train (it has no {_RECORD}): give a new folder"
-        )
-
-
-def _check_place(folder: Path) -> None:
-    """The model is written beside its folder and then put in its place, so the folder around it must be writable."""
-    place = Path(os.path.realpath(folder))
-    if place.is_dir() and os.path.ismount(place):
-        raise InputError(
-            f"--out is {folder}, which is a mount point and cannot be replaced: give a folder inside it"
-        )
-    if place in (Path.cwd(), *Path.cwd().parents):
-        raise InputError(
-            f"--out is {folder}, the folder that this command runs in, which it cannot replace: run it elsewhere, or give a folder inside it"
-        )
-    nearest = next(above for above in place.parents if above.exists())
-    if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
-        inside = ", such as one inside it" if place.is_dir() else ""
-        raise InputError(
-            f"--out is {folder}, but nothing can be written to {nearest}: give another folder{inside}"
         )
 
 
