@@ -112,6 +112,11 @@ class Explainer:
         )
 
     @property
+    def batches(self) -> Batches:
+        """What hands rows to the model, for whoever else asks it, such as a metric."""
+        return self._batches
+
+    @property
     def probe_calls(self) -> int:
         """Rows asked to learn how the model takes padding and whether it repeats itself; not part of any explanation's calls."""
         return self.model.probe_calls + (self._unsteady is not None)

@@ -12,7 +12,9 @@ import pytest
 
 from slalom_xai.errors import InputError
 from slalom_xai.tables import read_table
-from slalom_xai.training.data import checked, ordered_classes, prepare, split
+from slalom_xai.tables.examples import Fields, read_examples
+from slalom_xai.training.classes import ordered_classes
+from slalom_xai.training.data import prepare, split
 from slalom_xai.training.options import TrainingOptions
 
 ROWS = [
@@ -25,8 +27,8 @@ CSV = 'text,label\n"a ""fine"", film",good\n"dull\nand long",bad\nnull,good\n'
 LINES = "".join(json.dumps(row) + "\n" for row in ROWS)
 
 
-def examples(path, **options):
-    return checked(read_table(path), TrainingOptions(**options))
+def examples(path, **fields):
+    return read_examples(read_table(path), Fields(**fields))
 
 
 def written(tmp_path, content, name="table.csv"):
