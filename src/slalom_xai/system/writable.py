@@ -1,7 +1,7 @@
 """Whether results can be written to a place, asked before anything is computed.
 
-A run may take hours, so a path that cannot be written must be known at its start. Each check refuses
-such a path with an ``InputError`` that names the option the path was given with.
+A run may take hours, so a path that cannot be written must be known at its start. Each check
+refuses such a path with an ``InputError`` that names the option the path was given with.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ def make_folder(option: str, folder: Path) -> None:
 def check_replaceable(option: str, folder: Path) -> None:
     """Refuses a folder that ``replacing_folder`` could not replace.
 
-    The new folder is filled beside the old one and then takes its place. So the folder around it must
-    be writable, and nothing may hold the old one where it is.
+    The new folder is filled beside the old one and then takes its place. So the folder around it
+    must be writable, and nothing may hold the old one where it is.
 
     Args:
         option: the option of the command line that names the folder.
