@@ -18,7 +18,7 @@ from torch import Tensor
 
 from slalom_xai.errors import InputError, shortened
 from slalom_xai.explanation import Array, Explanation
-from slalom_xai.explanation.saving import function_to_dict, without_nan
+from slalom_xai.explanation.function_data import function_to_dict, without_nan
 from slalom_xai.reports.colour import HIGHLIGHT, printable
 from slalom_xai.reports.wording import model_name, unit_texts
 from slalom_xai.surrogates.additive import AdditiveSurrogate
