@@ -85,9 +85,7 @@ def _from_strings(text: str, tokens: Sequence[str]) -> list[Unit]:
     wanted = [_spellings(token) for token in tokens]
     if [] in wanted:
         index = wanted.index([])
-        raise InputError(
-            f"unit {index} is empty ({tokens[index]!r}): leave it and its score out"
-        )
+        raise InputError(f"unit {index} is empty ({tokens[index]!r}): leave it and its score out")
     furthest = 0
     for whole, shared in _WAYS:
         for flags in (0, re.IGNORECASE):
