@@ -1,4 +1,4 @@
-"""What every command does with its results: paths are checked before the work, and nothing computed is lost."""
+"""What every command does with its results: nothing that was computed is lost."""
 
 from __future__ import annotations
 
@@ -10,11 +10,8 @@ from typing import Any
 import typer
 
 from slalom_xai.errors import SlalomError
-from slalom_xai.system.writable import check_writable
 
-__all__ = ["Write", "check_writable", "echo_json", "echo_list", "write_all"]
-
-Write = tuple[str, Path, Callable[[Path], Path]]
+Write = tuple[str, Path, Callable[[Path], Path]]  # option, path, and what writes it
 
 
 def echo_json(data: Any) -> None:
