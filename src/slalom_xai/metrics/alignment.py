@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,18 +52,19 @@ def aligned(
         raise InputError('units of granularity "type" stand in several places at once')
     if score == "importance":
         raise InputError("importances cannot be added up over the units of a larger one")
+    every = len(first) + len(second)
     owner = owners(first.units, second.units)
-    if owner is not None:
+    if _owns_enough(owner):
         common = _added_up(scores, owner, other_scores)
-        if common is not None:
-            return common.finer, common.coarser, common.units / (len(first) + len(second))
-        raise _incomparable(first, second)
-    owner = owners(second.units, first.units)
-    if owner is not None:
-        common = _added_up(other_scores, owner, scores)
-        if common is not None:
-            return common.coarser, common.finer, common.units / (len(first) + len(second))
-    raise _incomparable(first, second)
+        return common.finer, common.coarser, common.units / every
+    other_owner = owners(second.units, first.units)
+    if owner is None and _owns_enough(other_owner):
+        common = _added_up(other_scores, other_owner, scores)
+        return common.coarser, common.finer, common.units / every
+    raise InputError(
+        f"the {len(first)} and {len(second)} units overlap without one holding the other, "
+        "or have fewer than two in common"
+    )
 
 
 def text_of(explanation: Explanation) -> tuple[str, str | None]:
@@ -116,6 +118,13 @@ def _overlap(unit: Unit, larger: Unit) -> bool:
     return unit.start < larger.end and larger.start < max(unit.end, unit.start + 1)
 
 
+def _owns_enough(owner: NDArray[np.int64] | None) -> TypeGuard[NDArray[np.int64]]:
+    """Whether at least two coarser units hold finer ones; one number cannot be ranked."""
+    if owner is None:
+        return False
+    return len(np.unique(owner[owner != _NO_OWNER])) >= 2
+
+
 @dataclass(frozen=True)
 class _Common:
     """Scores on the coarser units that both explanations have.
@@ -131,19 +140,10 @@ class _Common:
     units: int
 
 
-def _added_up(finer: Array, owner: NDArray[np.int64], coarser: Array) -> _Common | None:
-    """Adds finer scores up over the units they lie in; None where fewer than two are common."""
+def _added_up(finer: Array, owner: NDArray[np.int64], coarser: Array) -> _Common:
+    """Adds finer scores up over the coarser units they lie in."""
     owned = owner != _NO_OWNER
     summed = np.zeros(len(coarser))
     np.add.at(summed, owner[owned], finer[owned])
     common = np.unique(owner[owned])
-    if len(common) < 2:
-        return None
     return _Common(summed[common], coarser[common], int(owned.sum()) + len(common))
-
-
-def _incomparable(first: Explanation, second: Explanation) -> InputError:
-    return InputError(
-        f"the {len(first)} and {len(second)} units overlap without one holding the other, "
-        "or have fewer than two in common"
-    )

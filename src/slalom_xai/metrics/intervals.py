@@ -121,8 +121,8 @@ def against_best(
         top = int(means.argmax())
     best = names[top]
     intervals, tests = {}, {}
-    for index, name in enumerate(names):
-        differences = held[index] - held[top]
+    for name, numbers in zip(names, held, strict=True):
+        differences = numbers - held[top]
         intervals[name], tests[name] = _difference(differences, left_out, level, draws, seed)
     del tests[best]  # it is not compared with itself
     corrected = _holm(tests)

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from slalom_xai.errors import InputError
 from slalom_xai.explanation import Explanation
 from slalom_xai.spans import placed
+from slalom_xai.text import Unit
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,19 +75,25 @@ def to_units(
         split_by = "white space"
     counts = _counts(marks, len(spans), split_by)
     threshold = _threshold(counts, at_least)
-    # An empty unit lies where it stands.
-    unit_spans = [(unit.start, max(unit.end, unit.start + 1)) for unit in explanation.units]
-    starts, ends = np.array(unit_spans).T  # (n,) each
-    word_starts, word_ends = np.array(spans).T  # (words,) each
-    begins_before = starts[:, None] < word_ends[None, :]
-    ends_behind = word_starts[None, :] < ends[:, None]
-    shared = begins_before & ends_behind  # (n, words)
+    shared = _shared(explanation.units, spans)  # (n, words)
     per_unit = np.where(shared, counts[None, :], 0.0).max(axis=1)
     without_unit = ~shared.any(axis=0)
     end_of_text = len(explanation.text) - len(explanation.left_out)
-    cut = int((without_unit & (word_starts >= end_of_text)).sum())
+    behind_end = np.array([start >= end_of_text for start, _ in spans])
+    cut = int((without_unit & behind_end).sum())
     unread = int(without_unit.sum()) - cut
     return Rationale(per_unit >= threshold, per_unit, len(spans), cut, unread)
+
+
+def _shared(units: Sequence[Unit], words: Sequence[tuple[int, int]]) -> NDArray[np.bool_]:
+    """Whether each unit shares a character with each word, (n, words)."""
+    # An empty unit lies where it stands.
+    unit_spans = [(unit.start, max(unit.end, unit.start + 1)) for unit in units]
+    starts, ends = np.array(unit_spans).T  # (n,) each
+    word_starts, word_ends = np.array(words).T  # (words,) each
+    begins_before = starts[:, None] < word_ends[None, :]
+    ends_behind = word_starts[None, :] < ends[:, None]
+    return np.asarray(begins_before & ends_behind)
 
 
 def _threshold(counts: NDArray[np.float64], at_least: float | None) -> float:
