@@ -89,7 +89,7 @@ def measured(
 def run(given: argparse.Namespace) -> None:
     """Works through the texts of one share."""
     explainer = Explainer(given.model, dtype="float32", device=given.device, show_progress=False)
-    texts = [str(text) for text in read_table(given.data).column("text")][: given.texts]
+    texts = [str(text) for text in read_table(given.data).cells("text")][: given.texts]
     part, parts = map(int, given.part.split("/"))
     done = set()
     if given.out.is_file():

@@ -13,7 +13,8 @@ from pathlib import Path
 
 from slalom_xai.bench.log import Log
 from slalom_xai.bench.options import BenchOptions
-from slalom_xai.bench.tables import _table, tidy
+from slalom_xai.bench.results import tidy
+from slalom_xai.bench.writing import table_lines
 from slalom_xai.metrics import catalogue
 
 
@@ -56,7 +57,7 @@ def main() -> None:
     ]
     columns += [(name.partition(":")[0], name.partition(":")[2]) for name in given.number]
     print(f"{len(complete)} texts\n")
-    print("\n".join(_table(frame, columns)))
+    print("\n".join(table_lines(frame, columns)))
 
 
 if __name__ == "__main__":

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from rich.progress import TaskID
 
 
+_ASKING = "asking the model"
+
+
 class Display(Protocol):
     """What shows a bar."""
 
@@ -50,9 +53,8 @@ class Notebook:
         now = time.monotonic()
         if now - self._drawn >= self.PAUSE:
             self._drawn = now
-            self._handle.update(
-                _html(f'<progress value="{done}" max="{total}"></progress> {label} {done}/{total}')
-            )
+            bar = f'<progress value="{done}" max="{total}"></progress>'
+            self._handle.update(_html(f"{bar} {label} {done}/{total}"))
 
     def close(self) -> None:
         """Takes the bar away."""
@@ -63,39 +65,64 @@ class Bar:
     """Counts rows: those a model answered, or those it learnt from."""
 
     def __init__(self, display: Display) -> None:
-        self._display, self._total, self._done, self._label = display, 0, 0, "asking the model"
+        self._display = display
+        self._total = self._done = 0
+        self._label = _ASKING
 
-    def start(self, total: int, label: str = "asking the model", *, afresh: bool = False) -> None:
-        """Expect this many more rows; ``afresh`` forgets those before, for work that comes in rounds."""
+    def start(self, total: int, label: str = _ASKING, *, afresh: bool = False) -> None:
+        """Expects this many more rows.
+
+        Args:
+            total: how many.
+            label: what is done with them.
+            afresh: forget those before, for work that comes in rounds.
+        """
         if afresh:
             self._total = self._done = 0
-        self._total, self._label = self._total + total, label
+        self._total += total
+        self._label = label
         self._display.show(self._done, self._total, label)
 
     def advance(self, rows: int) -> None:
-        """Some rows are done."""
+        """Some rows are done; when a model has answered all of them, a fit follows."""
         self._done += rows
-        label = (
-            "fitting"
-            if self._done == self._total and self._label == "asking the model"
-            else self._label
-        )
+        label = self._label
+        if self._done == self._total and label == _ASKING:
+            label = "fitting"
         self._display.show(self._done, self._total, label)
 
 
 @contextmanager
 def progress_bar(show: bool | None) -> Iterator[Bar | None]:
-    """A bar that disappears when done; none where ``show`` is None and standard error is no terminal."""
-    if show is False or (show is None and not sys.stderr.isatty()):
+    """A bar that disappears when done.
+
+    Args:
+        show: whether to show one; None: only if standard error is a terminal.
+    """
+    if show is None:
+        show = sys.stderr.isatty()
+    if not show:
         yield None
         return
     if _in_notebook():
-        notebook = Notebook()
-        try:
-            yield Bar(notebook)
-        finally:
-            notebook.close()
+        with _notebook_bar() as bar:
+            yield bar
         return
+    with _terminal_bar() as bar:
+        yield bar
+
+
+@contextmanager
+def _notebook_bar() -> Iterator[Bar]:
+    notebook = Notebook()
+    try:
+        yield Bar(notebook)
+    finally:
+        notebook.close()
+
+
+@contextmanager
+def _terminal_bar() -> Iterator[Bar]:
     from rich.console import Console
     from rich.progress import (
         BarColumn,
@@ -116,12 +143,14 @@ def progress_bar(show: bool | None) -> Iterator[Bar | None]:
         TimeRemainingColumn(),
     )
     with Progress(*shape, console=Console(stderr=True), transient=True) as display:
-        yield Bar(Terminal(display, display.add_task("asking the model", total=None)))
+        yield Bar(Terminal(display, display.add_task(_ASKING, total=None)))
 
 
 def _in_notebook() -> bool:
     """Whether what IPython displays is shown in a notebook."""
-    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+    if "IPython" not in sys.modules:
+        return False
+    shell = sys.modules["IPython"].get_ipython()
     return type(shell).__name__ == "ZMQInteractiveShell"
 
 
@@ -130,7 +159,10 @@ def _html(content: str) -> Any:
 
 
 def quiet_in_notebooks() -> None:
-    """Imports tqdm without its warning that a notebook has no widgets: other libraries bring it, and it is not needed."""
+    """Imports tqdm without its warning that a notebook has no widgets.
+
+    Other libraries bring tqdm along, and this package does not need it.
+    """
     if not _in_notebook():
         return
     with warnings.catch_warnings(), contextlib.suppress(ImportError):

@@ -1,28 +1,26 @@
-"""Units and the characters they stand for: strings and tokens to spans of a text, and units to pieces that read as the text."""
+"""Units and the characters they stand for: strings, spans and tokens as units of a text."""
 
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from slalom_xai.errors import InputError
 from slalom_xai.text import Unit
 
-if TYPE_CHECKING:
-    from slalom_xai.explanation import Explanation
-
-_MARKERS = re.compile(
-    r"^(?:##|[ĠĊ▁]+)|</w>$"
-)  # how word pieces, byte-level and sentence pieces say where a word begins or ends
+# How word pieces, byte-level and sentence pieces say where a word begins or ends.
+_MARKERS = re.compile(r"^(?:##|[ĠĊ▁]+)|</w>$")
 _SPECIAL = re.compile(
     r"\[(?:CLS|SEP|PAD|UNK|MASK|BOS|EOS)\]|</?s>|<(?:pad|unk|mask|cls|sep|bos|eos)>|<\|.*\|>",
     re.IGNORECASE,
 )
+
+# How strings are looked for, strictest first: (as whole words, tokens of one character share it).
+_WAYS = ((True, False), (False, False), (False, True))
 
 
 def placed(text: str, units: Sequence[Any]) -> list[Unit]:
@@ -30,66 +28,80 @@ def placed(text: str, units: Sequence[Any]) -> list[Unit]:
 
     Args:
         text: the whole text.
-        units: all strings, all (start, end) pairs, or all ``Unit``; only the last may overlap, as tokens of one character do.
+        units: all strings, all (start, end) pairs, or all ``Unit``; only the last may overlap, as
+            tokens of one character do.
     """
     if all(isinstance(unit, str) for unit in units):
-        return _found(text, units)
+        return _from_strings(text, units)
     if all(isinstance(unit, Unit) for unit in units):
-        for place, unit in enumerate(units):
-            if (
-                unit.part
-                or not 0 <= unit.start <= unit.end <= len(text)
-                or text[unit.start : unit.end] not in (unit.text, "")
-            ):
-                raise InputError(
-                    f"unit {place} ({unit.text!r}) is not at {unit.start} to {unit.end} in the text: give the text that it comes from"
-                )
+        for index, unit in enumerate(units):
+            _check_unit(index, unit, text)
         return list(units)
-    spans = [_span(place, unit, len(text)) for place, unit in enumerate(units)]
+    spans = [_checked_span(index, unit, len(text)) for index, unit in enumerate(units)]
     for one, other in pairwise(sorted(spans)):
         if other[0] < one[1]:
             raise InputError(f"the spans {one} and {other} overlap: give spans that do not overlap")
     return [Unit(text=text[start:end], start=start, end=end) for start, end in spans]
 
 
-def _span(place: int, unit: Any, length: int) -> tuple[int, int]:
-    if (
-        not isinstance(unit, (tuple, list, np.ndarray))
-        or len(unit) != 2
-        or not all(isinstance(edge, (int, np.integer)) for edge in unit)
-    ):
+def _check_unit(index: int, unit: Unit, text: str) -> None:
+    inside = unit.part == 0 and 0 <= unit.start <= unit.end <= len(text)
+    if inside and text[unit.start : unit.end] in (unit.text, ""):
+        return
+    raise InputError(
+        f"unit {index} ({unit.text!r}) is not at {unit.start} to {unit.end} in the text: "
+        "give the text that it comes from"
+    )
+
+
+def _checked_span(index: int, unit: Any, length: int) -> tuple[int, int]:
+    """A pair (start, end) inside a text of this length."""
+    if not _is_pair(unit):
         raise InputError(
-            f"unit {place} is {unit!r}: give all units as strings, as (start, end) pairs of whole numbers, or as Units"
+            f"unit {index} is {unit!r}: give all units as strings, "
+            "as (start, end) pairs of whole numbers, or as Units"
         )
     start, end = int(unit[0]), int(unit[1])
     if not 0 <= start < end <= length:
         raise InputError(
-            f"unit {place} has the span ({start}, {end}): expected 0 <= start < end <= {length}, the length of the text"
+            f"unit {index} has the span ({start}, {end}): "
+            f"expected 0 <= start < end <= {length}, the length of the text"
         )
     return start, end
 
 
-def _found(text: str, tokens: Sequence[str]) -> list[Unit]:
-    """Strings found from left to right: as whole words if all are such, else anywhere, else with tokens of one character sharing it.
+def _is_pair(unit: Any) -> bool:
+    if not isinstance(unit, (tuple, list, np.ndarray)) or len(unit) != 2:
+        return False
+    return all(isinstance(edge, (int, np.integer)) for edge in unit)
 
-    Each time as they are written, then in any case.
+
+def _from_strings(text: str, tokens: Sequence[str]) -> list[Unit]:
+    """Strings found from left to right.
+
+    As whole words if all are such, else anywhere, else with tokens of one character sharing it;
+    each time as they are written, then in any case.
     """
-    wanted = [[needle for needle in (token.strip(), _bare(token)) if needle] for token in tokens]
+    wanted = [_spellings(token) for token in tokens]
     if [] in wanted:
-        raise InputError(
-            f"unit {wanted.index([])} is empty ({tokens[wanted.index([])]!r}): leave it and its score out"
-        )
+        index = wanted.index([])
+        raise InputError(f"unit {index} is empty ({tokens[index]!r}): leave it and its score out")
     furthest = 0
-    for whole, shared in ((True, False), (False, False), (False, True)):
+    for whole, shared in _WAYS:
         for flags in (0, re.IGNORECASE):
             units = _search(text, wanted, whole, shared, flags)
             if len(units) == len(tokens):
                 return units
             furthest = max(furthest, len(units))
     raise InputError(
-        f"unit {furthest} ({tokens[furthest]!r}) does not occur in the text after the units before it: "
-        "give the units in reading order, or (start, end) spans of characters"
+        f"unit {furthest} ({tokens[furthest]!r}) does not occur in the text after the units "
+        "before it: give the units in reading order, or (start, end) spans of characters"
     )
+
+
+def _spellings(token: str) -> list[str]:
+    """What to look for: the token as it is and without its tokenizer's markers, if not empty."""
+    return [spelling for spelling in (token.strip(), _bare(token)) if spelling]
 
 
 def _search(
@@ -97,29 +109,42 @@ def _search(
 ) -> list[Unit]:
     """As many units from the first on as are found one behind the other."""
     units: list[Unit] = []
-    for needles in wanted:
-        cursor = units[-1].end if units else 0
-        if (
-            shared
-            and units
-            and needles[0] == units[-1].text
-            and len(needles[0]) == 1
-            and units.count(units[-1]) < len(needles[0].encode())
-        ):
-            units.append(units[-1])  # another byte of one letter or emoji
+    for spellings in wanted:
+        if shared and units and _is_another_byte(spellings[0], units):
+            units.append(units[-1])
             continue
-        matches = (_pattern(needle, whole, flags).search(text, cursor) for needle in needles)
-        match = next((match for match in matches if match), None)
-        if match is None:
+        cursor = 0
+        if units:
+            cursor = units[-1].end
+        unit = _next(text, spellings, cursor, whole, flags)
+        if unit is None:
             break
-        units.append(Unit(text=match.group(), start=match.start(), end=match.end()))
+        units.append(unit)
     return units
 
 
-def _pattern(needle: str, whole: bool, flags: int) -> re.Pattern[str]:
-    before = r"(?<!\w)" if whole and re.match(r"\w", needle[0]) else ""
-    after = r"(?!\w)" if whole and re.match(r"\w", needle[-1]) else ""
-    return re.compile(before + re.escape(needle) + after, flags)
+def _is_another_byte(token: str, units: list[Unit]) -> bool:
+    """Whether a token is one more byte of the letter or emoji that the last unit stands for."""
+    last = units[-1]
+    return token == last.text and len(token) == 1 and units.count(last) < len(token.encode())
+
+
+def _next(text: str, spellings: list[str], cursor: int, whole: bool, flags: int) -> Unit | None:
+    """The first of these spellings that occurs from ``cursor`` on, where it first does."""
+    for spelling in spellings:
+        match = _pattern(spelling, whole, flags).search(text, cursor)
+        if match is not None:
+            return Unit(text=match.group(), start=match.start(), end=match.end())
+    return None
+
+
+def _pattern(spelling: str, whole: bool, flags: int) -> re.Pattern[str]:
+    before, after = "", ""
+    if whole and re.match(r"\w", spelling[0]):
+        before = r"(?<!\w)"
+    if whole and re.match(r"\w", spelling[-1]):
+        after = r"(?!\w)"
+    return re.compile(before + re.escape(spelling) + after, flags)
 
 
 def _bare(token: str) -> str:
@@ -128,11 +153,16 @@ def _bare(token: str) -> str:
 
 
 def has_place(token: str, text: str) -> bool:
-    """Whether a token stands for characters: it is in the text as it is, or it is neither empty nor a special token."""
+    """Whether a token stands for characters.
+
+    It does if it is in the text as it is, or if it is neither empty nor a special token.
+    """
     plain = token.strip()
-    return plain != "" and (
-        plain in text or (_bare(token) != "" and _SPECIAL.fullmatch(plain) is None)
-    )
+    if not plain:
+        return False
+    if plain in text:
+        return True
+    return _bare(token) != "" and _SPECIAL.fullmatch(plain) is None
 
 
 def read_tokens(tokens: Sequence[str]) -> str:
@@ -144,56 +174,3 @@ def read_tokens(tokens: Sequence[str]) -> str:
     if any(token[:1].isspace() or token[-1:].isspace() for token in tokens):
         return "".join(tokens).strip()
     return " ".join(tokens).replace(" ##", "")
-
-
-def tiles(explanation: Explanation) -> list[str]:
-    """The text of each unit with what follows it, so that together they read as the text from its first unit on."""
-    if explanation.granularity == "type":
-        return [unit.text + " " for unit in explanation.units]
-    pieces: list[str] = []
-    for part, text in enumerate((explanation.text, explanation.text_pair or "")):
-        units = [unit for unit in explanation.units if unit.part == part]
-        filled = {unit.start for unit in units if unit.start < unit.end}
-        starts = sorted(filled or {unit.start for unit in units})
-        end = len(text.removesuffix(explanation.left_out))
-        if pieces and units:
-            pieces[-1] += "\n"
-        cursor = starts[0] if starts else 0
-        for unit in units:  # units that share a start, such as the byte tokens of an emoji: the first shows the characters
-            if filled and unit.start == unit.end:  # a token without characters
-                pieces.append("")
-                continue
-            after = bisect_right(starts, unit.start)
-            stop = max(cursor, starts[after] if after < len(starts) else max(end, unit.end))
-            pieces.append(text[cursor:stop])
-            cursor = stop
-    return pieces
-
-
-def units_in_tiles(pieces: list[str], feature_names: Any) -> Iterator[Unit | None]:
-    """The units inside the pieces of a text, by their names where those are in the pieces; None for pieces without characters."""
-    names = [piece.strip() for piece in pieces]
-    given = (
-        []
-        if feature_names is None or isinstance(feature_names, str)
-        else [str(name) for name in feature_names]
-    )
-    if len(given) == len(pieces) and all(
-        name in piece or not piece for name, piece in zip(given, pieces, strict=True)
-    ):
-        names = given
-    cursor, before = 0, None
-    for name, piece in zip(names, pieces, strict=True):
-        start = cursor + max(piece.find(name), 0)
-        cursor += len(piece)
-        if not name:
-            yield None
-        elif name in piece:
-            before = Unit(text=name, start=start, end=start + len(name))
-            yield before
-        else:  # no characters of its own: it shares those of the token before it
-            yield (
-                before
-                if before is not None and before.text == name
-                else Unit(text=name, start=start, end=start)
-            )

@@ -13,9 +13,10 @@ from rich.console import Console
 
 from slalom_xai.errors import InputError, optional_package
 from slalom_xai.explanation import Explanation
+from slalom_xai.explanation.exchange.with_shap import tiles
 from slalom_xai.outputs import Outputs
 from slalom_xai.reports.terminal import render
-from slalom_xai.spans import read_tokens, tiles
+from slalom_xai.spans import read_tokens
 from slalom_xai.surrogates.scores import SCORES
 from slalom_xai.text import Unit, words
 

@@ -21,7 +21,7 @@ from matplotlib.figure import Figure
 from slalom_xai import Explainer
 from slalom_xai.errors import InputError
 from slalom_xai.reports import figures
-from slalom_xai.reports.figures.lines import Chunk, Piece, scored_lines, visual_order
+from slalom_xai.reports.figures.lines import Chunk, Line, Run, scored_lines, visual_order
 from slalom_xai.reports.figures.placement import place_labels
 from slalom_xai.reports.figures.words import merged, unit_labels, word_scores
 from slalom_xai.surrogates.scores import SCORES
@@ -184,8 +184,8 @@ class TestWords:
     def test_every_character_with_a_score_is_in_one_word(self, text):
         explanation = explained(text) if text.split() else None
         if explanation is not None:
-            places = [place for word in merged(explanation) for place in word.places]
-            assert sorted(places) == list(range(len(explanation.units)))
+            indices = [index for word in merged(explanation) for index in word.indices]
+            assert sorted(indices) == list(range(len(explanation.units)))
 
 
 class TestHighlighted:
@@ -232,18 +232,16 @@ class TestHighlighted:
         assert all(box[2] <= figure.bbox.width for box in boxes(figure, "word"))
 
     def test_words_from_right_to_left_are_in_that_order(self):
-        row = [
-            Chunk((Piece(text, None),), True) for text in ("שלום", "עולם", "very", "good", "סוף")
-        ]
-        assert [chunk.text for chunk in visual_order(row, True)] == [
+        row = [Chunk((Run(text, None),), True) for text in ("שלום", "עולם", "very", "good", "סוף")]
+        assert [chunk.text for chunk in visual_order(Line(tuple(row), True))] == [
             "סוף",
             "very",
             "good",
             "עולם",
             "שלום",
         ]
-        row = [Chunk((Piece(text, None),), True) for text in ("so", "שלום", "עולם", "3", "end")]
-        assert [chunk.text for chunk in visual_order(row, False)] == [
+        row = [Chunk((Run(text, None),), True) for text in ("so", "שלום", "עולם", "3", "end")]
+        assert [chunk.text for chunk in visual_order(Line(tuple(row), False))] == [
             "so",
             "עולם",
             "שלום",

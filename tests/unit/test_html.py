@@ -19,7 +19,8 @@ from slalom_xai.cli import app
 from slalom_xai.errors import InputError
 from slalom_xai.explanation import Explanation
 from slalom_xai.reports.html import page, write_report
-from slalom_xai.reports.view import explanation_data, text_pieces, to_json
+from slalom_xai.reports.text_pieces import text_pieces
+from slalom_xai.reports.view import explanation_data, to_json
 from slalom_xai.surrogates.formula import SlalomSurrogate
 from slalom_xai.text import Unit, words
 

@@ -13,12 +13,14 @@ from hypothesis import strategies as st
 from slalom_xai import Explainer, Explanation
 from slalom_xai.errors import InputError
 from slalom_xai.metrics import (
-    Agreement,
+    AgreementWithOthers,
     Case,
     Deletion,
     FidelityLocal,
     Insertion,
     Measured,
+    Metric,
+    Need,
     Number,
     Simulatability,
     against_best,
@@ -57,7 +59,10 @@ def additive(
     left_out="",
     random_state=0,
 ):
-    """An explanation with known additive scores; full: the output on the whole text, by default the scores' sum."""
+    """An explanation with known additive scores.
+
+    full: the output on the whole text, by default the sum of the scores.
+    """
     labels = {"binary": ("no", "yes"), "multiclass": ("a", "b", "c")}.get(kind, ("it",))
     column_scores = torch.as_tensor(np.asarray(scores, dtype=float).reshape(len(scores), -1))
     outputs = (
@@ -135,7 +140,7 @@ def test_every_metric_is_described():
 
 def test_a_metric_is_one_class_and_one_registration():
     @register
-    class Units:
+    class Units(Metric):
         name = "units"
         summary = "how many units there are"
         reference = "none"
@@ -169,7 +174,7 @@ def test_an_unknown_metric_is_refused(wanted):
         (lambda: FidelityLocal(rows=0), "at least 1"),
         (lambda: Deletion(steps=0), "at least 1"),
         (lambda: Simulatability(edits=2), "at least 4"),
-        (lambda: Agreement(share=0), "above 0"),
+        (lambda: AgreementWithOthers(share=0), "above 0"),
         (lambda: Case(additive([1, 2]), score="volume"), "unknown score"),
     ],
 )
@@ -284,7 +289,7 @@ def test_seen_rows_are_not_used_again():
     case = Case(
         explanation,
         lambda rows: asked.extend(rows) or explanation.predict(rows),
-        extras={"seen": seen},
+        seen=seen,
     )
     assert measured("fidelity-wide", case)["rows"] == 2
     assert {tuple(row.tolist()) for row in asked[1:]} == {
@@ -292,7 +297,7 @@ def test_seen_rows_are_not_used_again():
         (False, False, True),
     }
     with pytest.raises(InputError, match=r"expected masks \(rows, 3\)"):
-        measured("fidelity-wide", replace(case, extras={"seen": seen[:, :2]}))
+        measured("fidelity-wide", replace(case, seen=seen[:, :2]))
 
 
 def test_a_constant_model_has_an_error_and_no_r2():
@@ -480,14 +485,14 @@ def test_bad_rationales(marks, message):
 
 
 def test_naive_bayes():
-    case = Case(additive([1.0, 2, 3, 4]), extras={"naive_bayes": [-1, 3, 2, 4]})
+    case = Case(additive([1.0, 2, 3, 4]), naive_bayes=[-1, 3, 2, 4])
     assert measured("naive-bayes", case)["spearman"] == pytest.approx(0.8)
-    loud = Case(slalom(4), score="importance", extras={"naive_bayes": [-9, 1, 2, -3]})
+    loud = Case(slalom(4), score="importance", naive_bayes=[-9, 1, 2, -3])
     assert measured("naive-bayes", loud)["spearman"] == pytest.approx(
         spearman(slalom(4).importances, np.array([9.0, 1, 2, 3]))
     )
     with pytest.raises(InputError, match="one number per unit"):
-        measured("naive-bayes", Case(additive([1.0, 2, 3]), extras={"naive_bayes": [1, 2]}))
+        measured("naive-bayes", Case(additive([1.0, 2, 3]), naive_bayes=[1, 2]))
 
 
 # From words to units
@@ -566,12 +571,12 @@ def test_rationales_need_places():
 
 def test_agreement_by_hand():
     one, other = additive([5.0, 1, -2, 4, 0.5]), additive([3.0, 1, 2, 4, -0.5])
-    found = measured(Agreement(share=0.4), Case(one, others=(other,)))
+    found = measured(AgreementWithOthers(share=0.4), Case(one, others=(other,)))
     assert found["spearman"] == pytest.approx(1 - 6 * 8 / 120)  # ranks 53142 and 42351
     assert found["top_overlap"] == 1
     assert found["sign_agreement"] == 3 / 5
     assert found["compared"] == 1
-    both = measured(Agreement(share=0.4), Case(one, others=(other, one)))
+    both = measured(AgreementWithOthers(share=0.4), Case(one, others=(other, one)))
     assert both["sign_agreement"] == pytest.approx(4 / 5)
 
 
@@ -701,18 +706,18 @@ def test_an_answer_that_never_changes_leaves_nothing_to_gain():
 
 def test_cost():
     explanation = additive([1.0, 2])
-    assert measured("cost", Case(explanation, extras={"seconds": 1.5})).values == {
+    assert measured("cost", Case(explanation, seconds=1.5)).values == {
         "calls": 10,
         "seconds": 1.5,
     }
     assert measured(
-        "cost", Case(explanation, extras={"seconds": np.float32(2), "calls": np.int64(5000)})
+        "cost", Case(explanation, seconds=np.float32(2), calls=np.int64(5000))
     ).values == {
         "calls": 5000,
         "seconds": 2,
     }
     with pytest.raises(InputError, match="of at least 0"):
-        measured("cost", Case(explanation, extras={"seconds": -1}))
+        measured("cost", Case(explanation, seconds=-1))
 
 
 # Asking the model
@@ -771,7 +776,8 @@ def test_the_model_must_read_the_same_units():
     explainer = Explainer(Averaging())
     with pytest.raises(
         InputError,
-        match=r"2 units, but the model reads 3; unit 0 is 'a good' in the explanation and 'a' in the model",
+        match=r"2 units, but the model reads 3; "
+        r"unit 0 is 'a good' in the explanation and 'a' in the model",
     ):
         asker(
             explainer,
@@ -896,6 +902,21 @@ def test_the_page_lists_every_number():
                 f"| `{name}` | `{number}` | {described.direction or '–'} | {described.range} |"
                 in page
             )
+
+
+def test_the_page_names_what_every_metric_needs():
+    fields = {
+        Need.ANSWERS: "`ask`",
+        Need.MARKS: "`rationale`",
+        Need.OTHER_METHODS: "`others`",
+        Need.OTHER_SEEDS: "`others` by the same method",
+        Need.NAIVE_BAYES: "`naive_bayes`",
+        Need.SECONDS: "`seconds`",
+    }
+    rows = re.findall(r"^\| `([\w-]+)` \| [^|]+ \| ([^|]+) \| [^|]+ \|$", PAGE.read_text(), re.M)
+    assert dict(rows) == {
+        name: ", ".join(fields[need] for need in found.needs) for name, found in catalogue().items()
+    }
 
 
 def test_the_examples_on_the_page_run():

@@ -12,7 +12,9 @@ import pytest
 
 from slalom_xai.errors import InputError
 from slalom_xai.tables import read_table
-from slalom_xai.training.data import checked, ordered_classes, prepare, split
+from slalom_xai.tables.examples import Fields, read_examples
+from slalom_xai.training.classes import ordered_classes
+from slalom_xai.training.data import prepare, split
 from slalom_xai.training.options import TrainingOptions
 
 ROWS = [
@@ -25,8 +27,8 @@ CSV = 'text,label\n"a ""fine"", film",good\n"dull\nand long",bad\nnull,good\n'
 LINES = "".join(json.dumps(row) + "\n" for row in ROWS)
 
 
-def examples(path, **options):
-    return checked(read_table(path), TrainingOptions(**options))
+def examples(path, **fields):
+    return read_examples(read_table(path), Fields(**fields))
 
 
 def written(tmp_path, content, name="table.csv"):
@@ -89,7 +91,8 @@ def test_parquet_without_pyarrow_names_the_package(tmp_path):
         "import sys; sys.modules['pyarrow'] = None\n"
         "from pathlib import Path\nfrom slalom_xai.tables import read_table\n"
         "from slalom_xai.errors import InputError\n"
-        "try:\n    read_table(Path(sys.argv[1]))\nexcept InputError as error:\n    sys.exit('pip install pyarrow' not in str(error))\n"
+        "try:\n    read_table(Path(sys.argv[1]))\n"
+        "except InputError as error:\n    sys.exit('pip install pyarrow' not in str(error))\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", code, tmp_path / "a.parquet"],
@@ -116,7 +119,8 @@ def test_a_tsv_without_quoting_may_hold_quotes(tmp_path):
         (
             "a.csv",
             "review,stars\nfine,1\n",
-            r"no column 'text' and no column 'label', only 'review', 'stars': .*--text COLUMN and --label",
+            r"no column 'text' and no column 'label', only 'review', 'stars': "
+            r".*--text COLUMN and --label",
         ),
         (
             "a.csv",
@@ -259,7 +263,8 @@ def test_other_tables_must_have_the_classes_of_the_first(tmp_path):
     for name in ("validation", "test"):
         with pytest.raises(
             InputError,
-            match=r"1 rows of .*other.csv have labels that the training table does not have, '2': .* '0', '1'",
+            match=r"1 rows of .*other.csv have labels that the training table does not have, "
+            r"'2': .* '0', '1'",
         ):
             prepare(path, TrainingOptions(**{name: other}).settled())
 

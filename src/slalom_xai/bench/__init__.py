@@ -2,8 +2,9 @@
 
 from slalom_xai.bench.items import Item, read_items
 from slalom_xai.bench.options import BenchOptions
+from slalom_xai.bench.results import summary_table, tidy, without_numbers
 from slalom_xai.bench.run import bench
-from slalom_xai.bench.tables import summary, summary_table, tidy, without_numbers
+from slalom_xai.bench.writing import summary
 
 __all__ = [
     "BenchOptions",

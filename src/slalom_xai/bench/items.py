@@ -38,75 +38,100 @@ class Items:
     Attributes:
         items: in the table's order.
         sha256: fingerprint of the table they are from.
-        lines: whether rows are not counted as lines of the file are, as in CSV, where a header comes first.
+        lines: whether rows are not counted as lines of the file are, as in CSV, where a header
+            comes first.
     """
 
     items: tuple[Item, ...]
     sha256: str
     lines: bool = False
 
+    def share(self, part: tuple[int, int] | None) -> tuple[Item, ...]:
+        """Every so-manieth text: (2, 4) is the second of four shares; None: all of them."""
+        if part is None:
+            return self.items
+        number, parts = part
+        return self.items[number - 1 :: parts]
+
 
 def read_items(path: str | Path, options: BenchOptions) -> Items:
     """Draws texts from a table, in the table's order.
 
     Raises:
-        InputError: a table that cannot be read, or that lacks a named column.
+        InputError: a table that cannot be read, or that lacks a named field.
     """
     table = read_table(path)
-    wanted = {"--text": options.text, "--rationale": options.rationale, "--words": options.words}
-    for flag, column in wanted.items():
-        if column is not None and column not in table.columns:
-            there = ", ".join(repr(name) for name in table.columns)
-            raise InputError(
-                f"{table.path} has no column {column!r}, only {there}: say which to use with {flag} COLUMN"
-            )
-    places = list(range(len(table.rows)))
-    if not places:
-        raise InputError(f"{table.path} has no rows: give a table with a text in each row")
-    if options.texts is not None and options.texts < len(places):
-        places = sorted(random.Random(options.seed).sample(places, options.texts))
-    columns = {
-        flag: None if column is None else table.column(column) for flag, column in wanted.items()
-    }
-    lines = any(number != place + 1 for place, number in enumerate(table.numbers))
-    return Items(tuple(_item(table, place, columns) for place in places), table.sha256, lines)
-
-
-def _item(table: Table, place: int, columns: dict[str, list[object] | None]) -> Item:
-    cells = {flag: None if column is None else column[place] for flag, column in columns.items()}
-    where = f"{table.path}, {table.unit} {table.numbers[place]}"
-    words = _listed(cells["--words"], f"{where}, the words")
-    text = cells["--text"]
-    if isinstance(text, (list, tuple)):  # some tables hold words instead of texts
-        text = " ".join(str(word) for word in text)
-    marks = _listed(cells["--rationale"], f"{where}, the rationale")
-    return Item(
-        str(place + 1),
-        "" if text is None else str(text),
-        _numbers(marks, where),
-        None if words is None else [str(w) for w in words],
+    table.check_fields(
+        {"--text": options.text, "--rationale": options.rationale, "--words": options.words}
     )
+    rows = list(range(len(table.rows)))
+    if not rows:
+        raise InputError(f"{table.path} has no rows: give a table with a text in each row")
+    if options.texts is not None and options.texts < len(rows):
+        rows = sorted(random.Random(options.seed).sample(rows, options.texts))
+    texts = table.cells(options.text)
+    rationales = _cells_or_none(table, options.rationale)
+    words = _cells_or_none(table, options.words)
+    items = [_item(table, row, texts[row], rationales[row], words[row]) for row in rows]
+    lines = any(number != row for row, number in enumerate(table.numbers, start=1))
+    return Items(tuple(items), table.sha256, lines)
+
+
+def _cells_or_none(table: Table, field: str | None) -> list[object]:
+    """The cells of a field; None for every row where no field is named."""
+    if field is None:
+        return [None] * len(table.rows)
+    return table.cells(field)
+
+
+def _item(table: Table, row: int, text: object, rationale: object, words: object) -> Item:
+    """One text from the cells of its row."""
+    where = f"{table.path}, {table.unit} {table.numbers[row]}"
+    word_list = _listed(words, f"{where}, the words")
+    marks = _listed(rationale, f"{where}, the rationale")
+    return Item(str(row + 1), _as_text(text), _numbers(marks, where), _as_texts(word_list))
+
+
+def _as_text(cell: object) -> str:
+    """A cell as one text; some tables hold words instead."""
+    if cell is None:
+        return ""
+    if isinstance(cell, (list, tuple)):
+        return " ".join(str(word) for word in cell)
+    return str(cell)
+
+
+def _as_texts(words: list[Any] | None) -> list[str] | None:
+    if words is None:
+        return None
+    return [str(word) for word in words]
 
 
 def _listed(cell: Any, what: str) -> list[Any] | None:
-    """A cell that holds a list, or the JSON of one."""
+    """A cell that holds a list, or the JSON of one.
+
+    Args:
+        cell: None where there is none.
+        what: what it is called in messages.
+    """
     if cell is None:
         return None
-    found = cell
+    content = cell
     if isinstance(cell, str):
         try:
-            found = json.loads(cell)
+            content = json.loads(cell)
         except json.JSONDecodeError as error:
             raise InputError(
-                f"{what}: {cell[:40]!r} is not a list ({error}); give a JSON list with one entry for each word"
+                f"{what}: {cell[:40]!r} is not a list ({error}); "
+                "give a JSON list with one entry for each word"
             ) from error
-    if hasattr(found, "tolist"):
-        found = found.tolist()
-    if not isinstance(found, (list, tuple)):
+    if hasattr(content, "tolist"):  # an array of numpy or Arrow
+        content = content.tolist()
+    if not isinstance(content, (list, tuple)):
         raise InputError(
-            f"{what}: a {type(found).__name__} is not a list; give one entry for each word"
+            f"{what}: a {type(content).__name__} is not a list; give one entry for each word"
         )
-    return list(found)
+    return list(content)
 
 
 def _numbers(marks: list[Any] | None, where: str) -> Sequence[float] | None:

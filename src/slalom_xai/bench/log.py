@@ -1,11 +1,16 @@
-"""What a benchmark has done so far, on disk: a second run goes on where the first stopped."""
+"""What a benchmark has done so far, on disk: a second run goes on where the first stopped.
+
+The folder holds settings.json, which says what must not change between runs; explanations/, a file
+for each; and log.jsonl, a line for each explanation that was made, each that failed and each
+metric that was computed. Several processes may add lines at the same time.
+"""
 
 from __future__ import annotations
 
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +19,22 @@ from slalom_xai.explanation import Explanation
 from slalom_xai.explanation.saving import read_json
 from slalom_xai.metrics import Measured
 from slalom_xai.system.files import append_line, is_draft, write_file
+from slalom_xai.system.writable import make_folder
 
-Cell = tuple[str, str]  # a text and a method
+Cell = tuple[str, str]  # the name of a text, and that of a method
+
+
+@dataclass(frozen=True)
+class Made:
+    """What it took to make an explanation.
+
+    Attributes:
+        seconds: wall-clock time.
+        calls: rows that the model computed, passes inside it included.
+    """
+
+    seconds: float
+    calls: float
 
 
 @dataclass
@@ -24,13 +43,13 @@ class Log:
 
     Attributes:
         folder: where everything is.
-        made: seconds and calls of every explanation that was made.
-        failed: why a cell has none.
-        measured: what each metric found for a cell.
+        made: what every explanation took that was made.
+        failed: why a cell has no explanation.
+        measured: what each metric measured in a cell.
     """
 
     folder: Path
-    made: dict[Cell, dict[str, float]] = field(default_factory=dict)
+    made: dict[Cell, Made] = field(default_factory=dict)
     failed: dict[Cell, str] = field(default_factory=dict)
     measured: dict[Cell, dict[str, Measured]] = field(default_factory=dict)
 
@@ -41,20 +60,18 @@ class Log:
         Raises:
             InputError: the folder holds something else, or a benchmark with other settings.
         """
-        log, stated = cls(folder), folder / "settings.json"
+        log, settings_file = cls(folder), folder / "settings.json"
         if folder.exists() and not folder.is_dir():
             raise InputError(f"{folder} is a file: give a folder for the results")
-        _make(folder)
-        names = [file.name for file in folder.iterdir()]
-        if not stated.is_file():
-            if not all(map(_is_beginning, names)):
-                raise InputError(
-                    f"{folder} is not empty and is not a benchmark: give another folder"
-                )
+        make_folder("--out", folder)
+        if not settings_file.is_file():
+            _check_beginning(folder)
             # Before anything else: other processes may be opening the same folder.
-            write_file(stated, json.dumps(settings, ensure_ascii=False, indent=1) + "\n")
-        _check_same(folder, _settings(stated), settings)
-        _make(folder / "explanations")  # a run may have been killed before it made this
+            content = json.dumps(settings, ensure_ascii=False, indent=1) + "\n"
+            write_file(settings_file, content)
+        _check_same(folder, _read_settings(settings_file), settings)
+        # A run may have been killed before it made this one.
+        make_folder("--out", folder / "explanations")
         log._replay()
         return log
 
@@ -62,28 +79,29 @@ class Log:
         """An explanation was made."""
         explanation.save(self._file(cell))
         self.failed.pop(cell, None)
-        self.made[cell] = {
-            "seconds": seconds,
-            "calls": float(explanation.calls + explanation.passes),
-        }
-        self._write(cell, {"made": self.made[cell]})
+        made = Made(seconds, float(explanation.calls + explanation.passes))
+        self.made[cell] = made
+        self._write(cell, {"made": asdict(made)})
 
     def add_failure(self, cell: Cell, reason: str) -> None:
         """A cell has no explanation."""
         self.failed[cell] = reason
         self._write(cell, {"failed": reason})
 
-    def add_measured(self, cell: Cell, metric: str, found: Measured) -> None:
+    def add_measured(self, cell: Cell, metric: str, measured: Measured) -> None:
         """A metric was computed; an infinite number counts as none."""
-        values = {
-            name: value if math.isfinite(value) else None for name, value in found.values.items()
-        }
-        reason = found.reason or (
-            "It is infinite." if any(map(math.isinf, found.values.values())) else ""
-        )
+        values: dict[str, float | None] = {}
+        reason = measured.reason
+        for name, value in measured.values.items():
+            values[name] = None
+            if math.isfinite(value):
+                values[name] = value
+            elif math.isinf(value):
+                reason = reason or "It is infinite."
+        text, method = cell
         record = {
-            "text": cell[0],
-            "method": cell[1],
+            "text": text,
+            "method": method,
             "metric": metric,
             "values": values,
             "reason": reason,
@@ -100,43 +118,58 @@ class Log:
         return Explanation.load(self._file(cell))
 
     def _file(self, cell: Cell) -> Path:
-        return self.folder / "explanations" / f"{cell[0]}-{cell[1]}.json"
+        text, method = cell
+        return self.folder / "explanations" / f"{text}-{method}.json"
 
     def _write(self, cell: Cell, record: Mapping[str, Any]) -> None:
-        line = json.dumps(
-            {"text": cell[0], "method": cell[1], **record}, ensure_ascii=False, allow_nan=False
-        )
+        text, method = cell
+        whole = {"text": text, "method": method, **record}
+        line = json.dumps(whole, ensure_ascii=False, allow_nan=False)
         append_line(self.folder / "log.jsonl", line)
 
     def _replay(self) -> None:
-        """Reads what earlier runs wrote; a line that an interruption cut short is left out, and its work done again."""
+        """Reads what earlier runs wrote.
+
+        A line that an interruption cut short is left out, and its work is done again.
+        """
         path = self.folder / "log.jsonl"
+        if not path.is_file():
+            return
         try:
-            lines = path.read_bytes().split(b"\n") if path.is_file() else []
+            content = path.read_bytes()
         except OSError as error:
             raise InputError(f"cannot read {path}: {error.strerror or error}") from error
-        for line in lines:
+        for line in content.split(b"\n"):
             try:
                 self._take(json.loads(line.decode("utf-8")))
             except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
                 continue
 
     def _take(self, record: Any) -> None:
-        """Takes in one record of an earlier run; one that is not as this writes them raises before anything is changed."""
+        """Takes in one record of an earlier run.
+
+        A record that is not as this class writes them raises before anything is changed.
+        """
         cell = (_text(record["text"]), _text(record["method"]))
         if "made" in record:
-            made = {name: float(record["made"][name]) for name in ("seconds", "calls")}
+            made = Made(float(record["made"]["seconds"]), float(record["made"]["calls"]))
             self.failed.pop(cell, None)
             self.made[cell] = made
         elif "failed" in record:
             self.failed[cell] = _text(record["failed"])
         else:
-            values = {
-                name: math.nan if value is None else float(value)
-                for name, value in record["values"].items()
-            }
-            found = Measured(values, _text(record["reason"]))
-            self.measured.setdefault(cell, {})[_text(record["metric"])] = found
+            values = {}
+            for name, value in record["values"].items():
+                values[name] = _number(value)
+            measured = Measured(values, _text(record["reason"]))
+            self.measured.setdefault(cell, {})[_text(record["metric"])] = measured
+
+
+def _number(value: Any) -> float:
+    """A number of the log, which has null for NaN."""
+    if value is None:
+        return math.nan
+    return float(value)
 
 
 def _text(value: Any) -> str:
@@ -145,41 +178,39 @@ def _text(value: Any) -> str:
     return value
 
 
-def _make(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(
-            f"cannot create the folder {folder} ({error.strerror or error}): give another --out"
-        ) from error
+def _check_beginning(folder: Path) -> None:
+    """Refuses a folder with more than what a run left that was killed before it wrote settings."""
+    for file in folder.iterdir():
+        if not file.name.startswith("settings.json") and not is_draft(file.name):
+            raise InputError(f"{folder} is not empty and is not a benchmark: give another folder")
 
 
-def _is_beginning(name: str) -> bool:
-    """Whether a file can be from a run that was killed before it had written its settings."""
-    return name.startswith("settings.json") or is_draft(name)
-
-
-def _settings(stated: Path) -> dict[str, Any]:
+def _read_settings(path: Path) -> dict[str, Any]:
     """The settings of an earlier run."""
-    found = read_json(stated, "slalom bench")
-    if not isinstance(found, dict) or not found:
+    settings = read_json(path, "slalom bench")
+    if not isinstance(settings, dict) or not settings:
         raise InputError(
-            f"{stated} holds no benchmark settings: give another --out, or delete this folder to start again"
+            f"{path} holds no benchmark settings: "
+            "give another --out, or delete this folder to start again"
         )
-    return found
+    return settings
 
 
 def _check_same(folder: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
-    other = [
-        f"{name} {_short(before.get(name))}, now {_short(value)}"
-        for name, value in now.items()
-        if before.get(name) != value
-    ]
-    if other:
+    """Refuses a folder whose benchmark has other settings."""
+    changes = []
+    for name, value in now.items():
+        if before.get(name) != value:
+            changes.append(f"{name} {_short(before.get(name))}, now {_short(value)}")
+    if changes:
         raise InputError(
-            f"{folder} holds a benchmark with other settings ({'; '.join(other)}): give another folder"
+            f"{folder} holds a benchmark with other settings ({'; '.join(changes)}): "
+            "give another folder"
         )
 
 
 def _short(value: Any) -> str:
-    return shortened(value, 80) if isinstance(value, str) else shortened(repr(value), 80)[1:-1]
+    """A setting for a message: texts in quotes, everything else as Python writes it."""
+    if isinstance(value, str):
+        return shortened(value, 80)
+    return shortened(repr(value), 80)[1:-1]

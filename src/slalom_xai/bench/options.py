@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from slalom_xai.errors import InputError, check_seed, one_of
-from slalom_xai.estimators import estimator, methods
+from slalom_xai.estimators import NaiveBayes, estimator, methods
 from slalom_xai.explainer import REMOVALS
-from slalom_xai.metrics import metrics
+from slalom_xai.metrics import Need, catalogue, metrics
 from slalom_xai.surrogates.scores import SCORES
 from slalom_xai.text import GRANULARITIES
 
@@ -20,14 +20,15 @@ class BenchOptions:
     """Everything ``slalom bench`` can be told apart from the model, the table and the folder.
 
     Attributes:
-        methods: names in ``methods()``; "slalom:shapley" is the explanation of slalom, ranked by that score.
+        methods: names in ``methods()``; "slalom:shapley" is the explanation of slalom, ranked by
+            that score.
         metrics: names in ``metrics()``; "fidelity" stands for all that begin with it.
         texts: how many texts, drawn from the table; None: all of them.
         budget: model calls for each explanation; None: chosen from the text.
-        text: column of the texts.
-        label: column of the classes, for a corpus.
-        rationale: column of a mark, or a number of annotators, for each word.
-        words: column of the words the marks belong to; None: the text split at white space.
+        text: field of the texts in the table, and in the corpus.
+        label: field of the classes, for a corpus.
+        rationale: field of a mark, or a number of annotators, for each word.
+        words: field of the words the marks belong to; None: the text split at white space.
         at_least: annotators that make a word marked.
         corpus: table of texts and classes, for Naive Bayes.
         score: the score that ranks units; None: each method's own.
@@ -36,7 +37,8 @@ class BenchOptions:
         truncation: explain the beginning of texts that are too long.
         seed: draws the texts and seeds the methods and metrics.
         retry: try again what failed in an earlier run.
-        part: (2, 4) works on the second of four shares of the texts, for processes that fill one folder together; None: on all.
+        part: (2, 4) works on the second of four shares of the texts, for processes that fill one
+            folder together; None: on all.
     """
 
     methods: tuple[str, ...] = ("slalom", "linear")
@@ -63,66 +65,92 @@ class BenchOptions:
         Raises:
             InputError: a name that is not known, or options that lack each other.
         """
-        chosen = replace(
-            self, methods=_methods(self.methods), metrics=_chosen("metric", self.metrics, metrics())
+        settled = replace(
+            self,
+            methods=_chosen_methods(self.methods),
+            metrics=_chosen("metric", self.metrics, metrics()),
         )
-        chosen._check_names()
-        check_seed("--seed", chosen.seed)
-        if chosen.budget is not None and chosen.budget < 1:
-            raise InputError(
-                f"--budget is {chosen.budget}: give a whole number of at least 1, or 0 to choose by the text's length"
-            )
-        if chosen.at_least is not None and not math.isfinite(chosen.at_least):
-            raise InputError(
-                f"--at-least is {chosen.at_least}: give how many annotators must mark a word, such as 2"
-            )
-        if chosen.texts is not None and chosen.texts < 1:
-            raise InputError(f"--texts is {chosen.texts}: give a whole number of at least 1")
-        if chosen.part is not None and not 1 <= chosen.part[0] <= chosen.part[1]:
-            raise InputError(
-                f"--part is {chosen.part[0]}/{chosen.part[1]}: give the number of the part and how many parts there are, such as 2/4"
-            )
-        if "human" in chosen.metrics and chosen.rationale is None:
-            raise InputError(
-                "the metric human compares scores with people's marks: name the column of the marks with --rationale"
-            )
-        if "naive-bayes" in (*chosen.methods, *chosen.metrics) and chosen.corpus is None:
-            raise InputError(
-                "naive-bayes learns from a corpus: give a table of texts and classes with --corpus"
-            )
-        return chosen
+        settled._check_names()
+        settled._check_ranking()
+        settled._check_ranges()
+        settled._check_needs()
+        return settled
 
     def _check_names(self) -> None:
+        """Refuses names that are not known."""
         if self.score is not None and self.score not in SCORES:
             raise one_of("score", self.score, SCORES)
         if self.granularity not in GRANULARITIES:
             raise one_of("granularity", self.granularity, GRANULARITIES)
         if self.removal not in REMOVALS:
             raise one_of("removal", self.removal, REMOVALS)
+
+    def _check_ranking(self) -> None:
+        """Refuses to rank by importances that a method does not have."""
         for label in self.methods:
-            if (ranking_score(label) or self.score) == "importance" and estimator(
-                base_method(label)
-            ).additive:
+            method = base_method(label)
+            score = ranking_score(label) or self.score
+            if score == "importance" and estimator(method).additive:
                 raise InputError(
-                    f"method {base_method(label)!r} has no importances to rank by: leave the method out, or give another --score"
+                    f"method {method!r} has no importances to rank by: "
+                    "leave the method out, or give another --score"
                 )
+
+    def _check_ranges(self) -> None:
+        """Refuses numbers out of range."""
+        check_seed("--seed", self.seed)
+        if self.budget is not None and self.budget < 1:
+            raise InputError(
+                f"--budget is {self.budget}: "
+                "give a whole number of at least 1, or 0 to choose by the text's length"
+            )
+        if self.at_least is not None and not math.isfinite(self.at_least):
+            raise InputError(
+                f"--at-least is {self.at_least}: "
+                "give how many annotators must mark a word, such as 2"
+            )
+        if self.texts is not None and self.texts < 1:
+            raise InputError(f"--texts is {self.texts}: give a whole number of at least 1")
+        if self.part is None:
+            return
+        part, parts = self.part
+        if not 1 <= part <= parts:
+            raise InputError(
+                f"--part is {part}/{parts}: "
+                "give the number of the part and how many parts there are, such as 2/4"
+            )
+
+    def _check_needs(self) -> None:
+        """Refuses metrics and methods that need what no option gives."""
+        for name in self.metrics:
+            if Need.MARKS in catalogue()[name].needs and self.rationale is None:
+                raise InputError(
+                    f"the metric {name} compares scores with people's marks: "
+                    "name the column of the marks with --rationale"
+                )
+        learning = [name for name in self.methods if name == NaiveBayes.name]
+        learning += [name for name in self.metrics if Need.NAIVE_BAYES in catalogue()[name].needs]
+        if learning and self.corpus is None:
+            raise InputError(
+                f"{learning[0]} learns from a corpus: "
+                "give a table of texts and classes with --corpus"
+            )
 
     def fixed(self) -> dict[str, object]:
         """What must not change between runs into one folder."""
-        names = (
-            "texts",
-            "budget",
-            "text",
-            "rationale",
-            "words",
-            "at_least",
-            "score",
-            "granularity",
-            "removal",
-            "truncation",
-            "seed",
-        )
-        return {name: getattr(self, name) for name in names}
+        return {
+            "texts": self.texts,
+            "budget": self.budget,
+            "text": self.text,
+            "rationale": self.rationale,
+            "words": self.words,
+            "at_least": self.at_least,
+            "score": self.score,
+            "granularity": self.granularity,
+            "removal": self.removal,
+            "truncation": self.truncation,
+            "seed": self.seed,
+        }
 
 
 def base_method(label: str) -> str:
@@ -135,32 +163,33 @@ def ranking_score(label: str) -> str | None:
     return label.partition(":")[2] or None
 
 
-def _methods(wanted: Iterable[str]) -> tuple[str, ...]:
-    found: dict[str, None] = {}
+def _chosen_methods(wanted: Iterable[str]) -> tuple[str, ...]:
+    """Labels of methods in the order given, each once; a group's name stands for its members."""
+    labels: dict[str, None] = {}
     for label in wanted:
         if ":" not in label:
-            found |= dict.fromkeys(_chosen("method", [label], methods()))
+            labels |= dict.fromkeys(_chosen("method", [label], methods()))
             continue
         if base_method(label) not in methods():
             raise one_of("method", base_method(label), methods())
         if ranking_score(label) not in SCORES:
             raise one_of("score", ranking_score(label), SCORES)
-        found[label] = None
-    if not found:
+        labels[label] = None
+    if not labels:
         raise InputError(f"no method was named: choose from {', '.join(methods())}")
-    return tuple(found)
+    return tuple(labels)
 
 
 def _chosen(what: str, wanted: Iterable[str], known: Mapping[str, str]) -> tuple[str, ...]:
     """Names in the order given, each once; a group's name stands for its members."""
-    found: dict[str, None] = {}
+    names: dict[str, None] = {}
     for name in wanted:
-        members = (
-            [name] if name in known else [other for other in known if other.startswith(f"{name}-")]
-        )
+        members = [name]
+        if name not in known:
+            members = [other for other in known if other.startswith(f"{name}-")]
         if not members:
             raise one_of(what, name, known)
-        found |= dict.fromkeys(members)
-    if not found:
+        names |= dict.fromkeys(members)
+    if not names:
         raise InputError(f"no {what} was named: choose from {', '.join(known)}")
-    return tuple(found)
+    return tuple(names)

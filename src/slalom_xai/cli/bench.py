@@ -3,136 +3,122 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from slalom_xai.cli.options import (
+    Device,
+    Dtype,
+    Granularity,
+    Model,
+    Removal,
+    TextField,
+    names,
+    switch,
+    without_default,
+)
 from slalom_xai.errors import InputError
 from slalom_xai.system.interrupts import leaving_at_once
 
+if TYPE_CHECKING:
+    import pandas as pd
+
+_HELP = (
+    "Compares explanation methods on many texts: "
+    "a summary here; a table with intervals, a tidy file and figures in the folder."
+)
 _EPILOG = """\
 Examples:
 
     slalom bench --data reviews.csv --out results
 
-    slalom bench --model my-classifier --data reviews.csv --methods slalom,lime,attn-lrp --metrics fidelity,deletion --texts 50 --out results
+    slalom bench --model my-classifier --data reviews.csv --methods slalom,lime,attn-lrp \
+--metrics fidelity,deletion --texts 50 --out results
 
-    slalom bench --data marked.jsonl --rationale marks --metrics human --methods slalom,kernel-shap --truncation --out human
+    slalom bench --data marked.jsonl --rationale marks --metrics human \
+--methods slalom,kernel-shap --truncation --out human
 """
+
+
+_Data = Annotated[Path, without_default("CSV, TSV, JSON lines or Parquet with a text in each row.")]
+_Out = Annotated[
+    Path,
+    without_default("Folder for the results; a second run continues where the first stopped."),
+]
+_Methods = Annotated[str, typer.Option(help="Methods, separated by commas; see `slalom methods`.")]
+_Metrics = Annotated[str, typer.Option(help="Metrics, separated by commas; see `slalom metrics`.")]
+_Texts = Annotated[int, typer.Option(help="How many texts to draw; 0 takes all.")]
+_Budget = Annotated[
+    int,
+    typer.Option(help="Most model calls for each explanation; 0 chooses by the text's length."),
+]
+_LabelField = Annotated[str, typer.Option(help="Column of the classes in --corpus.")]
+_RationaleField = Annotated[
+    str | None, without_default("Column of people's marks, one for each word.")
+]
+_WordsField = Annotated[
+    str | None,
+    without_default("Column of the marked words. Default: the text, split at white space."),
+]
+_AtLeast = Annotated[
+    float | None, without_default("How many annotators must mark a word for it to count.")
+]
+_Corpus = Annotated[Path | None, without_default("Table of texts and classes, for naive-bayes.")]
+_Score = Annotated[
+    str | None, without_default("Score that ranks units. Default: each method's own.")
+]
+_Truncation = Annotated[
+    bool, switch("--truncation", "Explain the beginning of texts that are too long.")
+]
+_Seed = Annotated[int, typer.Option(help="Seed for drawing the texts and for the methods.")]
+_Retry = Annotated[bool, switch("--retry", "Try again what failed in an earlier run.")]
+_Part = Annotated[
+    str | None,
+    without_default(
+        "Work on one share of the texts, such as 2/4: several processes fill one folder."
+    ),
+]
+_AsJson = Annotated[bool, switch("--json", "Print the results as JSON.")]
 
 
 def register(app: typer.Typer) -> None:
     """Adds the command to the command line."""
-    app.command("bench", epilog=_EPILOG)(_bench)
+    app.command("bench", help=_HELP, epilog=_EPILOG)(_bench)
 
 
 def _bench(
-    data: Annotated[
-        Path,
-        typer.Option(
-            help="CSV, TSV, JSON lines or Parquet with a text in each row.", show_default=False
-        ),
-    ],
-    out: Annotated[
-        Path,
-        typer.Option(
-            help="Folder for the results; a second run continues where the first stopped.",
-            show_default=False,
-        ),
-    ],
-    model: Annotated[
-        str | None,
-        typer.Option(
-            help="Folder or hub id of a classifier. Default: the embedded movie-review model.",
-            show_default=False,
-        ),
-    ] = None,
-    methods: Annotated[
-        str, typer.Option(help="Methods, separated by commas; see `slalom methods`.")
-    ] = "slalom,linear",
-    metrics: Annotated[
-        str, typer.Option(help="Metrics, separated by commas; see `slalom metrics`.")
-    ] = "fidelity,deletion,insertion,cost",
-    texts: Annotated[int, typer.Option(help="How many texts to draw; 0 takes all.")] = 100,
-    budget: Annotated[
-        int,
-        typer.Option(help="Most model calls for each explanation; 0 chooses by the text's length."),
-    ] = 1000,
-    text: Annotated[str, typer.Option(help="Column of the texts.")] = "text",
-    label: Annotated[str, typer.Option(help="Column of the classes in --corpus.")] = "label",
-    rationale: Annotated[
-        str | None,
-        typer.Option(help="Column of people's marks, one for each word.", show_default=False),
-    ] = None,
-    words: Annotated[
-        str | None,
-        typer.Option(
-            help="Column of the marked words. Default: the text, split at white space.",
-            show_default=False,
-        ),
-    ] = None,
-    at_least: Annotated[
-        float | None,
-        typer.Option(
-            help="How many annotators must mark a word for it to count.", show_default=False
-        ),
-    ] = None,
-    corpus: Annotated[
-        Path | None,
-        typer.Option(help="Table of texts and classes, for naive-bayes.", show_default=False),
-    ] = None,
-    score: Annotated[
-        str | None,
-        typer.Option(
-            help="Score that ranks units. Default: each method's own.", show_default=False
-        ),
-    ] = None,
-    granularity: Annotated[
-        str, typer.Option(help="What gets a score: token, type, word, phrase or sentence.")
-    ] = "token",
-    removal: Annotated[
-        str,
-        typer.Option(
-            help="How to leave out a unit: delete it, or put the mask or unk token in its place."
-        ),
-    ] = "delete",
-    truncation: Annotated[
-        bool, typer.Option("--truncation", help="Explain the beginning of texts that are too long.")
-    ] = False,
-    seed: Annotated[int, typer.Option(help="Seed for drawing the texts and for the methods.")] = 0,
-    device: Annotated[
-        str | None,
-        typer.Option(
-            help="Where to run, such as cpu or cuda. Default: a GPU if there is one.",
-            show_default=False,
-        ),
-    ] = None,
-    dtype: Annotated[
-        str | None,
-        typer.Option(
-            help="Precision, such as bfloat16. Default: as saved, float32 on a CPU.",
-            show_default=False,
-        ),
-    ] = None,
-    retry: Annotated[
-        bool, typer.Option("--retry", help="Try again what failed in an earlier run.")
-    ] = False,
-    part: Annotated[
-        str | None,
-        typer.Option(
-            help="Work on one share of the texts, such as 2/4: several processes fill one folder.",
-            show_default=False,
-        ),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
+    data: _Data,
+    out: _Out,
+    model: Model = None,
+    methods: _Methods = "slalom,linear",
+    metrics: _Metrics = "fidelity,deletion,insertion,cost",
+    texts: _Texts = 100,
+    budget: _Budget = 1000,
+    text: TextField = "text",
+    label: _LabelField = "label",
+    rationale: _RationaleField = None,
+    words: _WordsField = None,
+    at_least: _AtLeast = None,
+    corpus: _Corpus = None,
+    score: _Score = None,
+    granularity: Granularity = "token",
+    removal: Removal = "delete",
+    truncation: _Truncation = False,
+    seed: _Seed = 0,
+    device: Device = None,
+    dtype: Dtype = None,
+    retry: _Retry = False,
+    part: _Part = None,
+    as_json: _AsJson = False,
 ) -> None:
-    """Compares explanation methods on many texts: a summary here; a table with intervals, a tidy file and figures in the folder."""
+    """The command; ``_HELP`` says what it does."""
     with leaving_at_once():
-        from slalom_xai.bench import BenchOptions, bench, summary
+        from slalom_xai.bench import BenchOptions, bench
 
     options = BenchOptions(
-        methods=_names(methods),
-        metrics=_names(metrics),
+        methods=_named(methods),
+        metrics=_named(metrics),
         texts=texts or None,
         budget=budget or None,
         text=text,
@@ -147,53 +133,60 @@ def _bench(
         truncation=truncation,
         seed=seed,
         retry=retry,
-        part=_part(part),
+        part=_numbers_of_part(part),
     )
     try:
-        frame = bench(
-            model,
-            data,
-            out,
-            options,
-            device=device,
-            dtype=dtype,
-            tell=lambda line: typer.echo(line, err=True),
-        )
+        frame = bench(model, data, out, options, device=device, dtype=dtype, tell=_tell)
     except KeyboardInterrupt:
-        typer.echo(
-            f"what was finished is in {out}: run the same command again to continue", err=True
-        )
+        _tell(f"what was finished is in {out}: run the same command again to continue")
         raise
     if as_json:
         typer.echo(frame.to_json(orient="records"))
-        return
-    if part is not None:
+    elif part is not None:
         typer.echo(
-            f"Part {part} is in {out}: when all parts are done, run the command without --part to make the tables"
+            f"Part {part} is in {out}: "
+            "when all parts are done, run the command without --part to make the tables"
         )
-        return
+    else:
+        _finish(frame, out)
+
+
+def _tell(line: str) -> None:
+    """Says how far the work is; standard output is for results."""
+    typer.echo(line, err=True)
+
+
+def _finish(frame: pd.DataFrame, out: Path) -> None:
+    """Prints a summary and what was saved.
+
+    Raises:
+        typer.Exit: nothing could be measured.
+    """
+    from slalom_xai.bench import summary
+
     typer.echo(summary(frame))
     typer.echo(
-        f"Saved: {out / 'table.md'} (all numbers with intervals), {out / 'results.csv'}, {out / 'figures'}"
+        f"Saved: {out / 'table.md'} (all numbers with intervals), "
+        f"{out / 'results.csv'}, {out / 'figures'}"
     )
     if frame["value"].isna().all():
-        typer.echo(
-            f"error: nothing could be measured: see the column 'why' of {out / 'results.csv'}",
-            err=True,
-        )
+        _tell(f"error: nothing could be measured: see the column 'why' of {out / 'results.csv'}")
         raise typer.Exit(1)
 
 
-def _names(given: str) -> tuple[str, ...]:
-    return tuple(name.strip() for name in given.split(",") if name.strip())
+def _named(given: str) -> tuple[str, ...]:
+    """Names separated by commas, without empty ones."""
+    return tuple(name for name in names(given) if name)
 
 
-def _part(given: str | None) -> tuple[int, int] | None:
+def _numbers_of_part(given: str | None) -> tuple[int, int] | None:
+    """Which part of how many, from such as 2/4."""
     if given is None:
         return None
     part, _, parts = given.partition("/")
     if not (part.isdecimal() and parts.isdecimal()):
         raise InputError(
-            f"--part is {given!r}: give the number of the part and how many parts there are, such as 2/4"
+            f"--part is {given!r}: "
+            "give the number of the part and how many parts there are, such as 2/4"
         )
     return int(part), int(parts)

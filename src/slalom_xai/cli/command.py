@@ -1,4 +1,4 @@
-"""The command ``slalom``: its commands, each from a file of its own, and what happens when one fails."""
+"""The command ``slalom``: its commands, each from its own file, and what happens if one fails."""
 
 from __future__ import annotations
 
@@ -27,14 +27,15 @@ def _version(asked: bool) -> None:
         raise typer.Exit
 
 
+_VersionOption = Annotated[
+    bool,
+    typer.Option("--version", help="Show the version and exit.", callback=_version, is_eager=True),
+]
+
+
 @app.callback()
 def _root(
-    version: Annotated[
-        bool,
-        typer.Option(
-            "--version", help="Show the version and exit.", callback=_version, is_eager=True
-        ),
-    ] = False,
+    version: _VersionOption = False,
 ) -> None:
     """Explains text classifiers: a value and an importance for every token."""
 
@@ -68,9 +69,8 @@ def main() -> None:
         sys.stderr.close()  # the reader of a pipe has seen enough
         sys.exit(1)
     except Exception as error:
-        if not hasattr(
-            error, "format_message"
-        ):  # a mistyped option or command, in any version of click
+        # A mistyped option or command, in any version of click, has a message of its own.
+        if not hasattr(error, "format_message"):
             raise
         _fail(f"{error.format_message()} See slalom --help.", 2)
 

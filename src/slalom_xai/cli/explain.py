@@ -10,8 +10,21 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from slalom_xai.cli.figure import check_figure, draw_figure
-from slalom_xai.cli.output import Write, check_writable, echo_json, write_all
+from slalom_xai.cli.options import (
+    Device,
+    Dtype,
+    Granularity,
+    Model,
+    Removal,
+    TrustRemoteCode,
+    argument,
+    names,
+    switch,
+    without_default,
+)
+from slalom_xai.cli.output import Write, echo_json, write_all
 from slalom_xai.system.interrupts import leaving_at_once
+from slalom_xai.system.writable import check_writable
 
 if TYPE_CHECKING:
     from slalom_xai.explanation import Explanation
@@ -31,103 +44,66 @@ Examples:
 """
 
 
+_Text = Annotated[str | None, argument("The text to explain, or - for standard input.")]
+_File = Annotated[Path | None, without_default("Read the text from this file.")]
+_Tokenizer = Annotated[
+    str | None,
+    without_default("Folder or hub id of its tokenizer. Default: the model's own."),
+]
+_Pair = Annotated[str | None, without_default("The second text, for a model of sentence pairs.")]
+_Method = Annotated[str, typer.Option(help="How to explain; see `slalom methods`.")]
+_Budget = Annotated[
+    int | None,
+    without_default("Most model calls to use. Default: chosen by the text's length."),
+]
+_Target = Annotated[str | None, without_default("Label or index of the class to explain.")]
+_Labels = Annotated[
+    str | None,
+    without_default("Names for classes that a model only numbers, such as negative,positive."),
+]
+_Truncation = Annotated[
+    bool, switch("--truncation", "Explain the beginning of a text that is too long.")
+]
+_Seed = Annotated[int, typer.Option(help="The same seed gives the same explanation.")]
+_Revision = Annotated[str | None, without_default("Branch, tag or commit of a hub id.")]
+_AsJson = Annotated[bool, switch("--json", "Print the explanation as JSON.")]
+_Out = Annotated[Path | None, without_default("Save the explanation as JSON here.")]
+_Figure = Annotated[Path | None, without_default("Save a figure here, as .svg, .pdf or .png.")]
+_Kind = Annotated[str, typer.Option(help="Kind of figure: scatter, text or bars.")]
+_Html = Annotated[Path | None, without_default("Save the interactive view as a web page here.")]
+
+
 def register(app: typer.Typer) -> None:
     """Adds the command to the command line."""
     app.command("explain", epilog=_EPILOG)(_explain)
 
 
 def _explain(
-    text: Annotated[
-        str | None,
-        typer.Argument(help="The text to explain, or - for standard input.", show_default=False),
-    ] = None,
-    file: Annotated[
-        Path | None, typer.Option(help="Read the text from this file.", show_default=False)
-    ] = None,
-    model: Annotated[
-        str | None,
-        typer.Option(
-            help="Folder or hub id of a classifier. Default: the embedded movie-review model.",
-            show_default=False,
-        ),
-    ] = None,
-    tokenizer: Annotated[
-        str | None,
-        typer.Option(
-            help="Folder or hub id of its tokenizer. Default: the model's own.", show_default=False
-        ),
-    ] = None,
-    pair: Annotated[
-        str | None,
-        typer.Option(help="The second text, for a model of sentence pairs.", show_default=False),
-    ] = None,
-    method: Annotated[str, typer.Option(help="How to explain; see `slalom methods`.")] = "slalom",
-    budget: Annotated[
-        int | None,
-        typer.Option(
-            help="Most model calls to use. Default: chosen by the text's length.",
-            show_default=False,
-        ),
-    ] = None,
-    granularity: Annotated[
-        str, typer.Option(help="What gets a score: token, type, word, phrase or sentence.")
-    ] = "token",
-    target: Annotated[
-        str | None, typer.Option(help="Label or index of the class to explain.", show_default=False)
-    ] = None,
-    labels: Annotated[
-        str | None,
-        typer.Option(
-            help="Names for classes that a model only numbers, such as negative,positive.",
-            show_default=False,
-        ),
-    ] = None,
-    removal: Annotated[
-        str,
-        typer.Option(
-            help="How to leave out a unit: delete it, or put the mask or unk token in its place."
-        ),
-    ] = "delete",
-    truncation: Annotated[
-        bool, typer.Option("--truncation", help="Explain the beginning of a text that is too long.")
-    ] = False,
-    seed: Annotated[int, typer.Option(help="The same seed gives the same explanation.")] = 0,
-    device: Annotated[
-        str | None,
-        typer.Option(
-            help="Where to run, such as cpu or cuda. Default: a GPU if there is one.",
-            show_default=False,
-        ),
-    ] = None,
-    dtype: Annotated[
-        str | None,
-        typer.Option(
-            help="Precision, such as bfloat16. Default: as saved, float32 on a CPU.",
-            show_default=False,
-        ),
-    ] = None,
-    revision: Annotated[
-        str | None, typer.Option(help="Branch, tag or commit of a hub id.", show_default=False)
-    ] = None,
-    trust_remote_code: Annotated[
-        bool, typer.Option("--trust-remote-code", help="Let a hub model run its own code.")
-    ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the explanation as JSON.")] = False,
-    out: Annotated[
-        Path | None, typer.Option(help="Save the explanation as JSON here.", show_default=False)
-    ] = None,
-    figure: Annotated[
-        Path | None,
-        typer.Option(help="Save a figure here, as .svg, .pdf or .png.", show_default=False),
-    ] = None,
-    kind: Annotated[str, typer.Option(help="Kind of figure: scatter, text or bars.")] = "scatter",
-    html: Annotated[
-        Path | None,
-        typer.Option(help="Save the interactive view as a web page here.", show_default=False),
-    ] = None,
+    text: _Text = None,
+    file: _File = None,
+    model: Model = None,
+    tokenizer: _Tokenizer = None,
+    pair: _Pair = None,
+    method: _Method = "slalom",
+    budget: _Budget = None,
+    granularity: Granularity = "token",
+    target: _Target = None,
+    labels: _Labels = None,
+    removal: Removal = "delete",
+    truncation: _Truncation = False,
+    seed: _Seed = 0,
+    device: Device = None,
+    dtype: Dtype = None,
+    revision: _Revision = None,
+    trust_remote_code: TrustRemoteCode = False,
+    as_json: _AsJson = False,
+    out: _Out = None,
+    figure: _Figure = None,
+    kind: _Kind = "scatter",
+    html: _Html = None,
 ) -> None:
     """Shows why a classifier judges a text as it does."""
-    given = _text(text, file)
+    given = _given_text(text, file)
     check_writable("--out", out)
     check_writable("--html", html)
     if figure is not None:
@@ -143,7 +119,7 @@ def _explain(
             budget=budget,
             granularity=granularity,
             target=target,
-            labels=None if labels is None else [label.strip() for label in labels.split(",")],
+            labels=None if labels is None else list(names(labels)),
             removal=removal,
             truncation=truncation,
             random_state=seed,
@@ -153,7 +129,9 @@ def _explain(
             trust_remote_code=trust_remote_code,
         )
     explanation = explainer(given, pair)
-    writes: list[Write] = [("--out", out, explanation.save)] if out is not None else []
+    writes: list[Write] = []
+    if out is not None:
+        writes.append(("--out", out, explanation.save))
     if html is not None:
         writes.append(("--html", html, explanation.to_html))
     if figure is not None:
@@ -161,45 +139,56 @@ def _explain(
     _finish(explanation, writes, as_json)
 
 
-def _text(text: str | None, file: Path | None) -> str:
+def _given_text(text: str | None, file: Path | None) -> str:
     """The text from the argument, a file or standard input."""
     from slalom_xai.errors import InputError
 
     if (text is None) == (file is None):
-        raise InputError(
-            "give the text as an argument, or --file PATH, or - for standard input"
-            + (", but only one of them" if text else "")
-        )
-    if file is None and text != "-":
-        return text or ""
+        advice = "give the text as an argument, or --file PATH, or - for standard input"
+        if text:
+            advice += ", but only one of them"
+        raise InputError(advice)
+    if text is not None and text != "-":
+        return text
     try:
-        if file is None and sys.stdin is None:
-            raise InputError(
-                "there is no standard input to read: pipe a text in, or give --file PATH"
-            )
-        raw = sys.stdin.buffer.read() if file is None else file.read_bytes()
-        return raw.decode("utf-8")
+        return _read_bytes(file).decode("utf-8")
     except OSError as error:
         raise InputError(f"cannot read {file}: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
         raise InputError(
-            f"{file or 'standard input'} is not UTF-8 text ({error.reason} at byte {error.start}): save it as UTF-8"
+            f"{file or 'standard input'} is not UTF-8 text "
+            f"({error.reason} at byte {error.start}): save it as UTF-8"
         ) from error
 
 
+def _read_bytes(file: Path | None) -> bytes:
+    """A file, or standard input."""
+    from slalom_xai.errors import InputError
+
+    if file is not None:
+        return file.read_bytes()
+    if sys.stdin is None:
+        raise InputError("there is no standard input to read: pipe a text in, or give --file PATH")
+    return sys.stdin.buffer.read()
+
+
 def _finish(explanation: Explanation, writes: list[Write], as_json: bool) -> None:
-    """Writes and shows a result. Where a file cannot be written, the whole result is printed as JSON and nothing is lost."""
+    """Writes and shows a result.
+
+    Where a file cannot be written, the whole result is printed as JSON, and nothing is lost.
+    """
     from slalom_xai.errors import InputError
 
     saved, problems = write_all(writes)
-    kept = writes[0][1] in saved if writes and writes[0][0] == "--out" else False
-    if as_json or (problems and not kept):
+    is_saved = any(option == "--out" and path in saved for option, path, _ in writes)
+    if as_json or (problems and not is_saved):
         echo_json(explanation.to_dict())
     else:
         _show(explanation, saved)
+    if problems and is_saved:
+        raise InputError("; ".join(problems))
     if problems:
-        where = "" if kept else "; the result is on standard output, as JSON"
-        raise InputError("; ".join(problems) + where)
+        raise InputError("; ".join(problems) + "; the result is on standard output, as JSON")
 
 
 def _show(explanation: Explanation, saved: list[Path]) -> None:

@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from slalom_xai.cli.output import check_writable
+from slalom_xai.cli.options import argument, without_default
 from slalom_xai.system.interrupts import leaving_at_once
+from slalom_xai.system.writable import check_writable
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from slalom_xai.explanation import Explanation
 
 KINDS = ("scatter", "text", "bars", "side-by-side", "corpus")
@@ -28,32 +31,32 @@ Examples:
 """
 
 
+_MOST_LABELS = 40  # what figures.scatter names by default, too
+
+_Results = Annotated[
+    list[Path], argument("Saved explanations: one, or several for side-by-side and corpus.")
+]
+_Out = Annotated[
+    Path, without_default("File to write; the suffix .svg, .pdf or .png sets the format.")
+]
+_Kind = Annotated[
+    str, typer.Option(help="What to draw: scatter, text, bars, side-by-side or corpus.")
+]
+_Score = Annotated[str, typer.Option(help="The score that text, bars and side-by-side show.")]
+_Labels = Annotated[int, typer.Option(help="Most words that scatter and corpus name.")]
+
+
 def register(app: typer.Typer) -> None:
     """Adds the command to the command line."""
     app.command("figure", epilog=_EPILOG)(_figure)
 
 
 def _figure(
-    results: Annotated[
-        list[Path],
-        typer.Argument(
-            help="Saved explanations: one, or several for side-by-side and corpus.",
-            show_default=False,
-        ),
-    ],
-    out: Annotated[
-        Path,
-        typer.Option(
-            help="File to write; the suffix .svg, .pdf or .png sets the format.", show_default=False
-        ),
-    ],
-    kind: Annotated[
-        str, typer.Option(help="What to draw: scatter, text, bars, side-by-side or corpus.")
-    ] = "scatter",
-    score: Annotated[
-        str, typer.Option(help="The score that text, bars and side-by-side show.")
-    ] = "removal",
-    labels: Annotated[int, typer.Option(help="Most words that scatter and corpus name.")] = 40,
+    results: _Results,
+    out: _Out,
+    kind: _Kind = "scatter",
+    score: _Score = "removal",
+    labels: _Labels = _MOST_LABELS,
 ) -> None:
     """Draws saved explanations for print: SVG, PDF or PNG."""
     with leaving_at_once():
@@ -84,7 +87,7 @@ def draw_figure(
     out: Path,
     *,
     score: str = "removal",
-    labels: int = 40,
+    labels: int = _MOST_LABELS,
 ) -> Path:
     """Draws one kind of figure and saves it; what the reader should know goes to standard error."""
     from slalom_xai.errors import InputError
@@ -92,21 +95,28 @@ def draw_figure(
 
     if kind in ("scatter", "text", "bars") and len(explanations) != 1:
         raise InputError(
-            f"{len(explanations)} results were given, but --kind {kind} draws only one: give one, or --kind side-by-side or corpus"
+            f"{len(explanations)} results were given, but --kind {kind} draws only one: "
+            "give one, or --kind side-by-side or corpus"
         )
-    if kind == "scatter":
-        figure = figures.scatter(explanations[0], labels=labels)
-    elif kind == "text":
-        figure = figures.highlighted(explanations[0], score=score)
-    elif kind == "bars":
-        figure = figures.bars(explanations[0], score=score)
-    elif kind == "side-by-side":
-        figure = figures.side_by_side(explanations, score=score)
-    else:
-        figure = figures.corpus_scatter(explanations, labels=labels)
+    figure = _drawn(explanations, kind, score, labels)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         saved = figures.save(figure, out)
     for warning in caught:
         typer.echo(f"note: {warning.message}", err=True)
     return saved
+
+
+def _drawn(explanations: Sequence[Explanation], kind: str, score: str, labels: int) -> Figure:
+    """The figure of one kind."""
+    from slalom_xai.reports import figures
+
+    if kind == "scatter":
+        return figures.scatter(explanations[0], labels=labels)
+    if kind == "text":
+        return figures.highlighted(explanations[0], score=score)
+    if kind == "bars":
+        return figures.bars(explanations[0], score=score)
+    if kind == "side-by-side":
+        return figures.side_by_side(explanations, score=score)
+    return figures.corpus_scatter(explanations, labels=labels)

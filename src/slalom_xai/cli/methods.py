@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import typer
 
+from slalom_xai.cli.options import AsJson
 from slalom_xai.cli.output import echo_list
 
 _EPILOG = "Example:\n\n    slalom methods --json"
@@ -16,9 +15,7 @@ def register(app: typer.Typer) -> None:
     app.command("methods", epilog=_EPILOG)(_methods)
 
 
-def _methods(
-    as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
-) -> None:
+def _methods(as_json: AsJson = False) -> None:
     """Lists the methods that --method takes."""
     from slalom_xai.estimators import methods
 

@@ -1,19 +1,17 @@
-"""What every command does with its results: paths are checked before the work, and nothing computed is lost."""
+"""What every command does with its results: nothing that was computed is lost."""
 
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import typer
 
-from slalom_xai.errors import InputError, SlalomError
+from slalom_xai.errors import SlalomError
 
-Write = tuple[str, Path, Callable[[Path], Path]]
+Write = tuple[str, Path, Callable[[Path], Path]]  # option, path, and what writes it
 
 
 def echo_json(data: Any) -> None:
@@ -29,29 +27,6 @@ def echo_list(known: dict[str, str], as_json: bool) -> None:
     width = max(map(len, known))
     for name, summary in known.items():
         typer.echo(f"{name:{width}}  {summary}")
-
-
-def check_writable(option: str, path: Path | None) -> None:
-    """Refuses a file that cannot be written, before anything is computed.
-
-    Args:
-        option: of the command line that names the file.
-        path: None where the option was not given.
-    """
-    if path is None:
-        return
-    if not path.parent.is_dir() or path.is_dir():
-        raise InputError(f"cannot write {path}: give {option} a file in a folder that exists")
-    try:
-        if path.exists() and not os.access(path, os.W_OK):
-            raise PermissionError(13, "Permission denied")
-        if path.is_file() or not path.exists():  # a device or a pipe needs no other file beside it
-            with tempfile.TemporaryFile(dir=path.parent):
-                pass
-    except OSError as error:
-        raise InputError(
-            f"cannot write {path}: {error.strerror or error}; give {option} another place"
-        ) from error
 
 
 def write_all(writes: Sequence[Write]) -> tuple[list[Path], list[str]]:

@@ -7,13 +7,19 @@ from typing import Annotated
 
 import typer
 
-from slalom_xai.cli.output import check_writable
+from slalom_xai.cli.options import argument, without_default
 from slalom_xai.system.interrupts import leaving_at_once
+from slalom_xai.system.writable import check_writable
 
+_HELP = (
+    "Puts saved explanations into one interactive page: "
+    "of one text side by side, of several texts with a list."
+)
 _EPILOG = """\
 Examples:
 
-    slalom explain --file review.txt --out ours.json && slalom explain --file review.txt --method lime --out lime.json
+    slalom explain --file review.txt --out ours.json && \
+slalom explain --file review.txt --method lime --out lime.json
 
     slalom report ours.json lime.json --html compared.html
 
@@ -21,22 +27,22 @@ Examples:
 """
 
 
+_Files = Annotated[list[Path], argument("Saved explanations, or folders of them.")]
+_Html = Annotated[Path, without_default("Where to write the page.")]
+_Title = Annotated[str | None, without_default("Heading of the page.")]
+
+
 def register(app: typer.Typer) -> None:
     """Adds the command to the command line."""
-    app.command("report", epilog=_EPILOG)(_report)
+    app.command("report", help=_HELP, epilog=_EPILOG)(_report)
 
 
 def _report(
-    files: Annotated[
-        list[Path],
-        typer.Argument(help="Saved explanations, or folders of them.", show_default=False),
-    ],
-    html: Annotated[Path, typer.Option(help="Where to write the page.", show_default=False)],
-    title: Annotated[
-        str | None, typer.Option(help="Heading of the page.", show_default=False)
-    ] = None,
+    files: _Files,
+    html: _Html,
+    title: _Title = None,
 ) -> None:
-    """Puts saved explanations into one interactive page: of one text side by side, of several texts with a list."""
+    """The command; ``_HELP`` says what it does."""
     from slalom_xai.errors import InputError, SlalomError
 
     check_writable("--html", html)
@@ -49,7 +55,9 @@ def _report(
             explanations.append(Explanation.load(path))
         except SlalomError as error:
             message = str(error)
-            raise InputError(message if str(path) in message else f"{path}: {message}") from error
+            if str(path) not in message:
+                message = f"{path}: {message}"
+            raise InputError(message) from error
     typer.echo(f"Saved: {write_report(explanations, html, title=title)}")
 
 
@@ -57,12 +65,16 @@ def _expanded(files: list[Path]) -> list[Path]:
     """Folders as the result files in them, in the order of their names."""
     from slalom_xai.errors import InputError
 
-    found: list[Path] = []
+    paths: list[Path] = []
     for path in files:
-        inside = sorted(path.glob("**/*.json")) if path.is_dir() else [path]
+        if not path.is_dir():
+            paths.append(path)
+            continue
+        inside = sorted(path.glob("**/*.json"))
         if not inside:
             raise InputError(
-                f"the folder {path} holds no .json files: give files that Explanation.save or --out wrote"
+                f"the folder {path} holds no .json files: "
+                "give files that Explanation.save or --out wrote"
             )
-        found += inside
-    return found
+        paths += inside
+    return paths

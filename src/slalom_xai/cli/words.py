@@ -6,7 +6,10 @@ import re
 
 # Quoted parts come first and stay as they are: they hold what the user gave.
 _QUOTED = r"""(?<![=\w])'(?:[^'\\]|\\.)*'|(?<![=\w])"(?:[^"\\]|\\.)*\""""
-_OPTIONS = "method|budget|granularity|target|labels|removal|device|dtype|tokenizer|revision|score|size|family"
+_OPTIONS = (
+    "method|budget|granularity|target|labels|removal|device|dtype|tokenizer|revision|score|size|"
+    "family"
+)
 _RULES: tuple[tuple[str, str], ...] = (
     (r"pass truncation=True \(--truncation\)", "pass --truncation"),
     (r"\btruncation=True\b", "--truncation"),

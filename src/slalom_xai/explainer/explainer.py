@@ -103,6 +103,11 @@ class Explainer:
         self._noise = NoiseCheck(self._batches)
 
     @property
+    def batches(self) -> Batches:
+        """What hands rows to the model, for whoever else asks it, such as a metric."""
+        return self._batches
+
+    @property
     def probe_calls(self) -> int:
         """Rows asked to learn how the model takes padding and whether it repeats itself.
 

@@ -1,7 +1,7 @@
 """What can be wrong with the data of a saved explanation, found before anything is made from it.
 
-A result file may come from anywhere. What passes here has the types, lengths and ranges that a saved
-explanation has, so that no report needs to ask again.
+A result file may come from anywhere. What passes here has the types, lengths and ranges that a
+saved explanation has, so that no report needs to ask again.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import MISSING, fields
 from typing import Any, get_args
 
-from slalom_xai.errors import shortened
+from slalom_xai.errors import InputError, shortened
 from slalom_xai.outputs import Kind
 from slalom_xai.surrogates.additive import AdditiveSurrogate
 from slalom_xai.surrogates.formula import SlalomSurrogate
@@ -20,20 +20,27 @@ from slalom_xai.surrogates.quality import Agreement, Fidelity
 from slalom_xai.surrogates.scores import SCORES
 from slalom_xai.text import GRANULARITIES
 
-REMOVALS = (
-    "delete",
-    "mask",
-    "unk",
-    "unknown",
-)  # what an explainer takes; unknown: scores made elsewhere
+# What an explainer takes; unknown: scores made elsewhere.
+REMOVALS = ("delete", "mask", "unk", "unknown")
 _DEEPEST = 16  # lists in lists; a function with its nearest SLALOM has seven
 _LARGEST = 2**53  # whole numbers above are rounded where the page reads them
+
+
+def refuse(problems: Iterator[str]) -> None:
+    """Raises an error for the first problem, if there is one.
+
+    Raises:
+        InputError: names it.
+    """
+    problem = next(problems, None)
+    if problem is not None:
+        raise InputError(f"the saved explanation is damaged ({problem}): explain again")
 
 
 def data_problems(data: dict[str, Any]) -> Iterator[str]:
     """Says what is wrong with the fields of a saved explanation, each by itself and with the text.
 
-    Ordered, so that each check can rely on those before it. Fields that are missing are no matter here.
+    Ordered, so that each check can rely on those before it. Missing fields are no matter here.
     """
     yield from _anywhere(data)
     there = {
@@ -45,11 +52,14 @@ def data_problems(data: dict[str, Any]) -> Iterator[str]:
         if name in there and not check(there[name]):
             yield f"{name} is {_shown(there[name])}, which is {expected}"
     if {"text", "units", "left_out"} <= there.keys():
-        yield from _place_problems(there)
+        yield from _span_problems(there)
 
 
 def _anywhere(data: Any) -> Iterator[str]:
-    """What no saved explanation holds in any field: very deep lists, huge whole numbers, halves of characters."""
+    """What no saved explanation holds in any field.
+
+    That is very deep lists, huge whole numbers, and halves of characters.
+    """
     waiting: list[tuple[Any, int, bool]] = [(data, 0, False)]
     while waiting:
         value, depth, free = waiting.pop()
@@ -74,12 +84,17 @@ def _anywhere(data: Any) -> Iterator[str]:
             return
 
 
-def _place_problems(data: dict[str, Any]) -> Iterator[str]:
-    texts = [data["text"]] + ([data["text_pair"]] if "text_pair" in data else [])
+def _span_problems(data: dict[str, Any]) -> Iterator[str]:
+    texts = [data["text"]]
+    if "text_pair" in data:
+        texts.append(data["text_pair"])
     for unit in data["units"]:
         part = unit.get("part", 0)
         if part >= len(texts) or not unit["start"] <= unit["end"] <= len(texts[part]):
-            yield f"the unit {shortened(unit['text'], 40)} is at {unit['start']} to {unit['end']}, which is not in the text"
+            yield (
+                f"the unit {shortened(unit['text'], 40)} is at {unit['start']} to {unit['end']}, "
+                "which is not in the text"
+            )
             return
     if len(data["left_out"]) > len(texts[-1]):
         yield "left_out is longer than the text"
@@ -93,6 +108,10 @@ def is_whole(value: Any) -> bool:
 def is_number(value: Any) -> bool:
     """Whether it is a finite number; True and False are none."""
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _is_number_or_none(value: Any) -> bool:
+    return value is None or is_number(value)
 
 
 def _is_list(value: Any, check: Any) -> bool:
@@ -110,10 +129,10 @@ def _are_units(value: Any) -> bool:
 def _is_unit(value: Any) -> bool:
     if not isinstance(value, dict) or not {"text", "start", "end", "token_ids"} <= value.keys():
         return False
-    places = (value["start"], value["end"], value.get("part", 0))
+    numbers = (value["start"], value["end"], value.get("part", 0))
     return (
         isinstance(value["text"], str)
-        and all(map(is_whole, places))
+        and all(map(is_whole, numbers))
         and _is_list(value["token_ids"], is_whole)
     )
 
@@ -128,16 +147,24 @@ def _are_outputs(value: Any) -> bool:
 def _is_function(value: Any) -> bool:
     if not isinstance(value, dict) or value.get("kind") not in ("slalom", "linear"):
         return False
-    made_from = SlalomSurrogate if value["kind"] == "slalom" else AdditiveSurrogate
-    known = {part.name: part.default is MISSING for part in fields(made_from)}
-    if not value.keys() <= {"kind", *known}:
+    made_from: Any = AdditiveSurrogate
+    if value["kind"] == "slalom":
+        made_from = SlalomSurrogate
+    needed = {part.name: part.default is MISSING for part in fields(made_from)}
+    if not value.keys() <= {"kind", *needed}:
         return False
-    if any(needed and value.get(name) is None for name, needed in known.items()):
+    if any(must and value.get(name) is None for name, must in needed.items()):
         return False
-    entries = [entry for name, entry in value.items() if name != "kind" and entry is not None]
-    return all(
-        _is_function(entry) if isinstance(entry, dict) else _is_table(entry) for entry in entries
-    )
+    return all(_is_entry(entry) for name, entry in value.items() if name != "kind")
+
+
+def _is_entry(value: Any) -> bool:
+    """Whether a surrogate can hold it: nothing, numbers, or another surrogate."""
+    if value is None:
+        return True
+    if isinstance(value, dict):
+        return _is_function(value)
+    return _is_table(value)
 
 
 def _is_table(value: Any) -> bool:
@@ -154,7 +181,9 @@ def _shape(table: Any) -> tuple[int, ...]:
     """The lengths of a table of numbers, from the outermost list in."""
     if not isinstance(table, list | tuple):
         return ()
-    return len(table), *(_shape(table[0]) if table else ())
+    if not table:
+        return (0,)
+    return len(table), *_shape(table[0])
 
 
 def _are_errors(value: Any) -> bool:
@@ -164,10 +193,7 @@ def _are_errors(value: Any) -> bool:
 def _is_column_of_errors(value: Any) -> bool:
     if not isinstance(value, dict) or not value.keys() <= set(SCORES):
         return False
-    return all(
-        _is_list(numbers, lambda number: number is None or is_number(number))
-        for numbers in value.values()
-    )
+    return all(_is_list(numbers, _is_number_or_none) for numbers in value.values())
 
 
 def _is_fidelity(value: Any) -> bool:
@@ -185,13 +211,15 @@ def _is_agreement(value: Any) -> bool:
         return False
     if not {"r2", "mse"} <= value.keys() <= {part.name for part in fields(Agreement)}:
         return False
-    return all(number is None or is_number(number) for number in value.values())
+    return all(map(_is_number_or_none, value.values()))
 
 
 def _shown(value: Any) -> str:
     """As it stands in the file, the beginning of it."""
     spelled = json.dumps(value)
-    return spelled if len(spelled) <= 40 else spelled[:39] + "…"
+    if len(spelled) <= 40:
+        return spelled
+    return spelled[:39] + "…"
 
 
 _TEXT = (_is_text, "not a text")

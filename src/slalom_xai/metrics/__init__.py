@@ -1,6 +1,7 @@
 """Metrics: how good an explanation is, each metric a small class registered by name."""
 
-from slalom_xai.metrics.agreement import Agreement, Stability, aligned
+from slalom_xai.metrics.agreement import AgreementWithOthers, Stability
+from slalom_xai.metrics.alignment import aligned
 from slalom_xai.metrics.base import (
     Direction,
     Measured,
@@ -12,17 +13,24 @@ from slalom_xai.metrics.base import (
     metrics,
     register,
 )
-from slalom_xai.metrics.case import Asker, Case, asker
+from slalom_xai.metrics.case import Case
 from slalom_xai.metrics.cost import Cost
 from slalom_xai.metrics.fidelity import FidelityLocal, FidelityWide
 from slalom_xai.metrics.intervals import Comparison, Interval, against_best, bootstrap
+from slalom_xai.metrics.model_answers import Asker, asker
+from slalom_xai.metrics.needs import Need
 from slalom_xai.metrics.perturbation import Deletion, Insertion, RemovalRank
-from slalom_xai.metrics.plausibility import Human, NaiveBayes
+from slalom_xai.metrics.plausibility import Human, NaiveBayesRank
 from slalom_xai.metrics.rationale import Rationale, to_units
 from slalom_xai.metrics.simulatability import Simulatability
 
+# Names that these two had before, and that other classes of the package have, too.
+Agreement = AgreementWithOthers
+NaiveBayes = NaiveBayesRank
+
 __all__ = [
     "Agreement",
+    "AgreementWithOthers",
     "Asker",
     "Case",
     "Comparison",
@@ -37,6 +45,8 @@ __all__ = [
     "Measured",
     "Metric",
     "NaiveBayes",
+    "NaiveBayesRank",
+    "Need",
     "Number",
     "Rationale",
     "RemovalRank",

@@ -9,13 +9,14 @@ from typing import ClassVar
 import numpy as np
 
 from slalom_xai.errors import InputError
-from slalom_xai.metrics.base import Measured, Number, register
+from slalom_xai.metrics.base import Measured, Metric, Number, register
 from slalom_xai.metrics.case import Case
+from slalom_xai.metrics.needs import Need
 
 
 @register
-class Cost:
-    """Model calls and seconds: ``case.extras["calls"]``, by default those the explanation counted, and ``case.extras["seconds"]``.
+class Cost(Metric):
+    """Model calls and seconds: ``case.calls``, by default those counted, and ``case.seconds``.
 
     A pass through the model from within, as for gradients, counts as a call.
     """
@@ -32,27 +33,22 @@ class Cost:
         ),
         "seconds": Number("lower", 0, math.inf, "wall-clock time"),
     }
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.SECONDS})
 
     def measure(self, case: Case) -> Measured:
         """Reads them off; NaN for seconds that nobody took."""
-        found = {
-            "calls": float(case.explanation.calls + case.explanation.passes),
-            "seconds": math.nan,
-        }
-        for name in self.gives:
-            if name not in case.extras:
-                continue
-            given = case.extras[name]
-            if (
-                isinstance(given, bool)
-                or not isinstance(given, (int, float, np.integer, np.floating))
-                or not 0 <= given < math.inf
-            ):
-                raise InputError(f"extras[{name!r}] is {given!r}: give a number of at least 0")
-            found[name] = float(given)
-        return Measured(
-            found,
-            "Needs the seconds that the explanation took (extras['seconds'])."
-            if math.isnan(found["seconds"])
-            else "",
-        )
+        calls = float(case.explanation.calls + case.explanation.passes)
+        if case.calls is not None:
+            calls = _checked("calls", case.calls)
+        if case.seconds is None:
+            reason = self.lacks(Need.SECONDS).reason
+            return Measured({"calls": calls, "seconds": math.nan}, reason)
+        return Measured({"calls": calls, "seconds": _checked("seconds", case.seconds)})
+
+
+def _checked(name: str, given: float) -> float:
+    """Refuses what is no number, negative, infinite or NaN."""
+    is_number = isinstance(given, (int, float, np.integer, np.floating))
+    if not is_number or isinstance(given, bool) or not 0 <= given < math.inf:
+        raise InputError(f"{name} is {given!r}: give a number of at least 0")
+    return float(given)

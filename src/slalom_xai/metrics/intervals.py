@@ -1,4 +1,14 @@
-"""How sure a mean over texts is: bootstrap intervals, and methods against the best of them on the same texts."""
+"""How sure a mean over texts is: bootstrap intervals, and methods against the best of them.
+
+Texts are drawn with replacement, as many as there are, and the mean is taken anew; the spread of
+these means is the uncertainty of the first. Two methods are compared by their differences text by
+text, since some texts are hard for both. With d the mean difference and d* that of a draw,
+
+    p = (1 + number of draws with |d* - d| >= |d|) / (draws + 1)
+
+tests that the true difference is 0 (Davison and Hinkley, 1997), and Holm's correction allows for
+the number of methods that are compared with the best.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +23,11 @@ from slalom_xai.errors import InputError, one_of
 
 Array = NDArray[np.float64]
 
-DRAWS = 10_000
-_CHUNK = 2_000_000  # numbers drawn at once
+DRAWS = 10_000  # more make the ends of intervals less random, and take longer
+_CHUNK = 2_000_000  # numbers drawn at once, which bounds the memory to some 30 MB
+
+# Of the largest difference: equal numbers should not be told apart by how they were added up.
+_ROUNDING = 1e-12
 
 
 @dataclass(frozen=True)
@@ -42,8 +55,10 @@ class Comparison:
 
     Attributes:
         best: the name of the best method.
-        difference: mean of the method minus mean of the best, with its interval; 0 for the best itself.
-        p: two-sided paired bootstrap test that the difference is 0; 1 for the best itself, NaN with fewer than two texts.
+        difference: mean of the method minus mean of the best, with its interval; 0 for the best
+            itself.
+        p: two-sided paired bootstrap test that the difference is 0; 1 for the best itself, NaN with
+            fewer than two texts.
         p_holm: the same, corrected for all the methods compared.
     """
 
@@ -56,14 +71,16 @@ class Comparison:
 def bootstrap(
     numbers: ArrayLike, *, level: float = 0.95, draws: int = DRAWS, seed: int = 0
 ) -> Interval:
-    """The mean of one number per text, (texts,), with an interval from drawing texts with replacement; NaN are left out."""
+    """The mean of one number per text, (texts,), with an interval; NaN are left out."""
     given = _numbers(numbers, "numbers")
     _check(level, draws)
     held = given[~np.isnan(given)]
     left_out = len(given) - len(held)
     if not len(held):
         return Interval(math.nan, math.nan, math.nan, 0, left_out)
-    low, high = _ends(_means(held, draws, seed), level) if len(held) > 1 else (math.nan, math.nan)
+    low = high = math.nan
+    if len(held) > 1:
+        low, high = _ends(_means(held, draws, seed), level)
     return Interval(float(held.mean()), low, high, len(held), left_out)
 
 
@@ -77,11 +94,12 @@ def against_best(
 ) -> dict[str, Comparison]:
     """Compares every method with the one of the best mean, text by text.
 
-    The texts are drawn anew, the same for both methods of a pair, and p is the share of draws whose difference is as far from the difference found as that is
-    from 0. The best is chosen on the same texts, which favours it a little; ``p_holm`` corrects for the number of methods.
+    The best is chosen on the same texts, which favours it a little; ``p_holm`` corrects for the
+    number of methods.
 
     Args:
-        table: for each method one number per text, (texts,), in the same order of texts; texts for which one has NaN are left out.
+        table: for each method one number per text, (texts,), in the same order of texts; texts for
+            which a method has NaN are left out.
         direction: "higher" or "lower", which is better.
         level: of the intervals.
         draws: how often texts are drawn.
@@ -90,15 +108,7 @@ def against_best(
     if direction not in ("higher", "lower"):
         raise one_of("direction", direction, ("higher", "lower"))
     _check(level, draws)
-    if not table:
-        raise InputError("the table has no methods: give numbers for at least one")
-    rows = {name: _numbers(numbers, f"numbers of {name}") for name, numbers in table.items()}
-    lengths = {name: len(numbers) for name, numbers in rows.items()}
-    if len(set(lengths.values())) > 1:
-        raise InputError(
-            f"the methods have numbers for different texts ({', '.join(f'{name}: {n}' for name, n in lengths.items())}): give one per text"
-        )
-    every = np.stack(list(rows.values()))
+    names, every = list(table), _stacked(table)  # (methods, texts)
     held = every[:, ~np.isnan(every).any(axis=0)]
     left_out = every.shape[1] - held.shape[1]
     if not held.shape[1]:
@@ -106,78 +116,100 @@ def against_best(
             "no text has a number for every method: leave out the methods without numbers"
         )
     means = held.mean(axis=1)
-    top = int(means.argmax() if direction == "higher" else means.argmin())
-    names = list(rows)
-    found = {
-        name: _difference(held[place] - held[top], left_out, level, draws, seed)
-        for place, name in enumerate(names)
-    }
-    found[names[top]] = (found[names[top]][0], 1.0)
-    corrected = _holm({name: p for name, (_, p) in found.items() if name != names[top]}) | {
-        names[top]: 1.0
-    }
-    return {
-        name: Comparison(names[top], interval, p, corrected[name])
-        for name, (interval, p) in found.items()
-    }
+    top = int(means.argmin())
+    if direction == "higher":
+        top = int(means.argmax())
+    best = names[top]
+    intervals, tests = {}, {}
+    for name, numbers in zip(names, held, strict=True):
+        differences = numbers - held[top]
+        intervals[name], tests[name] = _difference(differences, left_out, level, draws, seed)
+    del tests[best]  # it is not compared with itself
+    corrected = _holm(tests)
+    compared = {}
+    for name in names:
+        p, p_holm = tests.get(name, 1.0), corrected.get(name, 1.0)
+        compared[name] = Comparison(best, intervals[name], p, p_holm)
+    return compared
+
+
+def _stacked(table: Mapping[str, ArrayLike]) -> Array:
+    """The numbers of all methods, (methods, texts), checked."""
+    if not table:
+        raise InputError("the table has no methods: give numbers for at least one")
+    rows = {name: _numbers(numbers, f"numbers of {name}") for name, numbers in table.items()}
+    if len({len(numbers) for numbers in rows.values()}) > 1:
+        lengths = ", ".join(f"{name}: {len(numbers)}" for name, numbers in rows.items())
+        raise InputError(
+            f"the methods have numbers for different texts ({lengths}): give one per text"
+        )
+    return np.stack(list(rows.values()))
 
 
 def _difference(
     differences: Array, left_out: int, level: float, draws: int, seed: int
 ) -> tuple[Interval, float]:
+    """The mean of differences (texts,) with its interval, and p that the true one is 0."""
     mean, texts = float(differences.mean()), len(differences)
     if texts < 2:
         return Interval(mean, math.nan, math.nan, texts, left_out), math.nan
     means = _means(differences, draws, seed)
-    rounding = 1e-12 * float(
-        np.abs(differences).max()
-    )  # so that equal numbers are not told apart by how they were added up
-    p = (1 + int((np.abs(means - mean) >= abs(mean) - rounding).sum())) / (draws + 1)
+    rounding = _ROUNDING * float(np.abs(differences).max())
+    as_far = np.abs(means - mean) >= abs(mean) - rounding
+    p = (1 + int(as_far.sum())) / (draws + 1)
     return Interval(mean, *_ends(means, level), texts, left_out), p
 
 
-def _holm(found: Mapping[str, float]) -> dict[str, float]:
-    """Holm's correction: the least p times the number of tests, the next times one fewer, and never falling."""
+def _holm(tests: Mapping[str, float]) -> dict[str, float]:
+    """Holm's correction of p by method.
+
+    The least p is multiplied by the number of tests, the next by one fewer, and so on; a corrected
+    p is never below the one before.
+    """
     corrected, floor = {}, 0.0
-    for place, name in enumerate(sorted(found, key=lambda name: found[name])):
-        floor = max(floor, min(1.0, (len(found) - place) * found[name]))
-        corrected[name] = math.nan if math.isnan(found[name]) else floor
+    for rank, name in enumerate(sorted(tests, key=lambda name: tests[name])):
+        floor = max(floor, min(1.0, (len(tests) - rank) * tests[name]))
+        corrected[name] = floor
+        if math.isnan(tests[name]):
+            corrected[name] = math.nan
     return corrected
 
 
 def _means(numbers: Array, draws: int, seed: int) -> Array:
     """Means of ``draws`` samples with replacement, (draws,)."""
     rng = np.random.default_rng(seed)
-    size = max(1, _CHUNK // len(numbers))
-    return np.concatenate(
-        [
-            numbers[rng.integers(0, len(numbers), (min(size, draws - start), len(numbers)))].mean(
-                axis=1
-            )
-            for start in range(0, draws, size)
-        ]
-    )
+    texts = len(numbers)
+    size = max(1, _CHUNK // texts)
+    means = []
+    for start in range(0, draws, size):
+        drawn = rng.integers(0, texts, (min(size, draws - start), texts))
+        means.append(numbers[drawn].mean(axis=1))
+    return np.concatenate(means)
 
 
 def _ends(means: Array, level: float) -> tuple[float, float]:
+    """The ends of the interval that holds the share ``level`` of the means, from the middle out."""
     low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
     return float(low), float(high)
 
 
 def _numbers(numbers: ArrayLike, what: str) -> Array:
+    """One number per text, (texts,), checked."""
     try:
-        found = np.asarray(numbers, dtype=np.float64)
+        checked = np.asarray(numbers, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise InputError(f"the {what} are not numbers ({error}): give one per text") from error
-    if found.ndim != 1 or np.isinf(found).any():
+    if checked.ndim != 1 or np.isinf(checked).any():
         raise InputError(
-            f"the {what} have shape {found.shape} or an infinite entry: give one finite number, or NaN, per text"
+            f"the {what} have shape {checked.shape} or an infinite entry: "
+            "give one finite number, or NaN, per text"
         )
-    return found
+    return checked
 
 
 def _check(level: float, draws: int) -> None:
     if not 0 < level < 1 or draws < 1:
         raise InputError(
-            f"level is {level!r} and draws is {draws!r}: give a level between 0 and 1 and at least one draw"
+            f"level is {level!r} and draws is {draws!r}: "
+            "give a level between 0 and 1 and at least one draw"
         )

@@ -1,14 +1,16 @@
-"""Deletion and insertion: does the output follow when units go or come in the order of their scores?
+"""Deletion and insertion: does the output follow when units go or come in the order of scores?
 
-Units are ordered by how much they argue for the model's own answer: with two classes, or one logit, the scores change sign where
-the output is negative, and so does the output; with more classes the explained label, by default the answer, stays. A
-regression has no answer, and its output is taken as it is. "importance" has no sign and orders as it is.
+Units are ordered by how much they argue for the model's own answer. With two classes, or one logit,
+the scores change sign where the output is negative, and so does the output. With more classes the
+explained label stays; by default it is the answer. A regression has no answer, and its output is
+taken as it is. "importance" has no sign and orders as it is.
 
-With ``x`` the text, ``T_k`` its first k units in that order, ``p`` the probability of the answer and ``f`` its log odds (the centred
-log probability, with more than two classes):
+With ``x`` the text, ``T_k`` its first k units in that order, ``p`` the probability of the answer
+and ``f`` its log odds (the centred log probability, with more than two classes):
 
-    comprehensiveness  mean over bins q of  p(x) - p(x without T_k),  k = q n rounded up, q = 1, 5, 10, 20, 50 %
+    comprehensiveness  mean over bins q of  p(x) - p(x without T_k)
     sufficiency        mean over bins q of  p(x) - p(T_k only)
+                       where k = q n rounded up, q = 1, 5, 10, 20, 50 %
     area               the same means over k = 1..n-1, at most ``steps`` of them evenly spaced
     ..._log_odds       the same with f for p
 
@@ -26,15 +28,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slalom_xai.errors import InputError
-from slalom_xai.metrics.base import (
-    Direction,
-    Measured,
-    Number,
-    rank_correlation,
-    register,
-    unavailable,
-)
+from slalom_xai.metrics.base import Direction, Measured, Metric, Number, register
 from slalom_xai.metrics.case import Array, Case, Masks
+from slalom_xai.metrics.needs import Need
 from slalom_xai.metrics.ranks import descending
 
 BINS = (1, 5, 10, 20, 50)  # per cent, as in ERASER
@@ -42,7 +38,8 @@ BINS = (1, 5, 10, 20, 50)  # per cent, as in ERASER
 
 def bin_sizes(units: int) -> NDArray[np.int64]:
     """How many units each bin takes: its share rounded up, and at most all but one."""
-    return np.array([min(-(-share * units // 100), units - 1) for share in BINS], dtype=np.int64)
+    rounded_up = [-(-share * units // 100) for share in BINS]
+    return np.minimum(np.array(rounded_up, dtype=np.int64), units - 1)
 
 
 def curve_sizes(units: int, steps: int) -> NDArray[np.int64]:
@@ -52,10 +49,13 @@ def curve_sizes(units: int, steps: int) -> NDArray[np.int64]:
 
 def answer_sign(case: Case, output: float) -> float:
     """Minus one where the model's answer is the other of two classes."""
-    return -1.0 if case.outputs.kind in ("binary", "single", "multilabel") and output < 0 else 1.0
+    if case.outputs.kind in ("binary", "single", "multilabel") and output < 0:
+        return -1.0
+    return 1.0
 
 
 def _numbers(name: str, direction: Direction, what: str) -> dict[str, Number]:
+    """The four numbers of a curve: over bins and over all of it, in probability and in log odds."""
     endless = (-math.inf, math.inf)
     return {
         name: Number(direction, -1, 1, f"{what}, over the bins 1, 5, 10, 20, 50 %, in probability"),
@@ -66,11 +66,11 @@ def _numbers(name: str, direction: Direction, what: str) -> dict[str, Number]:
 
 
 @dataclass(frozen=True)
-class _Curve:
+class _Curve(Metric):
     """Drops of the model's answer along the order of the scores.
 
     Args:
-        steps: points on the whole curve at most.
+        steps: points on the whole curve at most; each costs a call.
     """
 
     steps: int = 100
@@ -78,8 +78,8 @@ class _Curve:
     name: ClassVar[str]
     summary: ClassVar[str]
     reference: ClassVar[str] = "DeYoung et al. (2020), ERASER; Samek et al. (2017), AOPC"
-    gives: ClassVar[Mapping[str, Number]]
-    inserts: ClassVar[bool]
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.ANSWERS})
+    inserts: ClassVar[bool]  # keep the first units of the order, instead of deleting them
 
     def __post_init__(self) -> None:
         if self.steps < 1:
@@ -88,44 +88,58 @@ class _Curve:
     def measure(self, case: Case) -> Measured:
         """Asks for the bins and the curve, and averages the drops."""
         if case.ask is None:
-            return unavailable(self, "Needs the model's answers (ask).")
+            return self.lacks(Need.ANSWERS)
         if case.units < 2:
-            return unavailable(self, "A text of one unit has nothing to delete.")
+            return self.unavailable("A text of one unit has nothing to delete.")
         everything = np.ones((1, case.units), dtype=bool)
         sign = answer_sign(case, float(case.ask(everything)[0]))
-        order = descending(case.scores() * (1.0 if case.unsigned else sign))
-        sizes = (bin_sizes(case.units), curve_sizes(case.units, self.steps))
-        masks = np.concatenate([everything, *(self._masks(order, each) for each in sizes)])
-        outputs, probabilities = case.ask(masks) * sign, case.probabilities(masks)
-        if probabilities is not None and sign < 0:
+        scores = case.scores()
+        if not case.unsigned:
+            scores = scores * sign
+        order = descending(scores)
+        bins = self._masks(order, bin_sizes(case.units))
+        curve = self._masks(order, curve_sizes(case.units, self.steps))
+        masks = np.concatenate([everything, bins, curve])
+        values = dict.fromkeys(self.gives, math.nan)
+        values |= self._drops(case.ask(masks) * sign, "_log_odds")
+        probabilities = case.probabilities(masks)
+        if probabilities is None:
+            reason = "The model's outputs give no probability of the explained label."
+            return Measured(values, reason)
+        if sign < 0:
             probabilities = 1 - probabilities
-        bins = len(BINS)
-        found = dict.fromkeys(self.gives, math.nan)
-        for numbers, suffix in ((probabilities, ""), (outputs, "_log_odds")):
-            if numbers is not None:
-                drops = numbers[0] - numbers[1:]
-                found |= {
-                    f"{next(iter(self.gives))}{suffix}": float(drops[:bins].mean()),
-                    f"area{suffix}": float(drops[bins:].mean()),
-                }
-        reason = (
-            ""
-            if probabilities is not None
-            else "The model's outputs give no probability of the explained label."
-        )
-        return Measured(found, reason)
+        return Measured(values | self._drops(probabilities, ""))
+
+    def _drops(self, numbers: Array, suffix: str) -> dict[str, float]:
+        """Mean drops over the bins and over the curve, by the names of their numbers.
+
+        Args:
+            numbers: (1 + bins + curve,), of the whole text, then of the rows.
+            suffix: of the names.
+        """
+        drops = numbers[0] - numbers[1:]
+        head = next(iter(self.gives))
+        return {
+            f"{head}{suffix}": float(drops[: len(BINS)].mean()),
+            f"area{suffix}": float(drops[len(BINS) :].mean()),
+        }
 
     def _masks(self, order: NDArray[np.int64], sizes: NDArray[np.int64]) -> Masks:
         """Rows (sizes, n) without, or with only, the first units of the order."""
-        place = np.empty(len(order), dtype=np.int64)
-        place[order] = np.arange(len(order))
-        first: Masks = place[None, :] < sizes[:, None]
-        return first if self.inserts else ~first
+        rank = np.empty(len(order), dtype=np.int64)
+        rank[order] = np.arange(len(order))
+        first: Masks = rank[None, :] < sizes[:, None]
+        if self.inserts:
+            return first
+        return ~first
 
 
 @register
 class Deletion(_Curve):
-    """What the model's answer loses when the units that argue for it most are deleted (comprehensiveness)."""
+    """What the model's answer loses when the units that argue for it most are deleted.
+
+    Its first number is called comprehensiveness.
+    """
 
     name: ClassVar[str] = "deletion"
     summary: ClassVar[str] = "the answer drops when the highest-scoring units are deleted"
@@ -137,7 +151,10 @@ class Deletion(_Curve):
 
 @register
 class Insertion(_Curve):
-    """What the model's answer lacks when only the units that argue for it most are kept (sufficiency)."""
+    """What the model's answer lacks when only the units that argue for it most are kept.
+
+    Its first number is called sufficiency.
+    """
 
     name: ClassVar[str] = "insertion"
     summary: ClassVar[str] = "the answer is reached with only the highest-scoring units"
@@ -148,8 +165,11 @@ class Insertion(_Curve):
 
 
 @register
-class RemovalRank:
-    """Rank correlation of the scores with what removing each unit alone really does; one call a unit."""
+class RemovalRank(Metric):
+    """Rank correlation of the scores with what removing each unit alone really does.
+
+    It takes one call per unit.
+    """
 
     name: ClassVar[str] = "removal-rank"
     summary: ClassVar[str] = "ranks units as their single removals do"
@@ -157,23 +177,26 @@ class RemovalRank:
     gives: ClassVar[Mapping[str, Number]] = {
         "spearman": Number("higher", -1, 1, "rank correlation with true single removals")
     }
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.ANSWERS})
 
     def measure(self, case: Case) -> Measured:
-        """Removes every unit once; importances, which have no sign, are compared with the size of the change."""
+        """Removes every unit once.
+
+        Importances have no sign; they are compared with the size of the change.
+        """
         if case.ask is None:
-            return unavailable(self, "Needs the model's answers (ask).")
+            return self.lacks(Need.ANSWERS)
         if case.units < 2:
-            return unavailable(self, "A text of one unit has nothing to rank.")
+            return self.unavailable("A text of one unit has nothing to rank.")
         changes = removals(case)
-        return rank_correlation(
-            self, case.scores(), np.abs(changes) if case.unsigned else changes, "removals"
-        )
+        if case.unsigned:
+            changes = np.abs(changes)
+        return self.rank_correlation(case.scores(), changes, "removals")
 
 
 def removals(case: Case) -> Array:
     """What each unit's removal takes from the output, ``f(all) - f(all but i)``, (n,)."""
     assert case.ask is not None
-    outputs = case.ask(
-        np.concatenate([np.ones((1, case.units), dtype=bool), ~np.eye(case.units, dtype=bool)])
-    )
+    everything = np.ones((1, case.units), dtype=bool)
+    outputs = case.ask(np.concatenate([everything, ~np.eye(case.units, dtype=bool)]))
     return np.asarray(outputs[0] - outputs[1:])

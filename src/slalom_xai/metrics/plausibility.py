@@ -10,23 +10,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slalom_xai.errors import InputError
-from slalom_xai.metrics.base import Measured, Number, rank_correlation, register, unavailable
-from slalom_xai.metrics.case import Case
+from slalom_xai.metrics.base import Measured, Metric, Number, register
+from slalom_xai.metrics.case import Array, Case
+from slalom_xai.metrics.needs import Need
 from slalom_xai.metrics.ranks import auroc, average_precision, descending
 from slalom_xai.text import Unit
 
-Span = tuple[int, int]
+Marks = NDArray[np.bool_]
+Span = tuple[int, int]  # the index of the first unit, and that behind the last
 IOU = 0.5  # what two spans must share of their union to match, as in ERASER
 
 
 @register
-class Human:
+class Human(Metric):
     """How well the size of the scores singles out the units that people marked.
 
-    Marks have no sign, so scores are taken without theirs (as in the paper, App. E); importances are taken as they are. The hard
-    scores choose as many units as are marked, ties in reading order; precision, recall and F1 of single units are then equal.
-    Spans are runs of chosen units and of marked ones; a chosen span matches where it shares at least half of its
-    union with some marked span, precision is the share of chosen spans that match, and recall that number over the marked spans.
+    Marks have no sign, so scores are taken without theirs (as in the paper, App. E); importances
+    are taken as they are. As many units are chosen as are marked, ties in reading order;
+    precision, recall and F1 of single units are then equal. Spans are runs of chosen units and of
+    marked ones. A chosen span matches where it shares at least half of its union with some marked
+    span. Precision is the share of chosen spans that match, and recall is the number of matches
+    over that of marked spans.
     """
 
     name: ClassVar[str] = "human"
@@ -44,64 +48,82 @@ class Human:
             "higher", 0, 1, "number of matching spans divided by that of the marked ones"
         ),
     }
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.MARKS})
 
     def measure(self, case: Case) -> Measured:
         """Compares with ``case.rationale``."""
         if case.rationale is None:
-            return unavailable(self, "Needs a rationale.")
+            return self.lacks(Need.MARKS)
         given = case.per_unit(case.rationale, "rationale")
         if not np.isin(given, (0, 1)).all():
             raise InputError(
-                "the rationale has entries other than 0 and 1: say what counts as marked, as in to_units(..., at_least=2).marks"
+                "the rationale has entries other than 0 and 1: "
+                "say what counts as marked, as in to_units(..., at_least=2).marks"
             )
         marked = given == 1
-        if marked.all() or not marked.any():
-            return unavailable(
-                self,
-                f"{'Every' if marked.any() else 'No'} unit is marked: there is nothing to tell apart.",
-            )
-        scores = case.scores() if case.unsigned else np.abs(case.scores())
+        if marked.all():
+            return self.unavailable("Every unit is marked: there is nothing to tell apart.")
+        if not marked.any():
+            return self.unavailable("No unit is marked: there is nothing to tell apart.")
+        scores = case.scores()
+        if not case.unsigned:
+            scores = np.abs(scores)
+        return self._compared(case, scores, marked)
+
+    def _compared(self, case: Case, scores: Array, marked: Marks) -> Measured:
+        """Compares the sizes of scores (n,) with marks (n,)."""
         chosen = np.zeros(len(marked), dtype=bool)
         chosen[descending(scores)[: int(marked.sum())]] = True
-        found = {
+        values = {
             "auroc": auroc(scores, marked),
             "auprc": average_precision(scores, marked),
             "token_f1": float((chosen & marked).sum() / marked.sum()),
         }
         if case.explanation.granularity == "type":
-            spans = unavailable(
-                self, 'Units of granularity "type" stand in several places: they have no spans.'
+            spans = self.unavailable(
+                'Units of granularity "type" stand in several places: they have no spans.'
             )
-            return Measured({**spans.values, **found}, spans.reason)
+            return Measured({**spans.values, **values}, spans.reason)
         units = case.explanation.units
         precision, recall, f1 = span_match(runs(chosen, units), runs(marked, units))
-        return Measured({**found, "iou_f1": f1, "iou_precision": precision, "iou_recall": recall})
+        return Measured({**values, "iou_f1": f1, "iou_precision": precision, "iou_recall": recall})
 
 
-def runs(marked: NDArray[np.bool_], units: Sequence[Unit] = ()) -> list[Span]:
-    """Runs of neighbouring marked units, as (first, behind the last); a run ends with its text where ``units`` are of a pair."""
-    breaks = {
-        place + 1 for place, (one, other) in enumerate(pairwise(units)) if one.part != other.part
-    }
-    found: list[Span] = []
-    for place in np.flatnonzero(marked).tolist():
-        if found and found[-1][1] == place and place not in breaks:
-            found[-1] = (found[-1][0], place + 1)
+def runs(marked: Marks, units: Sequence[Unit] = ()) -> list[Span]:
+    """Runs of neighbouring marked units.
+
+    Args:
+        marked: (n,).
+        units: where they are of a pair of texts, a run ends with its text.
+    """
+    breaks = set()
+    for index, (one, other) in enumerate(pairwise(units), start=1):
+        if one.part != other.part:
+            breaks.add(index)
+    spans: list[Span] = []
+    for index in np.flatnonzero(marked).tolist():
+        if spans and spans[-1][1] == index and index not in breaks:
+            spans[-1] = (spans[-1][0], index + 1)
         else:
-            found.append((place, place + 1))
-    return found
+            spans.append((index, index + 1))
+    return spans
 
 
 def span_match(
     chosen: Sequence[Span], marked: Sequence[Span], threshold: float = IOU
 ) -> tuple[float, float, float]:
-    """Precision, recall and F1 of spans that match some marked span by intersection over union (ERASER)."""
-    matches = sum(
-        max((_iou(one, other) for other in marked), default=0.0) >= threshold for one in chosen
-    )
-    precision = matches / len(chosen) if chosen else 0.0
-    recall = matches / len(marked) if marked else 0.0
-    return precision, recall, 2 * precision * recall / (precision + recall) if matches else 0.0
+    """Precision, recall and F1 of spans that match some marked span (ERASER).
+
+    Two spans match where their intersection is at least ``threshold`` of their union.
+    """
+    matches = 0
+    for one in chosen:
+        best = max((_iou(one, other) for other in marked), default=0.0)
+        matches += best >= threshold
+    if not matches:
+        return 0.0, 0.0, 0.0
+    precision, recall = matches / len(chosen), matches / len(marked)
+    return precision, recall, 2 * precision * recall / (precision + recall)
 
 
 def _iou(one: Span, other: Span) -> float:
@@ -110,11 +132,12 @@ def _iou(one: Span, other: Span) -> float:
 
 
 @register
-class NaiveBayes:
-    """Rank correlation with the weights of a Naive Bayes bag of words, ``log p(word | label) - log p(word | others)``.
+class NaiveBayesRank(Metric):
+    """Rank correlation with the weights of a Naive Bayes bag of words.
 
-    The weights argue for the explained label, as the scores do; importances, which have no sign, are compared with
-    the size of the weights (the paper's Table 1a and App. E).
+    A word's weight is ``log p(word | label) - log p(word | others)``. The weights argue for the
+    explained label, as the scores do. Importances have no sign; they are compared with the size of
+    the weights (the paper's Table 1a and App. E).
     """
 
     name: ClassVar[str] = "naive-bayes"
@@ -123,12 +146,13 @@ class NaiveBayes:
     gives: ClassVar[Mapping[str, Number]] = {
         "spearman": Number("higher", -1, 1, "rank correlation with Naive Bayes weights")
     }
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.NAIVE_BAYES})
 
     def measure(self, case: Case) -> Measured:
-        """Compares with ``case.extras["naive_bayes"]``."""
-        if "naive_bayes" not in case.extras:
-            return unavailable(self, "Needs Naive Bayes weights per unit (extras['naive_bayes']).")
-        weights = case.per_unit(case.extras["naive_bayes"], "array of Naive Bayes weights")
-        return rank_correlation(
-            self, case.scores(), np.abs(weights) if case.unsigned else weights, "weights"
-        )
+        """Compares with ``case.naive_bayes``."""
+        if case.naive_bayes is None:
+            return self.lacks(Need.NAIVE_BAYES)
+        weights = case.per_unit(case.naive_bayes, "array of Naive Bayes weights")
+        if case.unsigned:
+            weights = np.abs(weights)
+        return self.rank_correlation(case.scores(), weights, "weights")

@@ -19,14 +19,16 @@ def intensities(explanation: Explanation) -> Array:
     """What deleting each unit takes away, scaled to [-1, 1] by the largest."""
     scores = explanation.scores(HIGHLIGHT)
     largest = float(np.abs(scores).max())
-    return scores / largest if largest > 0 else np.zeros_like(scores)
+    if largest > 0:
+        return scores / largest
+    return np.zeros_like(scores)
 
 
 def pieces(explanation: Explanation) -> list[tuple[str, float | None]]:
     """The whole text in order, as (characters, intensity); None for what has no score.
 
-    Units that share their characters (the byte tokens of one emoji) appear once, with the
-    strongest of their intensities. The two texts of a pair are set apart by an empty line.
+    Units that share their characters (the byte tokens of one emoji) appear once, with the strongest
+    of their intensities. The two texts of a pair are set apart by an empty line.
     """
     shown = _pieces(explanation, 0, explanation.text)
     if explanation.text_pair is not None:
@@ -44,8 +46,9 @@ def _pieces(explanation: Explanation, part: int, text: str) -> list[tuple[str, f
             and abs(intensity) >= abs(strongest.get(span, 0.0))
         ):
             strongest[span] = float(intensity)
-    is_last = part == 1 or explanation.text_pair is None
-    end = len(text) - (len(explanation.left_out) if is_last else 0)
+    end = len(text)
+    if part == 1 or explanation.text_pair is None:
+        end -= len(explanation.left_out)
     shown: list[tuple[str, float | None]] = []
     position = 0
     for start, stop in _without_overlap(sorted(strongest)):
@@ -63,19 +66,23 @@ def _without_overlap(spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def strongest_units(explanation: Explanation, count: int) -> list[int]:
-    """Places of the units whose deletion changes most, strongest first."""
-    return [
-        int(place)
-        for place in np.argsort(-np.abs(explanation.scores(HIGHLIGHT)), kind="stable")[:count]
-    ]
+    """Indices of the units whose deletion changes most, strongest first."""
+    order = np.argsort(-np.abs(explanation.scores(HIGHLIGHT)), kind="stable")
+    return [int(index) for index in order[:count]]
 
 
 def printable(text: str) -> str:
-    """A text for people: control characters and direction overrides as escapes, so that they cannot move a cursor or reorder a line."""
-    return "".join(
-        character.encode("unicode_escape").decode() if _is_control(character) else character
-        for character in text
-    )
+    """A text for people: control characters and direction overrides as escapes.
+
+    So they cannot move a cursor or reorder a line.
+    """
+    return "".join(map(_escaped, text))
+
+
+def _escaped(character: str) -> str:
+    if not _is_control(character):
+        return character
+    return character.encode("unicode_escape").decode()
 
 
 def _is_control(character: str) -> bool:

@@ -12,25 +12,28 @@ from rich.text import Text
 
 from slalom_xai.explanation import Explanation
 from slalom_xai.reports.colour import DOWN, HIGHLIGHT, UP, pieces, printable, strongest_units
-from slalom_xai.reports.wording import answer, model_name, probabilities, scale, unit_texts
+from slalom_xai.reports.wording import (
+    answer,
+    left_out_sentence,
+    model_name,
+    probabilities,
+    scale,
+    unit_texts,
+)
 from slalom_xai.surrogates.quality import percent
+
+# Intensities, from 0 to 1, below which a unit has no colour, and only coloured letters; and above
+# which its letters are bold.
+_PLAIN, _LETTERS, _BOLD = 0.12, 0.35, 0.7
 
 
 def render(explanation: Explanation, rows: int = 10) -> RenderableType:
     """What ``slalom explain`` prints."""
-    parts: list[RenderableType] = [
-        Panel(
-            _coloured(explanation), title=_headline(explanation), title_align="left", padding=(1, 2)
-        )
-    ]
-    parts.append(_legend(explanation))
+    title = Text(answer(explanation), style="bold")
+    panel = Panel(_coloured(explanation), title=title, title_align="left", padding=(1, 2))
+    parts: list[RenderableType] = [panel, _legend(explanation)]
     if explanation.left_out:
-        parts.append(
-            Text(
-                f"The last {len(explanation.left_out)} characters are left out: the model does not read that far.",
-                style="yellow",
-            )
-        )
+        parts.append(Text(left_out_sentence(explanation), style="yellow"))
     parts.append(_table(explanation, rows))
     if len(explanation.full) > 1:
         parts.append(_all_outputs(explanation))
@@ -40,36 +43,47 @@ def render(explanation: Explanation, rows: int = 10) -> RenderableType:
     return Group(*parts)
 
 
-def _headline(explanation: Explanation) -> Text:
-    return Text(answer(explanation), style="bold")
-
-
 def _coloured(explanation: Explanation) -> Text:
     text = Text()
     for characters, intensity in pieces(explanation):
-        clean = "".join(
-            c if c == "\n" else " " if c.isspace() else printable(c) for c in characters
-        )
-        text.append(clean, style=None if intensity is None else _style(intensity))
+        style = None
+        if intensity is not None:
+            style = _style(intensity)
+        text.append("".join(map(_clean, characters)), style=style)
     text.rstrip()
     return text
 
 
+def _clean(character: str) -> str:
+    """A character that moves the cursor by one cell, or to the next line."""
+    if character == "\n":
+        return character
+    if character.isspace():
+        return " "
+    return printable(character)
+
+
 def _style(intensity: float) -> Style | None:
-    """Weak units have coloured letters, strong ones a coloured ground: both show on dark and on light terminals."""
+    """Weak units have coloured letters, strong ones a coloured ground.
+
+    Both show on dark and on light terminals.
+    """
     strength = abs(intensity)
-    colour = UP if intensity > 0 else DOWN
-    if strength < 0.12:
+    if strength < _PLAIN:
         return None
-    if strength < 0.35:
+    colour = DOWN
+    if intensity > 0:
+        colour = UP
+    if strength < _LETTERS:
         return Style(color=_mixed(colour, 0.25))
-    return Style(
-        color="#ffffff", bgcolor=_mixed(colour, 0.45 * (1 - strength)), bold=strength > 0.7
-    )
+    ground = _mixed(colour, 0.45 * (1 - strength))
+    return Style(color="#ffffff", bgcolor=ground, bold=strength > _BOLD)
 
 
 def _mixed(colour: tuple[int, int, int], white: float) -> str:
-    return "#" + "".join(f"{round(channel + (255 - channel) * white):02x}" for channel in colour)
+    """A colour with a share of white."""
+    channels = [round(channel + (255 - channel) * white) for channel in colour]
+    return "#" + "".join(f"{channel:02x}" for channel in channels)
 
 
 def _legend(explanation: Explanation) -> Text:
@@ -81,66 +95,71 @@ def _legend(explanation: Explanation) -> Text:
 
 
 def _table(explanation: Explanation, rows: int) -> Table:
-    places = strongest_units(explanation, rows)
-    unit = f"{explanation.granularity}s"
-    table = Table(
-        title=f"The {len(places)} strongest of {len(explanation)} {unit}",
-        title_justify="left",
-        title_style="",
-        header_style="bold",
-    )
-    table.add_column(explanation.granularity, overflow="fold")
-    slalom = explanation.importances is not None
-    names = ("value", "importance", HIGHLIGHT) if slalom else ("value",)
-    titles = {
-        "value": "value" if slalom else "score",
-        "importance": "importance",
-        HIGHLIGHT: "lost without it",
-    }
-    for name in names:
-        table.add_column(titles[name], justify="right")
-    shown = unit_texts(explanation)
-    for place in places:
-        numbers = [_number(explanation, name, place) for name in names]
-        table.add_row(Text(shown[place]), *numbers)
+    """The strongest units with their scores."""
+    indices = strongest_units(explanation, rows)
+    unit = explanation.granularity
+    table = _empty_table(f"The {len(indices)} strongest of {len(explanation)} {unit}s")
+    table.add_column(unit, overflow="fold")
+    titles = {"value": "score"}
+    if explanation.importances is not None:
+        titles = {"value": "value", "importance": "importance", HIGHLIGHT: "lost without it"}
+    for title in titles.values():
+        table.add_column(title, justify="right")
+    texts = unit_texts(explanation)
+    for index in indices:
+        numbers = [_number(explanation, name, index) for name in titles]
+        table.add_row(Text(texts[index]), *numbers)
     return table
+
+
+def _empty_table(title: str) -> Table:
+    return Table(title=title, title_justify="left", title_style="", header_style="bold")
 
 
 def _all_outputs(explanation: Explanation) -> Table:
-    """Every class or label with how far its explanation predicts: all were fitted to the same calls."""
-    table = Table(
-        title=f"All {explanation.outputs.width} outputs, from the same calls",
-        title_justify="left",
-        title_style="",
-        header_style="bold",
-    )
-    found = probabilities(explanation)
-    probability = () if found is None else ("probability",)
-    for title in ("output", *probability, scale(explanation), "predicts", "linear predicts"):
-        table.add_column(title, justify="left" if title == "output" else "right")
+    """Every class or label with how far its explanation predicts: all from the same calls."""
+    table = _empty_table(f"All {explanation.outputs.width} outputs, from the same calls")
+    shares = probabilities(explanation)
+    table.add_column("output", justify="left")
+    if shares is not None:
+        table.add_column("probability", justify="right")
+    for title in (scale(explanation), "predicts", "linear predicts"):
+        table.add_column(title, justify="right")
     for index, label in enumerate(explanation.outputs.labels):
-        other = explanation.for_target(index)
-        shares = (
-            ["", ""]
-            if other.fidelity is None
-            else [percent(found.r2) for found in (other.fidelity.wide, other.fidelity.linear_wide)]
-        )
-        style = "bold" if index == explanation.target_index else None
-        share = [] if found is None else [f"{found[index]:.1%}"]
-        table.add_row(
-            Text(printable(label)), *share, f"{other.prediction:+.2f}", *shares, style=style
-        )
+        cells: list[str | Text] = [Text(printable(label))]
+        if shares is not None:
+            cells.append(f"{shares[index]:.1%}")
+        cells += _output_cells(explanation.for_target(index))
+        style = None
+        if index == explanation.target_index:
+            style = "bold"
+        table.add_row(*cells, style=style)
     return table
 
 
-def _number(explanation: Explanation, name: str, place: int) -> str:
-    number = f"{explanation.scores(name)[place]:+.2f}"
-    error = explanation.standard_errors.get(name)
-    if error is None or math.isnan(error[place]):
+def _output_cells(explanation: Explanation) -> list[str]:
+    """The output of one label, and how far its SLALOM and a linear explanation predict."""
+    output = f"{explanation.prediction:+.2f}"
+    fidelity = explanation.fidelity
+    if fidelity is None:
+        return [output, "", ""]
+    return [output, percent(fidelity.wide.r2), percent(fidelity.linear_wide.r2)]
+
+
+def _number(explanation: Explanation, name: str, index: int) -> str:
+    """One score of a unit, with its standard error where that is known."""
+    number = f"{explanation.scores(name)[index]:+.2f}"
+    errors = explanation.standard_errors.get(name)
+    if errors is None or math.isnan(errors[index]):
         return number
-    return f"{number} ± {error[place]:.2f}"
+    return f"{number} ± {errors[index]:.2f}"
 
 
 def _calls(explanation: Explanation) -> str:
-    model = f" on {printable(model_name(explanation.model))}" if explanation.model else ""
-    return f"{printable(explanation.method)}{model}: {explanation.calls} model calls, {explanation.calls_check} of them only for the test; ± is one standard error"
+    source = printable(explanation.method)
+    if explanation.model:
+        source += f" on {printable(model_name(explanation.model))}"
+    return (
+        f"{source}: {explanation.calls} model calls, {explanation.calls_check} of them only for "
+        "the test; ± is one standard error"
+    )

@@ -1,7 +1,8 @@
-"""What the interactive view shows, as plain data: the text in pieces, every score, and the surrogate itself.
+"""What the interactive view shows, as plain data: every score, and the surrogate itself.
 
-The page computes nothing but the formula. The surrogate goes into it at full precision, so that what the page predicts for an edited
-text is what ``Explanation.predict`` gives; scores, which are only shown, are rounded.
+The page computes nothing but the formula. The surrogate goes into it at full precision, so that
+what the page predicts for an edited text is what ``Explanation.predict`` gives. Scores, which are
+only shown, are rounded.
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ from torch import Tensor
 
 from slalom_xai.errors import InputError, shortened
 from slalom_xai.explanation import Array, Explanation
-from slalom_xai.explanation.saving import function_to_dict, without_nan
+from slalom_xai.explanation.function_data import function_to_dict, without_nan
 from slalom_xai.reports.colour import HIGHLIGHT, printable
+from slalom_xai.reports.text_pieces import text_pieces
 from slalom_xai.reports.wording import model_name, unit_texts
 from slalom_xai.surrogates.additive import AdditiveSurrogate
 from slalom_xai.surrogates.exact_shapley import shapley_values
@@ -28,44 +30,42 @@ from slalom_xai.surrogates.scores import SCORES
 
 FORMAT = "slalom-view"
 VERSION = 1
-_MOST_COLUMNS = (
-    12  # scores of more classes than a reader can compare would make the file large for nothing
-)
+# Scores of more classes than a reader can compare would make the file large for nothing.
+_MOST_COLUMNS = 12
 _DIGITS = 7  # of scores; more are never shown
 _ERROR_DIGITS = 4
-
-Piece = tuple[str, list[int]]
+_LONGEST = 400  # characters of a text in the list of texts
 
 
 def index_data(explanations: Sequence[Explanation], title: str) -> dict[str, Any]:
     """What the page needs before a text is chosen: one entry per text, with its explanations."""
     groups: dict[tuple[str, str | None], list[int]] = {}
-    for place, explanation in enumerate(explanations):
-        groups.setdefault((explanation.text, explanation.text_pair), []).append(place)
-    entries = [_entry(explanations, places) for places in groups.values()]
+    for index, explanation in enumerate(explanations):
+        groups.setdefault((explanation.text, explanation.text_pair), []).append(index)
     return {
         "format": FORMAT,
         "version": VERSION,
         "title": printable(title),
         "count": len(explanations),
-        "texts": entries,
+        "texts": [_entry(explanations, indices) for indices in groups.values()],
     }
 
 
-def _entry(explanations: Sequence[Explanation], places: list[int]) -> dict[str, Any]:
-    first = explanations[places[0]]
+def _entry(explanations: Sequence[Explanation], indices: list[int]) -> dict[str, Any]:
+    """One text: its beginning, what was predicted, and which of the explanations are of it."""
+    first = explanations[indices[0]]
+    texts = first.text + " " + (first.text_pair or "")
     return {
-        "text": printable(" ".join((first.text + " " + (first.text_pair or ""))[:400].split())),
+        "text": printable(" ".join(texts[:_LONGEST].split())),
         "label": printable(first.target),
         "prediction": first.prediction,
-        "names": sorted(
-            {
-                printable(f"{explanations[place].method} {model_name(explanations[place].model)}")
-                for place in places
-            }
-        ),
-        "items": places,
+        "names": sorted({_name(explanations[index]) for index in indices}),
+        "items": indices,
     }
+
+
+def _name(explanation: Explanation) -> str:
+    return printable(f"{explanation.method} {model_name(explanation.model)}")
 
 
 def explanation_data(explanation: Explanation) -> dict[str, Any]:
@@ -75,11 +75,6 @@ def explanation_data(explanation: Explanation) -> dict[str, Any]:
         InputError: it holds numbers that are not finite, which no picture can show.
     """
     _check_finite(explanation)
-    kept = _columns(explanation)
-    function = explanation.function
-    shapley = (
-        shapley_values(function).numpy() if isinstance(function, SlalomSurrogate) else None
-    )  # all columns at once: the one slow score
     return {
         "model": printable(model_name(explanation.model)),
         "method": printable(explanation.method),
@@ -93,24 +88,31 @@ def explanation_data(explanation: Explanation) -> dict[str, Any]:
         "units": unit_texts(explanation),
         "spans": [[unit.part, unit.start, unit.end] for unit in explanation.units],
         "occurrences": list(explanation.occurrences),
-        "parts": [
-            [[printable_lines(text), units] for text, units in part]
-            for part in text_pieces(explanation)
-        ],
+        "parts": _parts(explanation),
         "left_out": len(explanation.left_out),
-        "columns": [
-            _column(explanation, column, shapley) if column in kept else None
-            for column in range(len(explanation.full))
-        ],
+        "columns": _columns(explanation),
         "calls": explanation.calls,
         "calls_check": explanation.calls_check,
         "notes": [printable(note) for note in explanation.notes],
     }
 
 
+def _parts(explanation: Explanation) -> list[list[list[Any]]]:
+    """Each text of a pair, or the only one, as pieces with their units."""
+    parts = []
+    for pieces in text_pieces(explanation):
+        parts.append([[printable_lines(text), units] for text, units in pieces])
+    return parts
+
+
 def _function(function: SlalomSurrogate | AdditiveSurrogate) -> dict[str, Any]:
-    """What predicts. The nearest SLALOM with one head does not: the scores read from it are in the page already."""
-    return {name: entry for name, entry in function_to_dict(function).items() if name != "nearest"}
+    """What predicts.
+
+    The nearest SLALOM with one head does not: the scores read from it are in the page already.
+    """
+    data = function_to_dict(function)
+    data.pop("nearest", None)
+    return data
 
 
 def to_json(data: Any) -> str:
@@ -124,141 +126,94 @@ def printable_lines(text: str) -> str:
     return "".join(character if character in "\n\t" else printable(character) for character in text)
 
 
-def text_pieces(explanation: Explanation) -> list[list[Piece]]:
-    """Each text in order, as (characters, units that stand there); no units for what has no score.
-
-    Units that share their characters (the byte tokens of one emoji) share a piece. Where a unit stands for all places of a token,
-    its other places are found by their characters, if exactly as many are found as there should be.
-    """
-    texts = [explanation.text] + ([] if explanation.text_pair is None else [explanation.text_pair])
-    shown = []
-    for part, text in enumerate(texts):
-        end = len(text) - (len(explanation.left_out) if part == len(texts) - 1 else 0)
-        shown.append(_part_pieces(explanation, part, text, end))
-    return shown
+def _columns(explanation: Explanation) -> list[dict[str, Any] | None]:
+    """The columns for the page; None for those whose scores it does not get."""
+    shapley = None
+    if isinstance(explanation.function, SlalomSurrogate):  # all columns at once: it is slow
+        shapley = shapley_values(explanation.function).numpy()
+    shown = _shown_columns(explanation)
+    columns: list[dict[str, Any] | None] = [None] * len(explanation.full)
+    for column in shown:
+        columns[column] = _column(explanation, column, shapley)
+    return columns
 
 
-def _part_pieces(explanation: Explanation, part: int, text: str, end: int) -> list[Piece]:
-    spans: dict[tuple[int, int], list[int]] = {}
-    for place, unit in enumerate(explanation.units):
-        if unit.part == part and unit.start < unit.end <= len(text):
-            spans.setdefault((unit.start, unit.end), []).append(place)
-    if explanation.granularity == "type" and explanation.text_pair is None:
-        spans |= _repeats(explanation, text[:end], list(spans))
-    scores = np.abs(explanation.scores(HIGHLIGHT))
-    pieces: list[Piece] = []
-    position = 0
-    for (start, stop), units in sorted(spans.items()):
-        if start < position:  # overlaps its neighbour: its units are in the chart and in the table
-            continue
-        if start > position:
-            pieces.append((text[position:start], []))
-        pieces.append((text[start:stop], sorted(units, key=lambda place: -scores[place])))
-        position = stop
-    if position < end:
-        pieces.append((text[position:end], []))
-    return pieces
-
-
-def _repeats(
-    explanation: Explanation, text: str, taken: list[tuple[int, int]]
-) -> dict[tuple[int, int], list[int]]:
-    """Further places of units that occur several times; the longest first, so that "the" is not found inside "there"."""
-    free = np.ones(len(text), dtype=bool)
-    for start, stop in taken:
-        free[start:stop] = False
-    found: dict[tuple[int, int], list[int]] = {}
-    order = sorted(
-        range(len(explanation.units)), key=lambda place: -len(explanation.units[place].text)
-    )
-    for place in order:
-        unit, times = (
-            explanation.units[place],
-            (explanation.occurrences or (1,) * len(explanation.units))[place],
-        )
-        spans = (
-            [span for span in _occurrences(unit.text, text) if free[span[0] : span[1]].all()]
-            if times > 1 and unit.text
-            else []
-        )
-        if len(spans) == times - 1:
-            for start, stop in spans:
-                free[start:stop] = False
-                found[(start, stop)] = [place]
-    return found
-
-
-def _occurrences(wanted: str, text: str) -> list[tuple[int, int]]:
-    """Where a string stands, in any case, as a word of its own if it is one."""
-    lowered, wanted = text.lower(), wanted.lower()
-    if len(lowered) != len(text):  # some letters grow when lowered, and offsets with them
-        lowered = text
-    spans, position = [], lowered.find(wanted)
-    while position >= 0:
-        end = position + len(wanted)
-        inside = (position > 0 and lowered[position - 1 : position + 1].isalnum()) or (
-            end < len(text) and lowered[end - 1 : end + 1].isalnum()
-        )
-        if not inside:
-            spans.append((position, end))
-        position = lowered.find(wanted, end)
-    return spans
-
-
-def _columns(explanation: Explanation) -> set[int]:
+def _shown_columns(explanation: Explanation) -> set[int]:
     """The columns whose scores the page gets: the target's, and those with the largest outputs."""
-    own = 0 if explanation.outputs.kind == "binary" else explanation.target_index
+    own = explanation.target_index
+    if explanation.outputs.kind == "binary":
+        own = 0
     largest = np.argsort(-np.array(explanation.full), kind="stable")[:_MOST_COLUMNS]
     return {own, *(int(column) for column in largest)}
 
 
 def _column(explanation: Explanation, column: int, shapley: Array | None) -> dict[str, Any]:
-    """Scores, errors and trust of one column, with the sign of its label; of two classes, the second.
+    """Scores, errors and trust of one column, with the sign of its label.
+
+    Of two classes, which share a column, that is the second.
 
     Args:
         explanation: for any target.
         column: of the outputs.
         shapley: (n, C) Shapley values; None for additive methods.
     """
-    shown = explanation.for_target(1 if explanation.outputs.kind == "binary" else column)
-    names = SCORES if shown.surrogate == "slalom" else ("value", "alone")
-    errors = {name: found for name, found in shown.standard_errors.items() if name in names}
+    label = column
+    if explanation.outputs.kind == "binary":  # one column for both classes
+        label = 1
+    shown = explanation.for_target(label)
+    names: tuple[str, ...] = ("value", "alone")
+    if shown.surrogate == "slalom":
+        names = SCORES
+    scores = {}
+    for name in names:
+        if name == "shapley" and shapley is not None:
+            scores[name] = _rounded(shapley[:, column])
+        else:
+            scores[name] = _rounded(shown.scores(name))
+    errors = {}
+    for name, numbers in shown.standard_errors.items():
+        if name in names and np.isfinite(numbers).any():
+            errors[name] = _rounded(numbers, _ERROR_DIGITS)
+    fidelity = None
+    if shown.fidelity is not None:
+        fidelity = without_nan(asdict(shown.fidelity))
     return {
-        "scores": {
-            name: _rounded(
-                shown.scores(name) if name != "shapley" or shapley is None else shapley[:, column]
-            )
-            for name in names
-        },
-        "errors": {
-            name: _rounded(found, _ERROR_DIGITS)
-            for name, found in errors.items()
-            if np.isfinite(found).any()
-        },
+        "scores": scores,
+        "errors": errors,
         "sink": shown.sink,
-        "fidelity": None if shown.fidelity is None else without_nan(asdict(shown.fidelity)),
+        "fidelity": fidelity,
         "trust": shown.trust,
     }
 
 
 def _rounded(numbers: ArrayLike, digits: int = _DIGITS) -> list[float | None]:
-    return [
-        float(f"{number:.{digits}g}") if math.isfinite(number) else None
-        for number in np.asarray(numbers, dtype=float).tolist()
-    ]
+    """Numbers (n,) to so many digits; None for those that are not finite."""
+    rounded: list[float | None] = []
+    for number in np.asarray(numbers, dtype=float).tolist():
+        if math.isfinite(number):
+            rounded.append(float(f"{number:.{digits}g}"))
+        else:
+            rounded.append(None)
+    return rounded
 
 
 def _check_finite(explanation: Explanation) -> None:
-    function = explanation.function
-    read = [function, function.one_head] if isinstance(function, SlalomSurrogate) else [function]
-    scores = [
-        entry.numpy() for part in read for entry in vars(part).values() if isinstance(entry, Tensor)
-    ]
-    scores.append(
-        explanation.scores(HIGHLIGHT)
-    )  # of huge numbers, what is computed can be infinite
-    for what, numbers in (("scores", scores), ("predictions", [np.array(explanation.full)])):
+    # Of huge numbers, what is computed can be infinite.
+    scores = [*_tensors(explanation.function), explanation.scores(HIGHLIGHT)]
+    outputs = [np.array(explanation.full)]
+    for what, numbers in (("scores", scores), ("predictions", outputs)):
         if not all(np.isfinite(entry).all() for entry in numbers):
             raise InputError(
-                f"the explanation of {shortened(explanation.text, 40)} has {what} that are not finite numbers: it cannot be shown; explain again"
+                f"the explanation of {shortened(explanation.text, 40)} has {what} that are not "
+                "finite numbers: it cannot be shown; explain again"
             )
+
+
+def _tensors(function: SlalomSurrogate | AdditiveSurrogate) -> list[Array]:
+    """All numbers of a surrogate, and of the one head that scores are read from."""
+    tensors = [entry for entry in vars(function).values() if isinstance(entry, Tensor)]
+    if isinstance(function, SlalomSurrogate):
+        tensors += [
+            entry for entry in vars(function.one_head).values() if isinstance(entry, Tensor)
+        ]
+    return [tensor.numpy() for tensor in tensors]

@@ -1,4 +1,4 @@
-"""What every report says in the same words: the prediction, the model's name, and pieces of words."""
+"""What every report says in the same words: the prediction, the model's name, pieces of words."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from slalom_xai.explanation import Explanation
 from slalom_xai.reports.colour import printable
-from slalom_xai.text import is_unspaced
+from slalom_xai.text import Unit, is_unspaced
 
 _PATH = re.compile(r"[/\\.~]|[A-Za-z]:[/\\]")  # how a path begins; a hub id begins with a name
 
@@ -29,35 +29,39 @@ def probabilities(explanation: Explanation) -> list[float] | None:
 
 
 def predicted(explanation: Explanation) -> int | None:
-    """The place of the class that the model predicts; None where it chooses none of several."""
-    found = probabilities(explanation)
-    if found is None or explanation.outputs.kind not in ("binary", "multiclass"):
+    """The index of the class that the model predicts; None where it chooses none of several."""
+    shares = probabilities(explanation)
+    if shares is None or explanation.outputs.kind not in ("binary", "multiclass"):
         return None
-    return max(range(len(found)), key=lambda place: found[place])
+    return shares.index(max(shares))
 
 
 def question(explanation: Explanation) -> str:
-    """The heading of a page: what was predicted, where that is another class than the explained one."""
+    """The heading of a page.
+
+    It says what was predicted, where that is another class than the explained one.
+    """
     target = explanation.target
-    place, found = predicted(explanation), probabilities(explanation)
-    if place is None or found is None or place == explanation.target_index:
+    index, shares = predicted(explanation), probabilities(explanation)
+    if index is None or shares is None or index == explanation.target_index:
         return f"Why “{target}”?"
-    answer = f"“{explanation.outputs.labels[place]}” ({found[place]:.1%})"
-    return f"Predicted {answer}: what speaks for “{target}”?"
+    prediction = f"“{explanation.outputs.labels[index]}” ({shares[index]:.1%})"
+    return f"Predicted {prediction}: what speaks for “{target}”?"
 
 
 def answer(explanation: Explanation) -> str:
     """The prediction first, then what is explained, on one line of printable characters."""
-    place, found = predicted(explanation), probabilities(explanation)
+    index, shares = predicted(explanation), probabilities(explanation)
     target, labels = explanation.target_index, explanation.outputs.labels
     output = f"{scale(explanation)} {explanation.prediction:+.2f}"
-    if found is None:
+    if shares is None:
         return f"{printable(labels[target])}: {output}"
-    if place is None or place == target:
-        start = "" if place is None else "Predicted: "
-        return f"{start}{printable(labels[target])}, {found[target]:.1%} ({output})"
-    first = f"Predicted: {printable(labels[place])}, {found[place]:.1%}"
-    return f"{first}. Explained: {printable(labels[target])}, {found[target]:.1%} ({output})"
+    explained = f"{printable(labels[target])}, {shares[target]:.1%} ({output})"
+    if index is None:
+        return explained
+    if index == target:
+        return f"Predicted: {explained}"
+    return f"Predicted: {printable(labels[index])}, {shares[index]:.1%}. Explained: {explained}"
 
 
 def scale(explanation: Explanation) -> str:
@@ -65,34 +69,50 @@ def scale(explanation: Explanation) -> str:
     kind = explanation.outputs.kind
     if kind == "regression":
         return "output"
-    return "centred log probability" if kind == "multiclass" else "log odds"
+    if kind == "multiclass":
+        return "centred log probability"
+    return "log odds"
+
+
+def left_out_sentence(explanation: Explanation) -> str:
+    """What truncation cut off."""
+    return (
+        f"The last {len(explanation.left_out)} characters are left out: "
+        "the model does not read that far."
+    )
 
 
 def model_name(name: str) -> str:
-    """The name of a model for a reader: of a path only its end; the result itself keeps the whole."""
+    """The name of a model for a reader: of a path only its end.
+
+    The result itself keeps the whole.
+    """
     if _PATH.match(name) is None and name.count("/") < 2:
         return name
     parts = [part for part in re.split(r"[/\\]", name) if part]
     if not parts:
         return name
-    is_file = parts[-1].endswith(".onnx") and len(parts) > 1
-    return "/".join(parts[-2:]) if is_file else parts[-1]
+    if parts[-1].endswith(".onnx"):  # a file, whose folder has the name
+        return "/".join(parts[-2:])
+    return parts[-1]
 
 
 def unit_texts(explanation: Explanation) -> list[str]:
     """Every unit as a reader should see it: a piece of a word has dots where the word goes on."""
-    texts = (explanation.text, explanation.text_pair or "")
     if explanation.granularity not in ("token", "type"):
         return [printable(unit.text) for unit in explanation.units]
-    return [
-        _marked(unit.text, texts[unit.part], unit.start, unit.end) for unit in explanation.units
-    ]
+    texts = (explanation.text, explanation.text_pair or "")
+    return [_marked(unit, texts[unit.part]) for unit in explanation.units]
 
 
-def _marked(piece: str, text: str, start: int, end: int) -> str:
-    before = "…" if _joins(text[start - 1 : start + 1]) and start > 0 else ""
-    after = "…" if _joins(text[end - 1 : end + 1]) and start < end else ""
-    return f"{before}{printable(piece)}{after}"
+def _marked(unit: Unit, text: str) -> str:
+    """A piece of a text with dots on each side where its word goes on."""
+    marked = printable(unit.text)
+    if unit.start > 0 and _joins(text[unit.start - 1 : unit.start + 1]):
+        marked = "…" + marked
+    if unit.start < unit.end and _joins(text[unit.end - 1 : unit.end + 1]):
+        marked += "…"
+    return marked
 
 
 def _joins(pair: Sequence[str]) -> bool:

@@ -21,6 +21,9 @@ _SPECIAL = {
 }
 
 
+_LEAST_LETTERS = 32  # kept whatever the size of the vocabulary: an alphabet and some marks
+
+
 def new_tokenizer(texts: Sequence[str], *, vocabulary: int, limit: int, family: str) -> Any:
     """An uncased WordPiece tokenizer of the texts' own words.
 
@@ -30,12 +33,12 @@ def new_tokenizer(texts: Sequence[str], *, vocabulary: int, limit: int, family: 
         limit: tokens the model reads.
         family: bert also gets the segments of pairs.
     """
-    letters = _letters(
-        texts, most=max(32, vocabulary // 3)
-    )  # each may need two tokens, at the start of a word and inside
+    # Each letter may need two tokens, at the start of a word and inside.
+    letters = _letters(texts, most=max(_LEAST_LETTERS, vocabulary // 3))
     trainer = trainers.WordPieceTrainer(
         vocab_size=vocabulary,
-        # Letters inside words get their numbers here: the trainer would give them out in another order each time.
+        # Letters inside words get their numbers here: the trainer would give them out in another
+        # order each time.
         special_tokens=[*_SPECIAL.values(), *(f"##{letter}" for letter in letters)],
         initial_alphabet=letters,
         limit_alphabet=len(letters),
@@ -45,15 +48,13 @@ def new_tokenizer(texts: Sequence[str], *, vocabulary: int, limit: int, family: 
     school = _backend({})
     school.train_from_iterator(texts, trainer)
     backend = _backend(school.get_vocab())
-    places = [(name, backend.token_to_id(name)) for name in ("[CLS]", "[SEP]")]
+    frame = [(name, backend.token_to_id(name)) for name in ("[CLS]", "[SEP]")]
     backend.post_processor = TemplateProcessing(
-        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=places
+        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=frame
     )
-    inputs = (
-        ["input_ids", "token_type_ids", "attention_mask"]
-        if family == "bert"
-        else ["input_ids", "attention_mask"]
-    )
+    inputs = ["input_ids", "attention_mask"]
+    if family == "bert":
+        inputs = ["input_ids", "token_type_ids", "attention_mask"]
     library: Any = import_module("transformers")
     return library.PreTrainedTokenizerFast(
         tokenizer_object=backend, model_max_length=limit, model_input_names=inputs, **_SPECIAL
@@ -93,36 +94,46 @@ def new_model(
         InputError: a width that cannot be shared among heads.
     """
     library: Any = import_module("transformers")
-    shared = {"vocab_size": len(tokenizer), "pad_token_id": tokenizer.pad_token_id}
-    heads = _heads(width)
     if family == "bert":
-        config = library.BertConfig(
-            hidden_size=width,
-            num_hidden_layers=layers,
-            num_attention_heads=heads,
-            intermediate_size=4 * width,
-            max_position_embeddings=limit,
-            hidden_dropout_prob=dropout,
-            attention_probs_dropout_prob=dropout,
-            classifier_dropout=dropout,
-            **shared,
-        )
+        config = _bert_config(tokenizer, layers, width, limit, dropout)
         name_classes(config, labels)
         return library.BertForSequenceClassification(config)
-    config = library.GPT2Config(
+    config = _gpt2_config(tokenizer, layers, width, limit, dropout)
+    name_classes(config, labels)
+    return library.GPT2ForSequenceClassification(config)
+
+
+def _bert_config(tokenizer: Any, layers: int, width: int, limit: int, dropout: float) -> Any:
+    library: Any = import_module("transformers")
+    return library.BertConfig(
+        vocab_size=len(tokenizer),
+        pad_token_id=tokenizer.pad_token_id,
+        hidden_size=width,
+        num_hidden_layers=layers,
+        num_attention_heads=_heads(width),
+        intermediate_size=4 * width,
+        max_position_embeddings=limit,
+        hidden_dropout_prob=dropout,
+        attention_probs_dropout_prob=dropout,
+        classifier_dropout=dropout,
+    )
+
+
+def _gpt2_config(tokenizer: Any, layers: int, width: int, limit: int, dropout: float) -> Any:
+    library: Any = import_module("transformers")
+    return library.GPT2Config(
+        vocab_size=len(tokenizer),
+        pad_token_id=tokenizer.pad_token_id,
+        bos_token_id=tokenizer.cls_token_id,
+        eos_token_id=tokenizer.sep_token_id,
         n_embd=width,
         n_layer=layers,
-        n_head=heads,
+        n_head=_heads(width),
         n_positions=limit,
         resid_pdrop=dropout,
         embd_pdrop=dropout,
         attn_pdrop=dropout,
-        bos_token_id=tokenizer.cls_token_id,
-        eos_token_id=tokenizer.sep_token_id,
-        **shared,
     )
-    name_classes(config, labels)
-    return library.GPT2ForSequenceClassification(config)
 
 
 def name_classes(config: Any, labels: Sequence[str]) -> None:
@@ -138,6 +149,7 @@ def _heads(width: int) -> int:
     heads = next(count for count in range(wanted, 0, -1) if width % count == 0)
     if heads == 1:
         raise InputError(
-            f"--width is {width}, which attention heads cannot share evenly: give a multiple of 4, such as {4 * (width // 4)}"
+            f"--width is {width}, which attention heads cannot share evenly: "
+            f"give a multiple of 4, such as {4 * (width // 4)}"
         )
     return heads

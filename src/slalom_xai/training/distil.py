@@ -1,4 +1,13 @@
-"""Learning from a teacher: its answers to whole and partial texts, and what the student starts from."""
+"""Learning from a teacher: its answers to whole and partial texts, and the student's start.
+
+An explained model is asked about shortened texts, so a student must answer those as its teacher
+does. It therefore learns the teacher's answers to random parts of each text, too. Three more steps
+help:
+
+    stretched             a teacher's probabilities saturate; their log odds are made to grow again
+    start_from_teacher    word embeddings begin as the teacher's, on fewer dimensions
+    best_scale            one factor on the logits calibrates the probabilities, on validation texts
+"""
 
 from __future__ import annotations
 
@@ -10,11 +19,14 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from slalom_xai.training.data import Examples
+from slalom_xai.tables.examples import Examples
+from slalom_xai.training.settings import DISTILLATION
 
 
 def with_parts(examples: Examples, parts: int, seed: int) -> Examples:
-    """The examples, and behind them partial texts of each, so that shortened texts are nothing new to the student.
+    """The examples, and behind them partial texts of each.
+
+    Shortened texts are then nothing new to the student.
 
     Args:
         examples: the whole texts.
@@ -23,25 +35,33 @@ def with_parts(examples: Examples, parts: int, seed: int) -> Examples:
     """
     rng = random.Random(seed)
     texts, pairs, labels = list(examples.texts), list(examples.pairs or ()), list(examples.labels)
-    for place, text in enumerate(examples.texts):
-        for index in range(parts):
-            texts.append(partial(text, rng, holes=index % 2 == 1))
+    for index, text in enumerate(examples.texts):
+        for part in range(parts):
+            holes = part % 2 == 1
+            texts.append(partial(text, rng, holes=holes))
             if examples.pairs is not None:
-                pairs.append(partial(examples.pairs[place], rng, holes=index % 2 == 1))
-            labels.append(examples.labels[place])
-    return Examples(
-        tuple(texts), tuple(pairs) if examples.pairs is not None else None, tuple(labels)
-    )
+                pairs.append(partial(examples.pairs[index], rng, holes=holes))
+            labels.append(examples.labels[index])
+    if examples.pairs is None:
+        return Examples(tuple(texts), None, tuple(labels))
+    return Examples(tuple(texts), tuple(pairs), tuple(labels))
 
 
 def partial(text: str, rng: random.Random, *, holes: bool) -> str:
-    """A span of a text, from three words to all of it; with ``holes`` some of its words are missing, too."""
+    """A span of a text, from three words to all of it.
+
+    Args:
+        text: the whole text.
+        rng: draws the span; its length is uniform in the logarithm.
+        holes: some words inside the span are left out, too.
+    """
     words = text.split()
-    size = max(1, min(len(words), round(2 ** rng.uniform(1.5, 8.5))))
+    drawn = round(2 ** rng.uniform(DISTILLATION.shortest, DISTILLATION.longest))
+    size = max(1, min(len(words), drawn))
     start = rng.randrange(len(words) - size + 1)
     span = words[start : start + size]
     if holes:
-        keep = rng.uniform(0.1, 1.0)
+        keep = rng.uniform(DISTILLATION.least_kept, 1.0)
         span = [word for word in span if rng.random() < keep] or span[:1]
     return " ".join(span)
 
@@ -54,14 +74,18 @@ def centred(logits: Tensor) -> Tensor:
 def stretched(answers: Tensor) -> Tensor:
     """Undoes a saturating output: answers near the bound keep growing with the evidence.
 
+    A row of length l becomes one of length b atanh(l / b), where b is the bound.
+
     Args:
-        answers: centred log probabilities (rows, classes); each row keeps its direction and gets longer.
+        answers: centred log probabilities (rows, classes).
+
+    Returns:
+        (rows, classes); each row keeps its direction and gets longer.
     """
-    lengths = answers.norm(dim=1, keepdim=True)
-    bound = 1.02 * lengths.max().clamp(min=1e-6)
-    return answers * torch.where(
-        lengths > 0, bound * torch.atanh(lengths / bound) / lengths.clamp(min=1e-12), 1.0
-    )
+    lengths = answers.norm(dim=1, keepdim=True)  # (rows, 1)
+    bound = DISTILLATION.headroom * lengths.max().clamp(min=1e-6)
+    growth = bound * torch.atanh(lengths / bound) / lengths.clamp(min=1e-12)
+    return answers * torch.where(lengths > 0, growth, 1.0)
 
 
 def projected_embeddings(
@@ -80,20 +104,38 @@ def projected_embeddings(
     """
     vocabulary = teacher_tokenizer.get_vocab()
     pieces_alike = any(piece.startswith("##") for piece in vocabulary)
-    rows = torch.zeros(len(tokenizer), weights.shape[1])
+    embeddings = torch.zeros(len(tokenizer), weights.shape[1])  # (tokens, teacher's width)
     for piece, index in tokenizer.get_vocab().items():
         if pieces_alike and piece in vocabulary:
             ids = [vocabulary[piece]]
-        else:  # other kinds of tokenizer mark the start of a word by the space before it
-            spelling = (
-                piece.removeprefix("##") if pieces_alike or piece.startswith("##") else f" {piece}"
-            )
-            ids = teacher_tokenizer(spelling, add_special_tokens=False, verbose=False)["input_ids"]
-        rows[index] = weights[ids].mean(0) if ids else weights.mean(0)
-    rows = (rows - rows.mean(0)).double()
-    directions = torch.linalg.eigh(rows.T @ rows).eigenvectors.flip(1)  # eigh sorts upwards
-    found: Tensor = rows @ directions[:, : min(width, rows.shape[1])]
-    return (found / found.std() * 0.05).float()
+        else:
+            ids = _teacher_ids(teacher_tokenizer, piece, pieces_alike)
+        if ids:
+            embeddings[index] = weights[ids].mean(0)
+        else:
+            embeddings[index] = weights.mean(0)
+    embeddings = (embeddings - embeddings.mean(0)).double()
+    # eigh sorts upwards, and the leading directions are wanted first.
+    directions = torch.linalg.eigh(embeddings.T @ embeddings).eigenvectors.flip(1)
+    projected: Tensor = embeddings @ directions[:, : min(width, embeddings.shape[1])]
+    return (projected / projected.std() * DISTILLATION.embedding_spread).float()
+
+
+def _teacher_ids(teacher_tokenizer: Any, piece: str, pieces_alike: bool) -> list[int]:
+    """The teacher's tokens for a WordPiece token that it does not have itself.
+
+    Args:
+        teacher_tokenizer: the teacher's.
+        piece: a token of the student; "##" marks that it does not begin a word.
+        pieces_alike: the teacher marks pieces in the same way. Other kinds of tokenizer mark the
+            start of a word by the space before it.
+    """
+    spelling = f" {piece}"
+    if pieces_alike or piece.startswith("##"):
+        spelling = piece.removeprefix("##")
+    encoded = teacher_tokenizer(spelling, add_special_tokens=False, verbose=False)
+    ids: list[int] = encoded["input_ids"]
+    return ids
 
 
 @torch.no_grad()
@@ -101,8 +143,8 @@ def start_from_teacher(model: Any, tokenizer: Any, teacher: Any, teacher_tokeniz
     """Sets a new model's word embeddings to the teacher's, as far as they fit."""
     own = model.get_input_embeddings().weight
     theirs = teacher.get_input_embeddings().weight.detach().float().cpu()
-    found = projected_embeddings(tokenizer, teacher_tokenizer, theirs, own.shape[1])
-    own[:, : found.shape[1]] = found.to(own)
+    projected = projected_embeddings(tokenizer, teacher_tokenizer, theirs, own.shape[1])
+    own[:, : projected.shape[1]] = projected.to(own)
 
 
 def best_scale(logits: Tensor, labels: Tensor) -> float:
@@ -112,18 +154,31 @@ def best_scale(logits: Tensor, labels: Tensor) -> float:
         logits: (rows, classes) on texts that were not learnt from.
         labels: (rows,).
     """
-    factors: Sequence[float] = torch.logspace(-2, 1, 601, dtype=torch.float64).tolist()
-    return min(factors, key=lambda factor: float(cross_entropy(factor * logits.double(), labels)))
+    factors: Sequence[float] = torch.logspace(
+        DISTILLATION.scale_from,
+        DISTILLATION.scale_to,
+        DISTILLATION.scale_steps,
+        dtype=torch.float64,
+    ).tolist()
+
+    def loss(factor: float) -> float:
+        return float(cross_entropy(factor * logits.double(), labels))
+
+    return min(factors, key=loss)
 
 
 @torch.no_grad()
 def scale_head(model: Any, factor: float) -> bool:
-    """Multiplies the last layer, so that all logits are multiplied; False if the model has no such layer."""
-    heads = [
-        module
-        for module in model.modules()
-        if isinstance(module, torch.nn.Linear) and module.out_features == model.config.num_labels
-    ]
+    """Multiplies the last layer, so that all logits are multiplied.
+
+    Returns:
+        False if the model has no such layer.
+    """
+    heads = []
+    for module in model.modules():
+        is_layer = isinstance(module, torch.nn.Linear)
+        if is_layer and module.out_features == model.config.num_labels:
+            heads.append(module)
     if not heads:
         return False
     for parameter in heads[-1].parameters():

@@ -18,7 +18,7 @@ from slalom_xai.models.padding import SINGLE_PRECISION
 from slalom_xai.models.padding import harmless_side as first_harmless_side
 from slalom_xai.progress import Bar
 from slalom_xai.queries.cutting import groups_by_length
-from slalom_xai.training.data import Examples
+from slalom_xai.tables.examples import Examples
 
 Ids = Sequence[int] | NDArray[np.int32]
 

@@ -1,4 +1,13 @@
-"""The training loop."""
+"""The training loop: AdamW on batches of similar length, and the best epoch kept.
+
+With z the logits of a text, y its class and t the teacher's centred answers, the loss of a batch of
+B texts is
+
+    1/B sum over labelled texts of cross_entropy(z, y)  +  mean of smooth_l1(2 (z - mean z), 2 t)
+
+where the second part is only there with a teacher. Doubling makes it a distance of log odds: twice
+the centred log probability is the log odds of two classes.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +27,9 @@ from slalom_xai.progress import Bar
 from slalom_xai.queries.cutting import groups_by_length
 from slalom_xai.training.encoding import EncodedTexts, answers, harmless_side
 from slalom_xai.training.report import Epoch, Score, score
+from slalom_xai.training.settings import LOOP
 
-_NO_LABEL = -1
+NO_LABEL = -1  # the class of a text that only the teacher knows
 
 
 @dataclass(frozen=True)
@@ -28,8 +38,9 @@ class Lesson:
 
     Attributes:
         encoded: the texts.
-        labels: (rows,), their classes; -1 where only the teacher knows.
-        taught: (rows, classes), what the teacher answers, centred over the classes; None without one.
+        labels: (rows,), their classes; ``NO_LABEL`` where only the teacher knows.
+        taught: (rows, classes), what the teacher answers, centred over the classes; None without
+            one.
     """
 
     encoded: EncodedTexts
@@ -77,8 +88,14 @@ class Best:
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """What the loop hands back: the best epoch, all epochs, and how it ended ("done", "early" or "interrupted")."""
+class Trained:
+    """What the loop hands back.
+
+    Attributes:
+        best: the best epoch.
+        history: all finished epochs.
+        ending: how it ended: "done", "early" or "interrupted".
+    """
 
     best: Best
     history: tuple[Epoch, ...]
@@ -98,21 +115,23 @@ class _Log:
         reached = score(logits, labels)
         epoch = Epoch(len(self.history) + 1, loss, reached.loss, reached.accuracy, seconds)
         if self.best is None or self.best.beaten_by(reached):
-            state = {
-                name: value.detach().cpu().clone() for name, value in model.state_dict().items()
-            }
+            weights = model.state_dict()
+            state = {name: value.detach().cpu().clone() for name, value in weights.items()}
             self.best = Best(epoch.epoch, state, logits, reached)
         self.history.append(epoch)
         self._tell(
-            f"epoch {epoch.epoch}/{self._course.epochs}: training loss {loss:.4f}, validation loss {reached.loss:.4f}, "
+            f"epoch {epoch.epoch}/{self._course.epochs}: "
+            f"training loss {loss:.4f}, validation loss {reached.loss:.4f}, "
             f"accuracy {reached.accuracy:.4f}, {seconds:.1f} s"
         )
 
     def tired(self) -> bool:
         """Whether patience is over, with epochs left."""
         assert self.best is not None
-        waited, left = len(self.history) - self.best.epoch, self._course.epochs - len(self.history)
-        return self._course.patience is not None and waited >= self._course.patience and left > 0
+        patience = self._course.patience
+        if patience is None or len(self.history) == self._course.epochs:
+            return False
+        return len(self.history) - self.best.epoch >= patience
 
 
 def fit(
@@ -123,10 +142,11 @@ def fit(
     *,
     tell: Callable[[str], None],
     bar: Bar | None = None,
-) -> Outcome:
+) -> Trained:
     """Trains with AdamW, a linear warm-up and a linear decay; ``validation`` picks the best epoch.
 
-    Ctrl-C ends it with what the finished epochs have learnt; before the first is finished it is raised.
+    Ctrl-C ends it with what the finished epochs have learnt; before the first is finished, it is
+    raised.
 
     Raises:
         ModelError: the loss is no number any more, or the device has too little memory.
@@ -141,11 +161,12 @@ def fit(
         ending = "interrupted"
     except torch.cuda.OutOfMemoryError as error:
         raise ModelError(
-            "the device has too little memory for a batch: give a smaller --batch or --max-length, or --device cpu"
+            "the device has too little memory for a batch: "
+            "give a smaller --batch or --max-length, or --device cpu"
         ) from error
     assert log.best is not None
     model.load_state_dict(log.best.state)
-    return Outcome(log.best, tuple(log.history), ending)
+    return Trained(log.best, tuple(log.history), ending)
 
 
 def _epochs(
@@ -155,15 +176,12 @@ def _epochs(
     side = harmless_side(model, lesson.encoded)
     rng = random.Random(course.seed)
     groups = _epoch_batches(lesson, course, side, rng)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=course.rate, weight_decay=course.decay)
-    schedule = _schedule(optimizer, course.epochs * len(groups))
+    teaching = _Teaching(model, lesson, course, side, steps=course.epochs * len(groups))
     for epoch in range(1, course.epochs + 1):
         if bar is not None:
             bar.start(len(lesson.encoded), f"epoch {epoch} of {course.epochs}", afresh=True)
         began = time.perf_counter()
-        loss = _one_epoch(
-            model, lesson, groups, course, side, optimizer, schedule, bar, f"epoch {epoch}"
-        )
+        loss = teaching.epoch(groups, f"epoch {epoch}", bar)
         logits = answers(model, validation.encoded, side=side)
         log.add(model, loss, logits, validation.labels, time.perf_counter() - began)
         if log.tired():
@@ -172,65 +190,86 @@ def _epochs(
     return "done"
 
 
-def _one_epoch(
-    model: Any,
-    lesson: Lesson,
-    groups: list[list[int]],
-    course: Course,
-    side: str | None,
-    optimizer: Any,
-    schedule: Any,
-    bar: Bar | None,
-    where: str,
-) -> float:
-    """One pass; returns the mean loss."""
-    model.train()
-    device = next(model.parameters()).device
-    total = torch.zeros((), device=device)
-    for step, group in enumerate(groups, start=1):
-        inputs = lesson.encoded.batch(group, side or "right", course.holes)
-        with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
-            logits = model(**inputs).logits.float()
-        loss = _loss(logits, lesson, group)
-        optimizer.zero_grad()
+class _Teaching:
+    """One model, one lesson and one optimiser, through all epochs."""
+
+    def __init__(
+        self, model: Any, lesson: Lesson, course: Course, side: str | None, *, steps: int
+    ) -> None:
+        self._model, self._lesson, self._course = model, lesson, course
+        self._side = side or "right"
+        self._device = next(model.parameters()).device
+        self._optimizer = torch.optim.AdamW(
+            model.parameters(), lr=course.rate, weight_decay=course.decay
+        )
+        self._schedule = _schedule(self._optimizer, steps)
+
+    def epoch(self, groups: list[list[int]], name: str, bar: Bar | None) -> float:
+        """One pass over batches of rows; returns the mean loss.
+
+        Raises:
+            ModelError: the loss is no number any more.
+        """
+        self._model.train()
+        total = torch.zeros((), device=self._device)
+        for step, group in enumerate(groups, start=1):
+            total += self._step(group)
+            is_time = step % LOOP.check_every == 0 or step == len(groups)
+            if is_time and not bool(torch.isfinite(total)):
+                raise ModelError(
+                    f"the loss is no longer a finite number in {name}: "
+                    f"give a --rate below {self._course.rate:g}"
+                )
+            if bar is not None:
+                bar.advance(len(group))
+        return float(total) / len(groups)
+
+    def _step(self, group: list[int]) -> Tensor:
+        """Learns from one batch; returns its loss, ()."""
+        inputs = self._lesson.encoded.batch(group, self._side, self._course.holes)
+        on_gpu = self._device.type == "cuda"
+        with torch.autocast(self._device.type, torch.bfloat16, enabled=on_gpu):
+            logits = self._model(**inputs).logits.float()
+        loss = _loss(logits, self._lesson, group)
+        self._optimizer.zero_grad()
         torch.autograd.backward(loss)
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        schedule.step()
-        total += loss.detach()
-        if (step % 16 == 0 or step == len(groups)) and not bool(torch.isfinite(total)):
-            raise ModelError(
-                f"the loss is no longer a finite number in {where}: give a --rate below {course.rate:g}"
-            )
-        if bar is not None:
-            bar.advance(len(group))
-    return float(total) / len(groups)
+        torch.nn.utils.clip_grad_norm_(self._model.parameters(), LOOP.gradient_norm)
+        self._optimizer.step()
+        self._schedule.step()
+        return loss.detach()
 
 
 def _loss(logits: Tensor, lesson: Lesson, group: list[int]) -> Tensor:
-    """Cross-entropy to the labels, where there are any, and distance to the teacher's answers."""
+    """Cross-entropy to the labels, where there are any, and distance to the teacher's answers.
+
+    Args:
+        logits: (batch, classes).
+        lesson: has the labels and the teacher's answers.
+        group: the rows of the lesson in the batch.
+    """
     labels = lesson.labels[group].to(logits.device)
-    to_label = cross_entropy(logits, labels, ignore_index=_NO_LABEL, reduction="sum") / len(group)
+    to_label = cross_entropy(logits, labels, ignore_index=NO_LABEL, reduction="sum") / len(group)
     if lesson.taught is None:
         return to_label
     centred = logits - logits.mean(1, keepdim=True)
-    # Twice the centred log probability is the log odds of two classes.
-    return to_label + smooth_l1_loss(2 * centred, 2 * lesson.taught[group].to(logits.device))
+    taught = lesson.taught[group].to(logits.device)
+    return to_label + smooth_l1_loss(2 * centred, 2 * taught)
 
 
 def _epoch_batches(
     lesson: Lesson, course: Course, side: str | None, rng: random.Random
 ) -> list[list[int]]:
-    """Small tables take small batches, so that an epoch has steps enough to learn in."""
-    rows = course.rows or min(256, max(16, len(lesson.encoded) // 200))
+    """Small tables take small batches, so that an epoch has enough steps to learn in."""
+    for_steps = len(lesson.encoded) // LOOP.steps_per_epoch
+    rows = course.rows or min(LOOP.most_rows, max(LOOP.least_rows, for_steps))
     return groups_by_length(
         lesson.encoded.lengths, tokens=course.tokens, rows=rows, rng=rng, exact=side is None
     )
 
 
 def _schedule(optimizer: torch.optim.Optimizer, steps: int) -> Any:
-    """Up in the first tenth of the steps, then down to nothing."""
-    warm = max(1, steps // 10)
+    """The learning rate goes up in the first steps, and then down to nothing."""
+    warm = max(1, steps // LOOP.warm_up)
 
     def factor(step: int) -> float:
         return min((step + 1) / warm, max(0.0, (steps - step) / max(1, steps - warm)))
@@ -240,7 +279,10 @@ def _schedule(optimizer: torch.optim.Optimizer, steps: int) -> Any:
 
 @contextmanager
 def _quick_attention(device: torch.device) -> Iterator[None]:
-    """Keeps cuDNN's attention away on a GPU: it plans anew for every batch shape, which takes far longer than it saves."""
+    """Keeps cuDNN's attention away on a GPU.
+
+    It plans anew for every batch shape, which takes far longer than it saves.
+    """
     if device.type != "cuda":
         yield
         return

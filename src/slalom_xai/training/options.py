@@ -1,4 +1,4 @@
-"""What can be set, its defaults, and which settings go together."""
+"""What can be set, and which settings go together."""
 
 from __future__ import annotations
 
@@ -7,24 +7,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from slalom_xai.errors import InputError, check_seed, one_of
+from slalom_xai.training.settings import DEFAULTS, SIZES
 
 FAMILIES = ("bert", "gpt2")
 
-
-@dataclass(frozen=True)
-class Size:
-    """A preset for a model from scratch."""
-
-    layers: int
-    width: int
-    vocabulary: int
-    rate: float
-
-
-SIZES = {
-    "tiny": Size(2, 128, 8192, 1e-3),
-    "small": Size(4, 256, 16384, 5e-4),
-    "base": Size(6, 512, 32768, 3e-4),
+_LEAST = {
+    "layers": 1,
+    "width": 8,
+    "vocabulary": 64,
+    "parts": 0,
+    "epochs": 1,
+    "batch": 1,
+    "patience": 1,
+    "max_length": 8,
 }
 
 
@@ -33,10 +28,11 @@ class TrainingOptions:
     """Everything ``slalom train`` can be told apart from the table and the folder.
 
     Attributes:
-        text: column that holds the texts.
-        label: column that holds the classes.
-        pair: column that holds the second text of each pair, or None.
-        labels: names of the classes: their order where the table has names, their names in numerical order where it has numbers.
+        text: field of the table that holds the texts.
+        label: field that holds the classes.
+        pair: field that holds the second text of each pair, or None.
+        labels: names of the classes: their order where the table has names, their names in
+            numerical order where it has numbers.
         validation: table that picks the epoch, instead of a part of the training table.
         holdout: share of each class kept for validation; 0.1 if None.
         test: table that is scored once, at the end.
@@ -44,14 +40,16 @@ class TrainingOptions:
         revision: commit, tag or branch of ``init``.
         trust_remote_code: let models bring code of their own.
         size: preset from scratch: tiny, small or base; tiny if None.
-        family: architecture from scratch: bert (reads both ways) or gpt2 (reads forwards); bert if None.
+        family: architecture from scratch: bert (reads both ways) or gpt2 (reads forwards); bert if
+            None.
         layers: layers from scratch, or how many of the first layers of ``init`` to keep.
         width: numbers per token from scratch.
         vocabulary: tokens of the tokenizer that is made from the texts.
         teacher: folder or hub id of the classifier to learn from.
         parts: partial texts per text that the teacher judges, too; 4 if None.
-        epochs: passes over the training texts; 3 for fine-tuning, 6 with a teacher, 10 from scratch if None.
-        rate: largest learning rate; 5e-5 for fine-tuning, by size from scratch if None.
+        epochs: passes over the training texts; if None, 3 for fine-tuning, 6 with a teacher, 10
+            from scratch.
+        rate: largest learning rate; if None, 5e-5 for fine-tuning, by size from scratch.
         batch: most texts in a batch; from the number of texts if None.
         patience: epochs without a better validation accuracy before training stops; 3 if None.
         max_length: tokens kept of a text; what the model reads, at most 512, if None.
@@ -98,44 +96,56 @@ class TrainingOptions:
         self._check_company()
         filled = replace(
             self,
-            holdout=None
-            if self.validation is not None
-            else (0.1 if self.holdout is None else self.holdout),
-            parts=None if self.teacher is None else (4 if self.parts is None else self.parts),
-            patience=self.patience or 3,
-            epochs=self.epochs
-            or (3 if self.init is not None else 6 if self.teacher is not None else 10),
+            holdout=self._settled_holdout(),
+            parts=self._settled_parts(),
+            patience=self.patience or DEFAULTS.patience,
+            epochs=self.epochs or self._default_epochs(),
         )
         if self.init is not None:
-            return replace(filled, rate=self.rate or 5e-5)
-        size = SIZES[self.size or "tiny"]
+            return replace(filled, rate=self.rate or DEFAULTS.rate_fine_tuning)
+        name = self.size or DEFAULTS.size
+        size = SIZES[name]
         return replace(
             filled,
-            size=self.size or "tiny",
-            family=self.family or "bert",
+            size=name,
+            family=self.family or DEFAULTS.family,
             layers=self.layers or size.layers,
             width=self.width or size.width,
             vocabulary=self.vocabulary or size.vocabulary,
             rate=self.rate or size.rate,
-            max_length=self.max_length or 512,
+            max_length=self.max_length or DEFAULTS.max_length,
         )
 
+    def _settled_holdout(self) -> float | None:
+        """The share kept for validation; None where another table validates."""
+        if self.validation is not None:
+            return None
+        if self.holdout is None:
+            return DEFAULTS.holdout
+        return self.holdout
+
+    def _settled_parts(self) -> int | None:
+        """Partial texts per text; None without a teacher to judge them."""
+        if self.teacher is None:
+            return None
+        if self.parts is None:
+            return DEFAULTS.parts
+        return self.parts
+
+    def _default_epochs(self) -> int:
+        if self.init is not None:
+            return DEFAULTS.epochs_fine_tuning
+        if self.teacher is not None:
+            return DEFAULTS.epochs_with_teacher
+        return DEFAULTS.epochs_from_scratch
+
     def _check_ranges(self) -> None:
+        """Refuses names that are not known and numbers out of range."""
         if self.size is not None and self.size not in SIZES:
             raise one_of("size", self.size, SIZES)
         if self.family is not None and self.family not in FAMILIES:
             raise one_of("family", self.family, FAMILIES)
-        least = {
-            "layers": 1,
-            "width": 8,
-            "vocabulary": 64,
-            "parts": 0,
-            "epochs": 1,
-            "batch": 1,
-            "patience": 1,
-            "max_length": 8,
-        }
-        for name, lowest in least.items():
+        for name, lowest in _LEAST.items():
             value = getattr(self, name)
             if value is not None and value < lowest:
                 raise InputError(
@@ -146,16 +156,18 @@ class TrainingOptions:
             raise InputError(f"--rate is {self.rate}: give a learning rate above 0, such as 5e-5")
         if self.holdout is not None and not 0 < self.holdout < 1:
             raise InputError(
-                f"--holdout is {self.holdout}: give the share of the rows to validate on, between 0 and 1, such as 0.1"
+                f"--holdout is {self.holdout}: "
+                "give the share of the rows to validate on, between 0 and 1, such as 0.1"
             )
 
     def _check_company(self) -> None:
-        """Options that would have no effect beside others are mistakes, not wishes."""
+        """Refuses options without effect beside others: they are mistakes, not wishes."""
         if self.init is not None:
             for name in ("size", "family", "width", "vocabulary"):
                 if getattr(self, name) is not None:
                     raise InputError(
-                        f"{_flag(name)} is only for a model from scratch, but --init starts from {self.init}: leave one of them out"
+                        f"{_flag(name)} is only for a model from scratch, "
+                        f"but --init starts from {self.init}: leave one of them out"
                     )
         elif self.revision is not None:
             raise InputError(
@@ -167,7 +179,8 @@ class TrainingOptions:
             )
         if self.validation is not None and self.holdout is not None:
             raise InputError(
-                "--holdout splits the table, but --validation names another one: leave one of them out"
+                "--holdout splits the table, but --validation names another one: "
+                "leave one of them out"
             )
         if self.pair is not None and self.pair == self.text:
             raise InputError(

@@ -35,24 +35,25 @@ def load_start(
     Raises:
         ModelError: it cannot be loaded, or has no such layers.
     """
-    place = located(name)
+    source = located(name)
     options = {"revision": revision, "trust_remote_code": bool(trust_remote_code)}
-    with loading("the model to start from", place, _GIVE):
-        config = AutoConfig.from_pretrained(place, **options)
+    with loading("the model to start from", source, _GIVE):
+        config = AutoConfig.from_pretrained(source, **options)
         name_classes(config, labels)
         if layers is not None:
-            _keep_layers(config, layers, place)
+            _keep_layers(config, layers, source)
         model, report = AutoModelForSequenceClassification.from_pretrained(
-            place, config=config, output_loading_info=True, ignore_mismatched_sizes=True, **options
+            source, config=config, output_loading_info=True, ignore_mismatched_sizes=True, **options
         )
-    tokenizer = load_tokenizer(place, revision=revision, trust_remote_code=trust_remote_code)
+    tokenizer = load_tokenizer(source, revision=revision, trust_remote_code=trust_remote_code)
     model = model.float()
     sizes = {key: value.numel() for key, value in model.state_dict().items()}
     if sum(sizes.get(key, 0) for key in report["missing_keys"]) > sum(sizes.values()) / 2:
         raise ModelError(
-            f"{place!r} holds only few of the weights of a {type(model).__name__}: give a folder saved with save_pretrained"
+            f"{source!r} holds only few of the weights of a {type(model).__name__}: "
+            "give a folder saved with save_pretrained"
         )
-    _check_fast(tokenizer, place)
+    _check_fast(tokenizer, source)
     give_padding(model, tokenizer)
     return model, tokenizer
 
@@ -65,23 +66,24 @@ def load_teacher(
     Raises:
         ModelError: it cannot be loaded, or knows other classes.
     """
-    place = located(name)
+    source = located(name)
     options = {"trust_remote_code": bool(trust_remote_code)}
-    with loading("the teacher", place, _GIVE):
+    with loading("the teacher", source, _GIVE):
         model, report = AutoModelForSequenceClassification.from_pretrained(
-            place, output_loading_info=True, **options
+            source, output_loading_info=True, **options
         )
-    tokenizer = load_tokenizer(place, trust_remote_code=trust_remote_code)
+    tokenizer = load_tokenizer(source, trust_remote_code=trust_remote_code)
     if report["missing_keys"]:
         raise ModelError(
-            f"the teacher {place!r} has no trained classification head: give a classifier, such as one that slalom train made"
+            f"the teacher {source!r} has no trained classification head: "
+            "give a classifier, such as one that slalom train made"
         )
-    known = [
-        str(model.config.id2label[index]).casefold() for index in range(model.config.num_labels)
-    ]
+    names = model.config.id2label
+    known = [str(names[index]).casefold() for index in range(model.config.num_labels)]
     if sorted(known) != sorted(label.casefold() for label in labels):
         raise ModelError(
-            f"the teacher {place!r} knows the classes {', '.join(map(str, model.config.id2label.values()))}, but the table has {', '.join(labels)}: "
+            f"the teacher {source!r} knows the classes {', '.join(map(str, names.values()))}, "
+            f"but the table has {', '.join(labels)}: "
             "they must be the same; name numbered classes with --labels"
         )
     give_padding(model, tokenizer)
@@ -91,8 +93,8 @@ def load_teacher(
 def give_padding(model: Any, tokenizer: Any) -> None:
     """Makes model and tokenizer agree on a padding token.
 
-    Decoders find the end of a text by it, so one that the tokenizer adds to texts will not do; if there
-    is no other token for it, the vocabulary grows by one.
+    Decoders find the end of a text by it, so one that the tokenizer adds to texts will not do. If
+    there is no other token for it, the vocabulary grows by one.
     """
     if tokenizer.pad_token_id is None and getattr(model.config, "pad_token_id", None) in range(
         len(tokenizer)
@@ -109,27 +111,28 @@ def give_padding(model: Any, tokenizer: Any) -> None:
     model.config.pad_token_id = tokenizer.pad_token_id
 
 
-def _keep_layers(config: Any, layers: int, place: str) -> None:
+def _keep_layers(config: Any, layers: int, source: str) -> None:
     """Shortens a configuration; the weights of the layers behind are then left unread."""
     there = getattr(config, "num_hidden_layers", None)
     if not isinstance(there, int) or getattr(config, "is_encoder_decoder", False):
         raise ModelError(
-            f"cannot keep the first {layers} layers of {place!r}, a {config.model_type} model: leave --layers out"
+            f"cannot keep the first {layers} layers of {source!r}, a {config.model_type} model: "
+            "leave --layers out"
         )
     if layers > there:
         raise ModelError(
-            f"--layers is {layers}, but {place!r} has {there} layers: give at most {there}"
+            f"--layers is {layers}, but {source!r} has {there} layers: give at most {there}"
         )
     for key, value in list(vars(config).items()):
-        if (
-            isinstance(value, list) and len(value) == there and "layer" in key
-        ):  # one entry per layer, such as its kind of attention
+        # Lists with one entry per layer, such as its kind of attention.
+        if isinstance(value, list) and len(value) == there and "layer" in key:
             setattr(config, key, value[:layers])
     config.num_hidden_layers = layers
 
 
-def _check_fast(tokenizer: Any, place: str) -> None:
+def _check_fast(tokenizer: Any, source: str) -> None:
     if not getattr(tokenizer, "is_fast", False):
         raise ModelError(
-            f"the tokenizer of {place!r} does not report where its tokens stand, so its model could not be explained: give another model"
+            f"the tokenizer of {source!r} does not report where its tokens stand, "
+            "so its model could not be explained: give another model"
         )

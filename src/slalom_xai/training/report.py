@@ -35,7 +35,8 @@ class Score:
     Attributes:
         accuracy: share of right answers.
         loss: mean cross-entropy.
-        confidence: mean probability of the answers it gives; near the accuracy where probabilities can be trusted.
+        confidence: mean probability of the answers it gives; near the accuracy where probabilities
+            can be trusted.
         rows: texts it was asked about.
     """
 
@@ -70,7 +71,8 @@ class TrainingReport:
         best_epoch: the one that is saved.
         validation: how the saved model does on the validation part.
         test: how it does on the test table; None without one, or if it was interrupted.
-        scale: what the last layer was multiplied with to fit the probabilities; None without a teacher.
+        scale: what the last layer was multiplied with to fit the probabilities; None without a
+            teacher.
         notes: what a person should know, such as how many texts were cut.
         interrupted: whether Ctrl-C ended it.
         seconds: how long everything took.

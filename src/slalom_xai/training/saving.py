@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
@@ -17,6 +16,7 @@ from slalom_xai.errors import InputError
 from slalom_xai.models.loading import quiet
 from slalom_xai.system.files import is_draft, write_file
 from slalom_xai.system.folders import recover, replacing_folder
+from slalom_xai.system.writable import check_replaceable
 
 _RECORD = "training.json"
 
@@ -27,40 +27,27 @@ def check_folder(folder: Path, overwrite: bool) -> None:
     Raises:
         InputError: it is a file, cannot be replaced, or holds what is not to be replaced.
     """
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"--out is {folder}, which is a file: give a folder")
-    _check_place(folder)
+    check_replaceable("--out", folder)
     recover(folder)
-    names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
+    names = _names_in(folder)
     if all(map(_is_left, names)):
         return
     if not overwrite:
         raise InputError(
-            f"--out is {folder}, a folder that is not empty: give a new folder, or --overwrite to replace an earlier training"
+            f"--out is {folder}, a folder that is not empty: "
+            "give a new folder, or --overwrite to replace an earlier training"
         )
     if not (folder / _RECORD).is_file() and not any(map(_is_left, names)):
         raise InputError(
-            f"--out is {folder}, which was not made by slalom train (it has no {_RECORD}): give a new folder"
+            f"--out is {folder}, which was not made by slalom train (it has no {_RECORD}): "
+            "give a new folder"
         )
 
 
-def _check_place(folder: Path) -> None:
-    """The model is written beside its folder and then put in its place, so the folder around it must be writable."""
-    place = Path(os.path.realpath(folder))
-    if place.is_dir() and os.path.ismount(place):
-        raise InputError(
-            f"--out is {folder}, which is a mount point and cannot be replaced: give a folder inside it"
-        )
-    if place in (Path.cwd(), *Path.cwd().parents):
-        raise InputError(
-            f"--out is {folder}, the folder that this command runs in, which it cannot replace: run it elsewhere, or give a folder inside it"
-        )
-    nearest = next(above for above in place.parents if above.exists())
-    if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
-        inside = ", such as one inside it" if place.is_dir() else ""
-        raise InputError(
-            f"--out is {folder}, but nothing can be written to {nearest}: give another folder{inside}"
-        )
+def _names_in(folder: Path) -> list[str]:
+    if not folder.is_dir():
+        return []
+    return [path.name for path in folder.iterdir()]
 
 
 def _is_left(name: str) -> bool:
@@ -73,7 +60,8 @@ def save(
 ) -> None:
     """Saves the model in place of an earlier one; other files in the folder stay.
 
-    Everything is written beside the folder, which then changes places with it: what was there is whole until the new one is.
+    Everything is written to a new folder beside the old one; then the two change places. So what
+    was there is whole until the new one is.
 
     Args:
         model: stays in float32; with ``half`` its weights are rounded to what is saved.
@@ -85,34 +73,36 @@ def save(
     Raises:
         InputError: the folder cannot be written.
     """
-    names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
-    left = [name for name in names if _is_left(name) or is_draft(name)]
+    left = [name for name in _names_in(folder) if _is_left(name) or is_draft(name)]
     try:
-        with replacing_folder(folder, without=[*_earlier(folder), _RECORD, *left]) as place:
+        with replacing_folder(folder, without=[*_earlier(folder), _RECORD, *left]) as draft:
             with quiet():
-                _saved(model, tokenizer, place, half)
-            files = sorted(path.name for path in place.iterdir())
-            _write(place, {**record, "files": sorted([*files, _RECORD])})
+                _write_model(model, tokenizer, draft, half)
+            files = sorted(_names_in(draft))
+            _write(draft, {**record, "files": sorted([*files, _RECORD])})
     except OSError as error:
         raise InputError(
-            f"cannot save the model in {folder} ({error.strerror or error}): make room or give another --out; what was there is unchanged"
+            f"cannot save the model in {folder} ({error.strerror or error}): "
+            "make room or give another --out; what was there is unchanged"
         ) from error
 
 
-def _saved(model: Any, tokenizer: Any, place: Path, half: bool) -> None:
+def _write_model(model: Any, tokenizer: Any, folder: Path, half: bool) -> None:
     """Writes the files that transformers reads.
 
     Raises:
         OSError: they cannot be written.
     """
+    weights = None
+    if half:
+        weights = _halved(model)
     try:
-        model.save_pretrained(place, state_dict=_halved(model) if half else None)
-        _save_tokenizer(tokenizer, place)
+        model.save_pretrained(folder, state_dict=weights)
+        _save_tokenizer(tokenizer, folder)
     except OSError:
         raise
-    except (
-        Exception
-    ) as error:  # safetensors and tokenizers report a full disk with errors of their own
+    except Exception as error:
+        # safetensors and tokenizers report a full disk with errors of their own.
         if "os error" not in str(error):
             raise
         raise OSError(" ".join(str(error).split())[:200]) from error
@@ -137,20 +127,27 @@ def _write(folder: Path, record: Mapping[str, Any]) -> None:
 def _earlier(folder: Path) -> list[str]:
     """The files of the training in a folder; names that lead out of it are none of them."""
     try:
-        found = json.loads((folder / _RECORD).read_text(encoding="utf-8"))["files"]
+        names = json.loads((folder / _RECORD).read_text(encoding="utf-8"))["files"]
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return []
-    names = found if isinstance(found, list) else []
-    return [
-        name
-        for name in names
-        if isinstance(name, str) and name not in ("", ".", "..") and Path(name).name == name
-    ]
+    if not isinstance(names, list):
+        return []
+    return list(filter(_is_plain_name, names))
+
+
+def _is_plain_name(name: object) -> bool:
+    """Whether it names something inside a folder and leads nowhere else."""
+    if not isinstance(name, str) or name in ("", ".", ".."):
+        return False
+    return Path(name).name == name
 
 
 @torch.no_grad()
 def _halved(model: Any) -> dict[str, Tensor]:
-    """The weights as float16; tensors that share memory still do. The model gets the rounded numbers."""
+    """The weights as float16; tensors that share memory still do.
+
+    The model gets the rounded numbers.
+    """
     halves: dict[tuple[int, torch.Size], Tensor] = {}
     state: dict[str, Tensor] = {}
     for name, tensor in model.state_dict().items():

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from slalom_xai.errors import InputError
 from slalom_xai.explanation import Explanation
-from slalom_xai.reports.figures.canvas import WIDTH, label, look, scale, sheet
-from slalom_xai.reports.figures.plane import (
-    LABELS,
+from slalom_xai.reports.figures.canvas import WIDTH, look, new_figure, strongest
+from slalom_xai.reports.figures.captions import label, measured_in
+from slalom_xai.reports.figures.plane import LABELS
+from slalom_xai.reports.figures.points import (
     Points,
+    add_legend,
     draw_points,
-    legend,
     limit_plane,
     name_points,
-    strongest,
 )
 from slalom_xai.reports.figures.words import unit_labels
 
@@ -46,10 +46,30 @@ class TokenType:
     count: int
 
 
+@dataclass
+class _Occurrences:
+    """All places of one kind of token.
+
+    Attributes:
+        names: how often it is written in which way.
+        scores: value, importance and removal at each place.
+    """
+
+    names: Counter[str] = field(default_factory=Counter)
+    scores: list[tuple[float, float, float]] = field(default_factory=list)
+
+    def mean(self) -> TokenType:
+        """The kind of token with its mean scores."""
+        value, importance, removal = (float(mean) for mean in np.mean(self.scores, axis=0))
+        name = self.names.most_common(1)[0][0]
+        return TokenType(name, value, importance, removal, len(self.scores))
+
+
 def token_types(explanations: Sequence[Explanation], *, least: int = 1) -> list[TokenType]:
     """Mean scores of each kind of token, in the order they first appear.
 
-    Units are of one kind where they have the same token ids, or the same characters for models that take strings.
+    Units are of one kind where they have the same token ids, or the same characters for models that
+    take strings.
 
     Args:
         explanations: of one model, method and label.
@@ -60,34 +80,37 @@ def token_types(explanations: Sequence[Explanation], *, least: int = 1) -> list[
     """
     if not explanations:
         raise InputError("there is nothing to draw: give at least one explanation")
-    rows: dict[object, list[tuple[float, float, float]]] = defaultdict(list)
-    names: dict[object, Counter[str]] = defaultdict(Counter)
-    for place, explanation in enumerate(explanations):
-        if explanation.importances is None:
-            raise InputError(
-                f"explanation {place} is by {explanation.method!r}, which has no importances: explain with method='slalom'"
-            )
-        if explanation.target != explanations[0].target:
-            raise InputError(
-                f"explanation {place} is of {explanation.target!r}, but the first is of {explanations[0].target!r}: use for_target to choose the same label"
-            )
-        scores = (explanation.values, explanation.importances, explanation.scores("removal"))
-        for unit, name, value, importance, removal in zip(
-            explanation.units, unit_labels(explanation), *scores, strict=True
-        ):
-            key: object = unit.token_ids or name
-            rows[key].append((float(value), float(importance), float(removal)))
-            names[key][name] += 1
-    found = []
-    for kind, numbers in rows.items():
-        if len(numbers) >= least:
-            means = [float(mean) for mean in np.mean(numbers, axis=0)]
-            found.append(
-                TokenType(
-                    names[kind].most_common(1)[0][0], means[0], means[1], means[2], len(numbers)
-                )
-            )
-    return found
+    kinds: dict[object, _Occurrences] = {}
+    for index, explanation in enumerate(explanations):
+        _check_comparable(index, explanation, explanations[0])
+        _collect(explanation, kinds)
+    return [kind.mean() for kind in kinds.values() if len(kind.scores) >= least]
+
+
+def _check_comparable(index: int, explanation: Explanation, first: Explanation) -> None:
+    if explanation.importances is None:
+        raise InputError(
+            f"explanation {index} is by {explanation.method!r}, which has no importances: "
+            "explain with method='slalom'"
+        )
+    if explanation.target != first.target:
+        raise InputError(
+            f"explanation {index} is of {explanation.target!r}, but the first is of "
+            f"{first.target!r}: use for_target to choose the same label"
+        )
+
+
+def _collect(explanation: Explanation, kinds: dict[object, _Occurrences]) -> None:
+    """Adds the units of one explanation to those of their kinds."""
+    values, importances = explanation.values, explanation.scores("importance")
+    removals = explanation.scores("removal")
+    names = unit_labels(explanation)
+    for index, unit in enumerate(explanation.units):
+        kind = kinds.setdefault(unit.token_ids or names[index], _Occurrences())
+        kind.names[names[index]] += 1
+        kind.scores.append(
+            (float(values[index]), float(importances[index]), float(removals[index]))
+        )
 
 
 def corpus_scatter(
@@ -112,27 +135,31 @@ def corpus_scatter(
         raise InputError(
             f"no token occurs {least} times or more: give more texts, or a smaller least"
         )
-    numbers = np.array([(each.value, each.importance, each.removal) for each in types])
-    points = Points(numbers[:, 0], numbers[:, 1], numbers[:, 2], [each.text for each in types])
-    with look([*points.labels, label(explanations[0].target)]):
-        figure = sheet(f"{len(types)} kinds of tokens in {len(explanations)} texts", width, height)
+    points = _points(types)
+    first = explanations[0]
+    counted = f"{len(types)} kinds of tokens in {len(explanations)} texts"
+    with look([*points.labels, label(first.target)]):
+        figure = new_figure(counted, width, height)
         axes = figure.add_subplot()
         limit_plane(axes, points)
-        axes.set_xlabel(f"mean value ({scale(explanations[0])})", parse_math=False)
+        axes.set_xlabel(f"mean value ({measured_in(first)})", parse_math=False)
         axes.set_ylabel("mean importance (log scale)")
         draw_points(axes, points)
-        legend(axes, f"argues for {label(explanations[0].target)}", "argues against")
-        texts = "text" if len(explanations) == 1 else "texts"
-        axes.text(
-            1,
-            0.01,
-            f"{len(types)} kinds of tokens in {len(explanations)} {texts}",
-            transform=axes.transAxes,
-            ha="right",
-            va="bottom",
-            fontsize="x-small",
-        )
-        figure.draw_without_rendering()
+        add_legend(axes, f"argues for {label(first.target)}", "argues against")
+        if len(explanations) == 1:
+            counted = counted.removesuffix("s")
+        corner: Any = {"transform": axes.transAxes, "ha": "right", "va": "bottom"}
+        axes.text(1, 0.01, counted, **corner, fontsize="x-small")
+        figure.draw_without_rendering()  # settles where the axes are
         figure.set_layout_engine("none")
         name_points(figure, axes, points, strongest(points.effects, labels))
     return figure
+
+
+def _points(types: Sequence[TokenType]) -> Points:
+    return Points(
+        values=np.array([each.value for each in types]),
+        importances=np.array([each.importance for each in types]),
+        effects=np.array([each.removal for each in types]),
+        labels=[each.text for each in types],
+    )

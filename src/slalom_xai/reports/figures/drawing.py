@@ -1,4 +1,7 @@
-"""A matplotlib figure that is written the same way everywhere. Imported only where something is drawn."""
+"""A matplotlib figure that is written the same way everywhere.
+
+This module imports matplotlib, so it is itself imported only where something is drawn.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +14,10 @@ import matplotlib
 from matplotlib import font_manager
 from matplotlib.figure import Figure
 
-DARK, GREY, PALE = "#1a1a1a", "#6b6b6b", "#c8c8c8"
+from slalom_xai.reports.figures.canvas import DARK, GREY
 
-# Text as outlines in SVG, so that every viewer shows the widths that were measured; as embedded TrueType in PDF, where it stays searchable.
+# Text as outlines in SVG, so that every viewer shows the widths that were measured;
+# as embedded TrueType in PDF, where it stays searchable.
 _FILES: Any = {
     "svg.fonttype": "path",
     "svg.hashsalt": "slalom-xai",
@@ -47,6 +51,12 @@ _LOOK: Any = {
     "figure.facecolor": "white",
     "figure.dpi": 100,
 }
+_SMALL: Any = {  # points, whatever the user's font size
+    "axes.titlesize": 9,
+    "axes.labelsize": 9,
+    "xtick.labelsize": 8,
+    "ytick.labelsize": 8,
+}
 # Outline fonts that hold what DejaVu Sans, which comes with matplotlib, does not.
 _MORE_FONTS = (
     "Noto Sans CJK SC",
@@ -73,19 +83,37 @@ _MORE_FONTS = (
 )
 
 
+# What leaves the date out of a file, by format.
+_UNDATED: dict[str, dict[str, None]] = {
+    "svg": {"Date": None},
+    "pdf": {"CreationDate": None},
+    "png": {},
+}
+
+
 class Drawing(Figure):
-    """A figure that writes the same bytes twice and shows itself in a notebook."""
+    """A figure that writes the same bytes twice and shows itself in a notebook.
+
+    Attributes:
+        outlines: whether letters in SVG files are outlines, or text.
+    """
+
+    outlines = True
 
     def savefig(self, fname: Any, *, transparent: bool | None = None, **kwargs: Any) -> None:
         """As in matplotlib, with embedded fonts and without dates."""
         suffix = str(kwargs.get("format") or str(fname).rpartition(".")[2]).lower()
-        undated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {}}.get(suffix)
-        if undated is not None:
-            titled = {"Title": self.get_label()} if self.get_label() else {}
-            kwargs["metadata"] = undated | titled | (kwargs.get("metadata") or {})
+        if suffix in _UNDATED:
+            metadata: dict[str, Any] = dict(_UNDATED[suffix])
+            if self.get_label():
+                metadata["Title"] = self.get_label()
+            kwargs["metadata"] = metadata | (kwargs.get("metadata") or {})
         if suffix == "png":
             kwargs.setdefault("dpi", 200)
-        with matplotlib.rc_context(_FILES):
+        files = dict(_FILES)
+        if not self.outlines:
+            files["svg.fonttype"] = "none"
+        with matplotlib.rc_context(files):
             super().savefig(fname, transparent=transparent, **kwargs)
 
     def _repr_png_(self) -> bytes:
@@ -95,29 +123,42 @@ class Drawing(Figure):
 
 
 @contextmanager
-def look(texts: Iterable[str] = ()) -> Iterator[None]:
-    """The look of every figure; the font and its size stay the user's, with others for characters it lacks."""
-    with matplotlib.rc_context(_LOOK):
+def look(texts: Iterable[str] = (), *, small: bool = False) -> Iterator[None]:
+    """The look of every figure.
+
+    The font stays the user's, with others for characters it lacks; so does its size unless
+    ``small`` asks for smaller letters.
+    """
+    settings = dict(_LOOK)
+    if small:
+        settings |= _SMALL
+    with matplotlib.rc_context(settings):
         matplotlib.rcParams["font.family"] = _families(set().union(*texts))
         yield
 
 
 def _families(characters: set[str]) -> list[str]:
-    chosen = list(matplotlib.rcParams["font.family"])
-    missing = {character for character in characters if not character.isspace()} - _held(
-        chosen, characters
-    )
-    installed = set(font_manager.fontManager.get_font_names()) if missing else set()
+    """The user's fonts, and further ones for characters that the first of them lacks."""
+    families = list(matplotlib.rcParams["font.family"])
+    visible = {character for character in characters if not character.isspace()}
+    missing = visible - _held(families, visible)
+    if not missing:
+        return families
+    installed = set(font_manager.fontManager.get_font_names())
     for name in _MORE_FONTS:
-        if missing and name in installed and (found := _held([name], missing)):
-            chosen.append(name)
-            missing -= found
-    return chosen
+        if not missing:
+            break
+        if name not in installed:
+            continue
+        held = _held([name], missing)
+        if held:
+            families.append(name)
+            missing -= held
+    return families
 
 
 def _held(families: list[str], characters: set[str]) -> set[str]:
     """The characters that the first of these fonts can draw."""
-    font = font_manager.get_font(
-        font_manager.findfont(font_manager.FontProperties(family=families))
-    )
+    properties = font_manager.FontProperties(family=families)
+    font = font_manager.get_font(font_manager.findfont(properties))
     return {character for character in characters if font.get_char_index(ord(character))}

@@ -1,4 +1,8 @@
-"""A scored text as lines that fit a width: pieces, places to break, and the order of words on the page."""
+"""A scored text as lines that fit a width: runs, places to break, and the order on the page.
+
+A run is a stretch of characters with one colour. Runs that no line break may part make a chunk, and
+chunks that fit between the margins make a line.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +14,15 @@ from itertools import groupby, pairwise
 from slalom_xai.explanation import Explanation
 from slalom_xai.reports.colour import printable
 from slalom_xai.reports.figures.canvas import relative
-from slalom_xai.reports.figures.words import merged, word_scores
+from slalom_xai.reports.figures.words import Word, merged, word_scores
 from slalom_xai.text import is_unspaced
 
 Measure = Callable[[str], float]
 
 
 @dataclass(frozen=True)
-class Piece:
-    """Characters of one colour; None for those without a score."""
+class Run:
+    """Characters of one colour; the intensity is None for those without a score."""
 
     text: str
     intensity: float | None
@@ -26,7 +30,12 @@ class Piece:
 
 @dataclass(frozen=True)
 class Line:
-    """Chunks that fit between the margins, in reading order; ``leftwards`` where the paragraph runs from right to left."""
+    """Chunks that fit between the margins, in reading order.
+
+    Attributes:
+        chunks: the parts of the line.
+        leftwards: whether its paragraph runs from right to left.
+    """
 
     chunks: tuple[Chunk, ...]
     leftwards: bool
@@ -34,15 +43,20 @@ class Line:
 
 @dataclass(frozen=True)
 class Chunk:
-    """Pieces that no line break may part, and the white space in front of them."""
+    """Runs that no line break may part.
 
-    pieces: tuple[Piece, ...]
+    Attributes:
+        runs: the characters.
+        space: whether there is white space in front of them.
+    """
+
+    runs: tuple[Run, ...]
     space: bool
 
     @property
     def text(self) -> str:
         """All its characters."""
-        return "".join(piece.text for piece in self.pieces)
+        return "".join(run.text for run in self.runs)
 
 
 def scored_lines(explanation: Explanation, score: str, room: float, measure: Measure) -> list[Line]:
@@ -54,151 +68,179 @@ def scored_lines(explanation: Explanation, score: str, room: float, measure: Mea
         room: the width of a line.
         measure: the width of a text, on the same scale.
     """
-    return _wrap(
-        [list(_chunks(paragraph)) for paragraph in _paragraphs(explanation, score)], room, measure
-    )
+    lines: list[Line] = []
+    for paragraph in _paragraphs(explanation, score):
+        lines += _wrap(list(_chunks(paragraph)), room, measure)
+    while len(lines) > 1 and not lines[-1].chunks:
+        lines.pop()
+    return lines
 
 
-def _paragraphs(explanation: Explanation, score: str) -> Iterator[list[Piece]]:
-    """The text as pieces, a list for each paragraph; an empty one sets the two texts of a pair apart."""
-    found = merged(explanation)
-    intensities = relative(word_scores(explanation, found, score))
-    for part, text in enumerate((explanation.text, explanation.text_pair)):
-        if text is None:
-            continue
+def _paragraphs(explanation: Explanation, score: str) -> Iterator[list[Run]]:
+    """The text as runs, a list for each paragraph.
+
+    An empty list sets the two texts of a pair apart.
+    """
+    words = merged(explanation)
+    intensities = relative(word_scores(explanation, words, score))
+    texts = [explanation.text]
+    if explanation.text_pair is not None:
+        texts.append(explanation.text_pair)
+    for part, text in enumerate(texts):
         if part == 1:
             yield []
-        is_last = part == 1 or explanation.text_pair is None
-        end = len(text) - (len(explanation.left_out) if is_last else 0)
-        pieces: list[Piece] = []
-        position = 0
-        for word, intensity in zip(found, intensities, strict=True):
-            if word.part == part:
-                pieces += [
-                    Piece(text[position : word.start], None),
-                    Piece(text[max(word.start, position) : word.end], float(intensity)),
-                ]
-                position = max(position, word.end)
-        yield from _split_lines([*pieces, Piece(text[position:end], None)])
+        if part == len(texts) - 1:
+            text = text[: len(text) - len(explanation.left_out)]
+        scored = zip(words, intensities, strict=True)
+        own = [(word, float(intensity)) for word, intensity in scored if word.part == part]
+        yield from _split_lines(_runs(text, own))
 
 
-def _split_lines(pieces: Sequence[Piece]) -> Iterator[list[Piece]]:
-    """Pieces parted at the line breaks of the text."""
-    current: list[Piece] = []
-    for piece in pieces:
-        first, *rest = piece.text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
-        current.append(Piece(first, piece.intensity))
+def _runs(text: str, scored: Sequence[tuple[Word, float]]) -> list[Run]:
+    """A text as runs: its words with their intensities, and what is between them."""
+    runs: list[Run] = []
+    position = 0
+    for word, intensity in scored:
+        runs.append(Run(text[position : word.start], None))
+        runs.append(Run(text[max(word.start, position) : word.end], intensity))
+        position = max(position, word.end)
+    return [*runs, Run(text[position:], None)]
+
+
+def _split_lines(runs: Sequence[Run]) -> Iterator[list[Run]]:
+    """Runs parted at the line breaks of the text."""
+    current: list[Run] = []
+    for run in runs:
+        first, *rest = run.text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+        current.append(Run(first, run.intensity))
         for line in rest:
             yield current
-            current = [Piece(line, piece.intensity)]
+            current = [Run(line, run.intensity)]
     yield current
 
 
-def _chunks(pieces: Sequence[Piece]) -> Iterator[Chunk]:
-    """A paragraph parted at white space, and between the characters of scripts without it; both are places to break a line."""
-    current: list[Piece] = []
+def _chunks(runs: Sequence[Run]) -> Iterator[Chunk]:
+    """A paragraph parted where a line may break.
+
+    That is at white space, and between the characters of scripts without it.
+    """
+    current: list[Run] = []
     space = False
-    for piece in pieces:
-        for is_break, characters in groupby(piece.text, key=str.isspace):
-            run = "".join(characters)
-            if is_break:
+    for run in runs:
+        for is_white, characters in groupby(run.text, key=str.isspace):
+            if is_white:
                 if current:
                     yield Chunk(tuple(current), space)
                 current, space = [], True
                 continue
-            for bit in _breakable(run):
-                if current and is_unspaced(bit[0]) and piece.text:
+            for bit in _breakable("".join(characters)):
+                if current and is_unspaced(bit[0]):
                     yield Chunk(tuple(current), space)
                     current, space = [], False
-                current.append(Piece(printable(bit), piece.intensity))
+                current.append(Run(printable(bit), run.intensity))
     if current:
         yield Chunk(tuple(current), space)
 
 
-def _breakable(run: str) -> list[str]:
-    """A run without white space, cut before each character of a script without spaces (marks stay with theirs)."""
-    cuts = (
-        [0]
-        + [
-            place
-            for place in range(1, len(run))
-            if is_unspaced(run[place]) and unicodedata.category(run[place])[0] != "M"
-        ]
-        + [len(run)]
-    )
-    return [run[start:end] for start, end in pairwise(cuts)]
+def _breakable(characters: str) -> list[str]:
+    """Characters without white space, cut before each one of a script without spaces.
+
+    Marks stay with the character they belong to.
+    """
+    cuts = [0]
+    for index in range(1, len(characters)):
+        is_mark = unicodedata.category(characters[index])[0] == "M"
+        if is_unspaced(characters[index]) and not is_mark:
+            cuts.append(index)
+    cuts.append(len(characters))
+    return [characters[start:end] for start, end in pairwise(cuts)]
 
 
-def _wrap(paragraphs: Sequence[Sequence[Chunk]], room: float, measure: Measure) -> list[Line]:
+def _wrap(paragraph: Sequence[Chunk], room: float, measure: Measure) -> list[Line]:
     """Lines of chunks that fit; a chunk wider than a line is cut."""
-    rows: list[Line] = []
-    for paragraph in paragraphs:
-        leftwards = direction("".join(chunk.text for chunk in paragraph), False)
-        row: list[Chunk] = []
-        used = 0.0
-        for chunk in (part for whole in paragraph for part in _fitting(whole, room, measure)):
-            wide = chunk_width(chunk, measure)
-            gap = measure(" ") if row and chunk.space else 0.0
-            if row and used + gap + wide > room:
-                rows.append(Line(tuple(row), leftwards))
-                row, used, gap = [], 0.0, 0.0
-            row.append(chunk)
-            used += gap + wide
-        rows.append(Line(tuple(row), leftwards))
-    while len(rows) > 1 and not rows[-1].chunks:
-        rows.pop()
-    return rows
+    leftwards = runs_leftwards("".join(chunk.text for chunk in paragraph), False)
+    fitting: list[Chunk] = []
+    for chunk in paragraph:
+        fitting += _cut(chunk, room, measure)
+    lines: list[Line] = []
+    current: list[Chunk] = []
+    used = 0.0
+    for chunk in fitting:
+        wide = chunk_width(chunk, measure)
+        gap = 0.0
+        if current and chunk.space:
+            gap = measure(" ")
+        if current and used + gap + wide > room:
+            lines.append(Line(tuple(current), leftwards))
+            current, used, gap = [], 0.0, 0.0
+        current.append(chunk)
+        used += gap + wide
+    return [*lines, Line(tuple(current), leftwards)]
 
 
 def chunk_width(chunk: Chunk, measure: Measure) -> float:
     """How wide a chunk is."""
-    return sum(measure(piece.text) for piece in chunk.pieces)
+    return sum(measure(run.text) for run in chunk.runs)
 
 
-def _fitting(chunk: Chunk, room: float, measure: Measure) -> list[Chunk]:
-    """The chunk, or its characters as chunks that fit between them."""
+def _cut(chunk: Chunk, room: float, measure: Measure) -> list[Chunk]:
+    """The chunk if it fits, else its characters as several chunks that do."""
     if chunk_width(chunk, measure) <= room:
         return [chunk]
     parts: list[Chunk] = []
-    current: list[Piece] = []
+    current: list[Run] = []
     used = 0.0
-    for piece in (
-        Piece(character, whole.intensity) for whole in chunk.pieces for character in whole.text
-    ):
-        if current and used + measure(piece.text) > room:
+    for character in _characters(chunk):
+        if current and used + measure(character.text) > room:
             parts.append(Chunk(_joined(current), chunk.space and not parts))
             current, used = [], 0.0
-        current.append(piece)
-        used += measure(piece.text)
+        current.append(character)
+        used += measure(character.text)
     return [*parts, Chunk(_joined(current), chunk.space and not parts)]
 
 
-def _joined(pieces: Sequence[Piece]) -> tuple[Piece, ...]:
-    return tuple(
-        Piece("".join(piece.text for piece in run), intensity)
-        for intensity, run in groupby(pieces, key=lambda piece: piece.intensity)
-    )
+def _characters(chunk: Chunk) -> Iterator[Run]:
+    for run in chunk.runs:
+        for character in run.text:
+            yield Run(character, run.intensity)
 
 
-def visual_order(row: Sequence[Chunk], leftwards: bool) -> list[Chunk]:
-    """Chunks from left to right: runs of words that are written from right to left are turned round.
+def _joined(runs: Sequence[Run]) -> tuple[Run, ...]:
+    """Neighbouring runs of one intensity as one."""
+    joined = []
+    for intensity, alike in groupby(runs, key=lambda run: run.intensity):
+        joined.append(Run("".join(run.text for run in alike), intensity))
+    return tuple(joined)
 
-    A short form of the Unicode rules: words take the direction of their first letter, those without one that of the line.
+
+def visual_order(line: Line) -> list[Chunk]:
+    """Chunks from left to right: words that are written from right to left are turned round.
+
+    A short form of the Unicode rules: words take the direction of their first letter, those without
+    one that of the line.
     """
-    runs: list[list[Chunk]] = []
-    before = None
-    for chunk in row:
-        turned_round = direction(chunk.text, leftwards)
-        if turned_round != before:
-            runs.append([])
-        runs[-1].append(chunk)
-        before = turned_round
-    turned = [run[::-1] if direction(run[0].text, leftwards) else run for run in runs]
-    return [chunk for run in (turned[::-1] if leftwards else turned) for chunk in run]
+
+    def turned(chunk: Chunk) -> bool:
+        return runs_leftwards(chunk.text, line.leftwards)
+
+    stretches: list[list[Chunk]] = []
+    for leftwards, chunks in groupby(line.chunks, key=turned):
+        stretch = list(chunks)
+        if leftwards:
+            stretch.reverse()
+        stretches.append(stretch)
+    if line.leftwards:
+        stretches.reverse()
+    return [chunk for stretch in stretches for chunk in stretch]
 
 
-def direction(text: str, otherwise: bool) -> bool:
-    """Whether the first letter of a text belongs to a script that runs from right to left."""
+def runs_leftwards(text: str, otherwise: bool) -> bool:
+    """Whether the first letter of a text belongs to a script that runs from right to left.
+
+    Args:
+        text: any.
+        otherwise: the answer for a text without letters.
+    """
     for character in text:
         kind = unicodedata.bidirectional(character)
         if kind in ("L", "R", "AL"):

@@ -1,27 +1,23 @@
-"""The text itself, its words coloured by a score, wrapped into lines that fit the page."""
+"""The text itself, its words coloured by a score, wrapped into lines that fit the page.
+
+Everything is placed by hand, in points (1/72 inch) from the upper left corner.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from slalom_xai.errors import InputError
 from slalom_xai.explanation import Explanation
-from slalom_xai.reports.figures.canvas import (
-    TITLES,
-    WIDTH,
-    headline,
-    label,
-    look,
-    sheet,
-    strong,
-    tint,
-)
+from slalom_xai.reports.figures.canvas import WIDTH, look, new_figure, strong, tint
+from slalom_xai.reports.figures.captions import TITLES, headline, label
 from slalom_xai.reports.figures.lines import (
     Line,
     Measure,
-    Piece,
+    Run,
     chunk_width,
-    direction,
+    runs_leftwards,
     scored_lines,
     visual_order,
 )
@@ -30,7 +26,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+_POINTS_PER_INCH = 72
 _MARGIN = 8.0  # points around the text
+_PITCH = 1.65  # from one baseline to the next, in font sizes
 _SMALL = 0.85  # of the font size, for the key
 _SWATCH = 3.0  # the width of a sample of colour, in letters
 _FAINT = 0.04  # weaker words stay without a box
@@ -39,6 +37,51 @@ _EXPLAINED = {
     "importance": ("weighs more than the typical unit", "weighs less"),
     "alone": ("alone it predicts above 0", "below 0"),
 }
+
+_Entry = tuple[str, float | None]  # of the key: a text, and the intensity of its sample of colour
+
+
+@dataclass(frozen=True)
+class _Pen:
+    """What writing on the page needs.
+
+    Attributes:
+        axes: the whole page, in points.
+        fontsize: in points.
+        measure: the width of a text in points.
+    """
+
+    axes: Axes
+    fontsize: float
+    measure: Measure
+
+    def write(self, x: float, baseline: float, text: str, **options: Any) -> None:
+        """Writes a text as it is; tokens are no TeX."""
+        options.setdefault("fontsize", self.fontsize)
+        self.axes.text(x, baseline, text, va="baseline", ha="left", parse_math=False, **options)
+
+    def box(self, x: float, baseline: float, width: float, size: float, intensity: float) -> None:
+        """A coloured ground for letters of this size; a dashed line below negative scores."""
+        from matplotlib.patches import FancyBboxPatch
+
+        box = FancyBboxPatch(
+            (x - 0.04 * size, baseline - 0.93 * size),
+            width + 0.08 * size,
+            1.24 * size,
+            boxstyle=f"round,pad=0,rounding_size={0.15 * size}",
+            color=tint(intensity, 0.75),
+            linewidth=0,
+        )
+        box.set_gid(f"box{intensity:+.4f}")
+        self.axes.add_patch(box)
+        if intensity < 0:
+            self.axes.plot(
+                [x, x + width],
+                [baseline + 0.27 * size] * 2,
+                color=strong(False),
+                linewidth=0.09 * size,
+                linestyle=(0, (2.2, 1.4)),
+            )
 
 
 def highlighted(
@@ -49,9 +92,10 @@ def highlighted(
     fontsize: float = 10,
     lines: int = 60,
 ) -> Figure:
-    """The text with every word on a coloured ground; sub-word tokens are merged, and words carry the score of the whole word.
+    """The text with every word on a coloured ground.
 
-    Blue boxes are positive scores; orange ones with a dashed line below are negative; the darker, the larger.
+    Sub-word tokens are merged, and words carry the score of the whole word. Blue boxes are positive
+    scores; orange ones with a dashed line below are negative; the darker, the larger.
 
     Args:
         explanation: of any method.
@@ -64,36 +108,37 @@ def highlighted(
         raise InputError(
             f"lines is {lines}, fontsize is {fontsize} and width is {width}: give positive numbers"
         )
+    title = f"{TITLES.get(score, score)}, {headline(explanation)}"
     with look([explanation.text, explanation.text_pair or "", label(explanation.target)]):
-        figure = sheet(
-            f"{TITLES.get(score, score)}, {headline(explanation)}", width, 1, constrained=False
-        )
+        figure = new_figure(title, width, 1, constrained=False)
         measure = _measure(fontsize)
-        rows = scored_lines(explanation, score, width * 72 - 2 * _MARGIN, measure)
-        shown, hidden = rows[:lines], rows[lines:]
-        pitch = 1.65 * fontsize
-        key = _key_lines(explanation, score, width * 72 - 2 * _MARGIN, measure)
+        room = width * _POINTS_PER_INCH - 2 * _MARGIN
+        every_line = scored_lines(explanation, score, room, measure)
+        shown, hidden = every_line[:lines], every_line[lines:]
+        key = _key_lines(explanation, score, room, measure)
+        pitch = _PITCH * fontsize
         height = pitch * (len(shown) + bool(hidden) + len(key) + 1.6) + 2 * _MARGIN
-        figure.set_size_inches(width, height / 72)
-        axes = figure.add_axes((0, 0, 1, 1), xlim=(0, width * 72), ylim=(height, 0))
-        axes.set_axis_off()
-        _write(axes, _MARGIN, pitch, headline(explanation), fontsize, weight="bold")
+        pen = _Pen(_page(figure, width, height), fontsize, measure)
+        pen.write(_MARGIN, pitch, headline(explanation), weight="bold")
         top = 2.3 * pitch
-        for place, row in enumerate(shown):
-            _draw_row(axes, row, top + place * pitch, width * 72, fontsize, measure)
+        for index, line in enumerate(shown):
+            _draw_line(pen, line, top + index * pitch, width * _POINTS_PER_INCH)
         if hidden:
-            words = sum(len(row.chunks) for row in hidden)
-            _write(
-                axes,
-                _MARGIN,
-                top + len(shown) * pitch,
-                f"… and {words} more words",
-                fontsize,
-                style="italic",
-            )
-        for place, entries in enumerate(reversed(key)):
-            _key(axes, entries, height - _MARGIN - place * pitch, fontsize, measure)
+            words = sum(len(line.chunks) for line in hidden)
+            below = top + len(shown) * pitch
+            pen.write(_MARGIN, below, f"… and {words} more words", style="italic")
+        for index, entries in enumerate(reversed(key)):
+            _draw_key(pen, entries, height - _MARGIN - index * pitch)
     return figure
+
+
+def _page(figure: Figure, width: float, height: float) -> Axes:
+    """Axes that fill a figure of ``width`` inches and ``height`` points, downwards, in points."""
+    figure.set_size_inches(width, height / _POINTS_PER_INCH)
+    limits: Any = {"xlim": (0, width * _POINTS_PER_INCH), "ylim": (height, 0)}
+    axes = figure.add_axes((0, 0, 1, 1), **limits)
+    axes.set_axis_off()
+    return axes
 
 
 def _measure(fontsize: float) -> Measure:
@@ -109,101 +154,47 @@ def _measure(fontsize: float) -> Measure:
     frame = ink("||")
 
     def width(text: str) -> float:
-        if text not in known:
-            known[text] = (
-                ink(f"|{text}|") - frame
-            )  # ink alone would leave out the white at both ends
+        if text not in known:  # framed, because ink alone would leave out the white at both ends
+            known[text] = ink(f"|{text}|") - frame
         return known[text]
 
     return width
 
 
-def _draw_row(
-    axes: Axes, row: Line, baseline: float, width: float, fontsize: float, measure: Measure
-) -> None:
-    """One line, from the margin where its paragraph begins."""
-    ordered = visual_order(row.chunks, row.leftwards)
-    gap = measure(" ")
-    total = sum(chunk_width(chunk, measure) for chunk in ordered) + gap * sum(
-        chunk.space for chunk in row.chunks[1:]
-    )
-    x = width - _MARGIN - total if row.leftwards else _MARGIN
-    for place, chunk in enumerate(ordered):
-        if place and (chunk.space or ordered[place - 1].space):
+def _draw_line(pen: _Pen, line: Line, baseline: float, width: float) -> None:
+    """One line, from the margin where its paragraph begins, on a page of this width in points."""
+    ordered = visual_order(line)
+    gap = pen.measure(" ")
+    x = _MARGIN
+    if line.leftwards:
+        gaps = gap * sum(chunk.space for chunk in line.chunks[1:])
+        x = width - _MARGIN - (sum(chunk_width(chunk, pen.measure) for chunk in ordered) + gaps)
+    for index, chunk in enumerate(ordered):
+        if index and (chunk.space or ordered[index - 1].space):
             x += gap
-        for piece in (
-            reversed(chunk.pieces) if direction(chunk.text, row.leftwards) else chunk.pieces
-        ):
-            _draw_piece(axes, piece, x, baseline, measure(piece.text), fontsize)
-            x += measure(piece.text)
+        runs = list(chunk.runs)
+        if runs_leftwards(chunk.text, line.leftwards):
+            runs.reverse()
+        for run in runs:
+            _draw_run(pen, run, x, baseline)
+            x += pen.measure(run.text)
 
 
-def _draw_piece(
-    axes: Axes, piece: Piece, x: float, baseline: float, width: float, fontsize: float
-) -> None:
-    intensity = piece.intensity
-    if intensity is not None and abs(intensity) >= _FAINT:
-        _box(axes, x, baseline, width, fontsize, intensity)
-    _write(axes, x, baseline, piece.text, fontsize, gid=None if intensity is None else "word")
-
-
-def _box(
-    axes: Axes, x: float, baseline: float, width: float, fontsize: float, intensity: float
-) -> None:
-    """A coloured ground, with a dashed line below where the score is negative."""
-    from matplotlib.patches import FancyBboxPatch
-
-    corner = (x - 0.04 * fontsize, baseline - 0.93 * fontsize)
-    box = FancyBboxPatch(
-        corner,
-        width + 0.08 * fontsize,
-        1.24 * fontsize,
-        boxstyle=f"round,pad=0,rounding_size={0.15 * fontsize}",
-        color=tint(intensity, 0.75),
-        linewidth=0,
-    )
-    box.set_gid(f"box{intensity:+.4f}")
-    axes.add_patch(box)
-    if intensity < 0:
-        axes.plot(
-            [x, x + width],
-            [baseline + 0.27 * fontsize] * 2,
-            color=strong(False),
-            linewidth=0.09 * fontsize,
-            linestyle=(0, (2.2, 1.4)),
-        )
-
-
-def _write(
-    axes: Axes,
-    x: float,
-    baseline: float,
-    text: str,
-    fontsize: float,
-    weight: str = "normal",
-    style: str = "normal",
-    gid: str | None = None,
-) -> None:
-    axes.text(
-        x,
-        baseline,
-        text,
-        fontsize=fontsize,
-        va="baseline",
-        ha="left",
-        weight=weight,
-        style=style,
-        parse_math=False,
-        gid=gid,
-    )
+def _draw_run(pen: _Pen, run: Run, x: float, baseline: float) -> None:
+    if run.intensity is None:
+        pen.write(x, baseline, run.text)
+        return
+    if abs(run.intensity) >= _FAINT:
+        pen.box(x, baseline, pen.measure(run.text), pen.fontsize, run.intensity)
+    pen.write(x, baseline, run.text, gid="word")
 
 
 def _key_lines(
     explanation: Explanation, score: str, room: float, measure: Measure
-) -> list[list[tuple[str, float | None]]]:
-    """What the colours mean, as lines of (text, intensity) that fit."""
+) -> list[list[_Entry]]:
+    """What the colours mean, as lines of entries that fit."""
     up, down = _EXPLAINED.get(score, (f"argues for {label(explanation.target)}", "argues against"))
-    lines: list[list[tuple[str, float | None]]] = [[]]
+    lines: list[list[_Entry]] = [[]]
     used = 0.0
     for entry in ((up, 0.8), (down, -0.8), (f"score: {TITLES[score]}", None)):
         wide = _SMALL * measure(entry[0]) + _SWATCH * measure("n") * 2
@@ -215,25 +206,14 @@ def _key_lines(
     return lines
 
 
-def _key(
-    axes: Axes,
-    entries: list[tuple[str, float | None]],
-    baseline: float,
-    fontsize: float,
-    measure: Measure,
-) -> None:
+def _draw_key(pen: _Pen, entries: list[_Entry], baseline: float) -> None:
     """One line of the key."""
+    size = _SMALL * pen.fontsize
+    swatch = _SWATCH * pen.measure("n")
     x = _MARGIN
     for text, intensity in entries:
         if intensity is not None:
-            _box(
-                axes,
-                x,
-                baseline,
-                _SWATCH * measure("n") - 0.5 * fontsize,
-                _SMALL * fontsize,
-                intensity,
-            )
-            x += _SWATCH * measure("n")
-        _write(axes, x, baseline, text, _SMALL * fontsize)
-        x += _SMALL * measure(text) + _SWATCH * measure("n")
+            pen.box(x, baseline, swatch - 0.5 * pen.fontsize, size, intensity)
+            x += swatch
+        pen.write(x, baseline, text, fontsize=size)
+        x += _SMALL * pen.measure(text) + swatch

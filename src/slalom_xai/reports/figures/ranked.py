@@ -1,4 +1,4 @@
-"""Scores as bars: sorted with their errors, and several explanations of one text side by side."""
+"""Scores as bars: of one explanation, sorted, or of several, word by word, side by side."""
 
 from __future__ import annotations
 
@@ -12,24 +12,27 @@ import numpy as np
 from slalom_xai.errors import InputError, shortened
 from slalom_xai.explanation import Array, Explanation
 from slalom_xai.reports.figures.canvas import (
-    TITLES,
+    DARK,
+    GREY,
+    GRID,
     WIDTH,
-    headline,
-    label,
     look,
+    new_figure,
     relative,
-    scale,
-    sheet,
     strong,
+    strongest,
     tint,
 )
-from slalom_xai.reports.figures.plane import strongest
+from slalom_xai.reports.figures.captions import TITLES, headline, label, measured_in
 from slalom_xai.reports.figures.words import Word, merged, unit_labels, word_scores
 from slalom_xai.surrogates.quality import percent
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+_BAR = 0.21  # inches for each bar
+_WIDEST = 11.0  # inches, of panels side by side unless a width is given
 
 
 def bars(
@@ -46,71 +49,84 @@ def bars(
         explanation: of any method.
         score: any name that ``explanation.scores`` takes.
         units: how many to show at most.
-        interval: the share that the error bars cover if errors are normal, such as 0.9; None draws one standard error. Units
-            whose error the calls cannot tell have none.
+        interval: the share that the error bars cover if errors are normal, such as 0.9; None draws
+            one standard error. Units whose error the calls cannot tell have none.
         width: of the figure in inches; the height follows from the number of bars.
     """
     if units < 1 or (interval is not None and not 0 < interval < 1):
         raise InputError(
-            f"units is {units} and interval is {interval}: give at least 1 for units, and a number between 0 and 1 for interval, or leave it out"
+            f"units is {units} and interval is {interval}: give at least 1 for units, "
+            "and a number between 0 and 1 for interval, or leave it out"
         )
     scores, names = explanation.scores(score), unit_labels(explanation)
-    places = sorted(strongest(scores, units), key=lambda place: (-scores[place], place))
-    errors = explanation.standard_errors.get(score)
-    reach = (
-        None
-        if errors is None
-        else errors[places]
-        * (1.0 if interval is None else NormalDist().inv_cdf((1 + interval) / 2))
-    )
+    chosen = sorted(strongest(scores, units), key=lambda index: (-scores[index], index))
+    reach = _reach(explanation, score, interval)
     with look([*names, label(explanation.target)]):
-        figure = sheet(f"{TITLES[score]}, {headline(explanation)}", width, 1.0 + 0.21 * len(places))
+        title = f"{TITLES[score]}, {headline(explanation)}"
+        figure = new_figure(title, width, 1.0 + _BAR * len(chosen))
         axes = figure.add_subplot()
-        _bars(axes, scores[places], [names[place] for place in places], relative(scores)[places])
-        if reach is not None and np.isfinite(reach).any():
-            axes.errorbar(
-                scores[places],
-                range(len(places)),
-                xerr=np.nan_to_num(reach),
-                fmt="none",
-                gid="errors",
-                ecolor="#1a1a1a",
-                elinewidth=0.9,
-                capsize=2.2,
-            )
-        axes.set_xlabel(_axis(explanation, score, reach is not None, interval), parse_math=False)
-        chosen = (
-            f"The {len(places)} strongest of {len(scores)}" if len(places) < len(scores) else "All"
-        )
-        axes.set_title(
-            f"{chosen} {explanation.granularity}s; {headline(explanation)}",
-            loc="left",
-            parse_math=False,
-        )
+        chosen_names = [names[index] for index in chosen]
+        _draw_bars(axes, scores[chosen], chosen_names, relative(scores)[chosen])
+        if reach is not None:
+            _draw_errors(axes, scores[chosen], reach[chosen])
+        caption = _axis_caption(explanation, score, reach is not None, interval)
+        axes.set_xlabel(caption, parse_math=False)
+        which = "All"
+        if len(chosen) < len(scores):
+            which = f"The {len(chosen)} strongest of {len(scores)}"
+        title = f"{which} {explanation.granularity}s; {headline(explanation)}"
+        axes.set_title(title, loc="left", parse_math=False)
     return figure
 
 
-def _axis(explanation: Explanation, score: str, with_errors: bool, interval: float | None) -> str:
-    unit = "log scale" if score == "importance" else scale(explanation)
-    errors = (
-        ""
-        if not with_errors
-        else "; bars: one standard error"
-        if interval is None
-        else f"; bars: {interval:.0%} intervals"
+def _reach(explanation: Explanation, score: str, interval: float | None) -> Array | None:
+    """How far each unit's error bar goes either way, (n,); None without standard errors."""
+    errors = explanation.standard_errors.get(score)
+    if errors is None or interval is None:
+        return errors
+    return np.asarray(errors * NormalDist().inv_cdf((1 + interval) / 2))
+
+
+def _draw_errors(axes: Axes, scores: Array, reach: Array) -> None:
+    """Error bars around the ends of bars, (k,) each."""
+    if not np.isfinite(reach).any():
+        return
+    axes.errorbar(
+        scores,
+        range(len(scores)),
+        xerr=np.nan_to_num(reach),
+        fmt="none",
+        gid="errors",
+        ecolor=DARK,
+        elinewidth=0.9,
+        capsize=2.2,
     )
-    return f"{TITLES[score]} ({unit}{errors})"
 
 
-def _bars(axes: Axes, scores: Array, names: Sequence[str], intensities: Array) -> None:
+def _axis_caption(
+    explanation: Explanation, score: str, with_errors: bool, interval: float | None
+) -> str:
+    """What the bars show, in which unit, and what their error bars are."""
+    scale = measured_in(explanation)
+    if score == "importance":
+        scale = "log scale"
+    if not with_errors:
+        return f"{TITLES[score]} ({scale})"
+    if interval is None:
+        return f"{TITLES[score]} ({scale}; bars: one standard error)"
+    return f"{TITLES[score]} ({scale}; bars: {interval:.0%} intervals)"
+
+
+def _draw_bars(axes: Axes, scores: Array, names: Sequence[str], intensities: Array) -> None:
     """Horizontal bars from the top down; negative ones are hatched."""
     drawn = axes.barh(range(len(scores)), scores, height=0.72, linewidth=0.6)
     for bar, intensity in zip(drawn, intensities, strict=True):
         up = bool(intensity >= 0)
         bar.set_facecolor(tint(math.copysign(0.35 + 0.5 * abs(intensity), intensity)))
         bar.set_edgecolor(strong(up))
-        bar.set_hatch("" if up else "/////")
-    axes.axvline(0, color="#6b6b6b", linewidth=0.8)
+        if not up:
+            bar.set_hatch("/////")
+    axes.axvline(0, color=GREY, linewidth=0.8)
     axes.set_yticks(range(len(scores)), names)
     for tick in axes.get_yticklabels():
         tick.set_parse_math(False)
@@ -129,54 +145,54 @@ def side_by_side(
 ) -> Figure:
     """Several explanations of one text, a panel for each: methods, models, or classes.
 
-    Words stand in reading order, and tokens are merged to words. Every panel has a scale of its own, because methods do not share
-    one; read which words stand out, not how long bars are across panels.
+    Words stand in reading order, and tokens are merged to words. Every panel has a scale of its
+    own, because methods do not share one; read which words stand out, not how long bars are across
+    panels.
 
     Args:
         explanations: of the same text.
-        score: any name that ``explanation.scores`` takes; additive methods have one score under all names but "importance".
+        score: any name that ``explanation.scores`` takes; additive methods have one score under all
+            names but "importance".
         titles: one for each panel; by default what tells the explanations apart.
         words: how many to show at most: those that stand out most in any panel.
         width: of the figure in inches; by default as the panels need.
     """
     given = list(explanations)
-    found = _same_words(given)
-    names = list(titles) if titles is not None else _names(given)
-    if words < 1 or len(names) != len(given):
+    same_words = _same_words(given)
+    if titles is None:
+        titles = _distinguishing_names(given)
+    if words < 1 or len(titles) != len(given):
         raise InputError(
-            f"{len(names)} titles were given for {len(given)} explanations, and words is {words}: give a title for each, and at least one word"
+            f"{len(titles)} titles were given for {len(given)} explanations, and words is {words}: "
+            "give a title for each, and at least one word"
         )
-    scores = np.array(
-        [
-            word_scores(explanation, each, score)
-            for explanation, each in zip(given, found, strict=True)
-        ]
-    )
-    intensities = np.array([relative(row) for row in scores])
+    scores = []
+    for explanation, its_words in zip(given, same_words, strict=True):
+        scores.append(word_scores(explanation, its_words, score))
+    intensities = [relative(of_one) for of_one in scores]
     chosen = sorted(strongest(np.abs(intensities).max(axis=0), words))
-    texts = [label(word.text) for word in found[0]]
-    with look([*texts, *names]):
-        figure = sheet(
-            f"Side by side, {TITLES[score]}",
-            width or min(1.3 + 1.5 * len(given), 11.0),
-            1.2 + 0.21 * len(chosen),
-        )
+    texts = [label(word.text) for word in same_words[0]]
+    width = width or min(1.3 + 1.5 * len(given), _WIDEST)
+    with look([*texts, *titles]):
+        figure = new_figure(f"Side by side, {TITLES[score]}", width, 1.2 + _BAR * len(chosen))
         panels = figure.subplots(1, len(given), sharey=True, squeeze=False)[0]
-        for place, axes in enumerate(panels):
-            _bars(
-                axes,
-                scores[place][chosen],
-                [texts[word] for word in chosen],
-                intensities[place][chosen],
-            )
-            axes.set_title(_heading(given[place], names[place]), fontsize="small", parse_math=False)
-            most = float(np.abs(scores[place][chosen]).max()) or 1.0
-            axes.set_xlim(-1.08 * most, 1.08 * most)
-            axes.locator_params(axis="x", nbins=3, steps=[1, 2, 5, 10])
-            axes.grid(axis="y", color="#e6e6e6", linewidth=0.6)
-            axes.set_axisbelow(True)
+        for index, axes in enumerate(panels):
+            chosen_texts = [texts[word] for word in chosen]
+            heading = _heading(given[index], titles[index])
+            _draw_bars(axes, scores[index][chosen], chosen_texts, intensities[index][chosen])
+            _finish_panel(axes, heading, float(np.abs(scores[index][chosen]).max()))
         figure.supxlabel(f"{TITLES[score]} (each panel on its own scale)", fontsize="medium")
     return figure
+
+
+def _finish_panel(axes: Axes, heading: str, largest: float) -> None:
+    """The heading of a panel, and an axis with 0 in its middle that goes to the largest score."""
+    axes.set_title(heading, fontsize="small", parse_math=False)
+    limit = 1.08 * (largest or 1.0)
+    axes.set_xlim(-limit, limit)
+    axes.locator_params(axis="x", nbins=3, steps=[1, 2, 5, 10])
+    axes.grid(axis="y", color=GRID, linewidth=0.6)
+    axes.set_axisbelow(True)
 
 
 def _same_words(explanations: Sequence[Explanation]) -> list[tuple[Word, ...]]:
@@ -184,39 +200,41 @@ def _same_words(explanations: Sequence[Explanation]) -> list[tuple[Word, ...]]:
     if not explanations:
         raise InputError("there is nothing to compare: give at least one explanation")
     first = explanations[0]
-    for place, other in enumerate(explanations):
+    for index, other in enumerate(explanations):
         if (other.text, other.text_pair) != (first.text, first.text_pair):
             raise InputError(
-                f"explanation {place} is of {shortened(other.text, 40)}, but the first is of {shortened(first.text, 40)}: give explanations of one text"
+                f"explanation {index} is of {shortened(other.text, 40)}, but the first is of "
+                f"{shortened(first.text, 40)}: give explanations of one text"
             )
-    found = [merged(explanation) for explanation in explanations]
-    for place, words in enumerate(found):
-        if [(word.part, word.start, word.end) for word in words] != [
-            (word.part, word.start, word.end) for word in found[0]
-        ]:
+    same_words = [merged(explanation) for explanation in explanations]
+    for index, words in enumerate(same_words):
+        if _spans(words) != _spans(same_words[0]):
             raise InputError(
-                f"explanation {place} has other words than the first: explain with the same granularity and truncation"
+                f"explanation {index} has other words than the first: "
+                "explain with the same granularity and truncation"
             )
-    return found
+    return same_words
 
 
-def _names(explanations: Sequence[Explanation]) -> list[str]:
+def _spans(words: Sequence[Word]) -> list[tuple[int, int, int]]:
+    return [(word.part, word.start, word.end) for word in words]
+
+
+def _distinguishing_names(explanations: Sequence[Explanation]) -> list[str]:
     """What tells explanations apart: the methods, the classes, the models, or their number."""
-    for names in (
-        [e.method for e in explanations],
-        [e.target for e in explanations],
-        [e.model for e in explanations],
-    ):
+    methods = [explanation.method for explanation in explanations]
+    targets = [explanation.target for explanation in explanations]
+    models = [explanation.model for explanation in explanations]
+    for names in (methods, targets, models):
         if len(set(names)) > 1:
             return [label(name) for name in names]
-    return (
-        [label(explanations[0].method)]
-        if len(explanations) == 1
-        else [str(place + 1) for place in range(len(explanations))]
-    )
+    if len(explanations) == 1:
+        return [label(methods[0])]
+    return [str(number + 1) for number in range(len(explanations))]
 
 
 def _heading(explanation: Explanation, name: str) -> str:
+    """The name of a panel, and below it how much its explanation predicts, where that is known."""
     fidelity = explanation.fidelity
     if fidelity is None or math.isnan(fidelity.wide.r2):
         return f"{name}\n"

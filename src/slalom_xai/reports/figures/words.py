@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from slalom_xai.explanation import Array, Explanation
-from slalom_xai.reports.figures.canvas import label
+from slalom_xai.reports.figures.captions import label
 from slalom_xai.surrogates.formula import SlalomSurrogate
 from slalom_xai.text import Unit, words
 
@@ -25,136 +25,174 @@ class Word:
         start: offset of the first one.
         end: offset behind the last one.
         part: 0, or 1 in the second text of a pair.
-        places: which units it is made of.
+        indices: which units it is made of.
     """
 
     text: str
     start: int
     end: int
     part: int
-    places: tuple[int, ...]
+    indices: tuple[int, ...]
+
+
+@dataclass
+class _Group:
+    """Units that are being collected into a word.
+
+    Attributes:
+        part: 0, or 1 in the second text of a pair.
+        number: of the word in the text.
+        end: offset behind the last character so far.
+        indices: of the units so far.
+    """
+
+    part: int
+    number: int
+    end: int
+    indices: list[int]
+
+    def takes(self, unit: Unit, number: int) -> bool:
+        """Whether a unit stands in the same word or shares characters with the group."""
+        return self.part == unit.part and (self.number == number or unit.start < self.end)
 
 
 def merged(explanation: Explanation) -> tuple[Word, ...]:
-    """The words that the units make up, in reading order; units that share characters fall into one word.
+    """The words that the units make up, in reading order.
 
-    Larger units stay as they are, and so do types, which stand for several places.
+    Units that share characters fall into one word. Larger units stay as they are, and so do types,
+    which stand for several places.
     """
-    found: list[list[int]] = []
-    ends: list[tuple[int, int, int]] = []  # part, number of the word, end so far
     units = explanation.units
     starts = _word_starts(explanation)
-    for place in sorted(
-        range(len(units)),
-        key=lambda place: (units[place].part, units[place].start, units[place].end),
-    ):
-        unit = units[place]
+    groups: list[_Group] = []
+    for index in sorted(range(len(units)), key=lambda index: _span(units[index])):
+        unit = units[index]
         if unit.end <= unit.start:
             continue  # no characters to show
-        number = (
-            place
-            if explanation.granularity in _WHOLE
-            else bisect_right(starts[unit.part], unit.start)
-        )
-        if (
-            found
-            and ends[-1][0] == unit.part
-            and (ends[-1][1] == number or unit.start < ends[-1][2])
-        ):
-            found[-1].append(place)
-            ends[-1] = (unit.part, number, max(ends[-1][2], unit.end))
+        number = index
+        if explanation.granularity not in _WHOLE:
+            number = bisect_right(starts[unit.part], unit.start)
+        if groups and groups[-1].takes(unit, number):
+            group = groups[-1]
+            group.indices.append(index)
+            group.number, group.end = number, max(group.end, unit.end)
         else:
-            found.append([place])
-            ends.append((unit.part, number, unit.end))
-    return tuple(_word(explanation, sorted(places)) for places in found)
+            groups.append(_Group(unit.part, number, unit.end, [index]))
+    return tuple(_word(explanation, sorted(group.indices)) for group in groups)
 
 
-def _word(explanation: Explanation, places: Sequence[int]) -> Word:
-    units = [explanation.units[place] for place in places]
-    start, end, part = (
-        min(unit.start for unit in units),
-        max(unit.end for unit in units),
-        units[0].part,
-    )
-    text = explanation.text if part == 0 else explanation.text_pair or ""
-    return Word(text[start:end] or units[0].text, start, end, part, tuple(places))
+def _span(unit: Unit) -> tuple[int, int, int]:
+    return unit.part, unit.start, unit.end
+
+
+def _word(explanation: Explanation, indices: Sequence[int]) -> Word:
+    units = [explanation.units[index] for index in indices]
+    start = min(unit.start for unit in units)
+    end = max(unit.end for unit in units)
+    part = units[0].part
+    characters = _part_text(explanation, part)[start:end] or units[0].text
+    return Word(characters, start, end, part, tuple(indices))
+
+
+def _part_text(explanation: Explanation, part: int) -> str:
+    """The first or the second text of a pair."""
+    return (explanation.text, explanation.text_pair or "")[part]
 
 
 def _word_starts(explanation: Explanation) -> list[list[int]]:
-    return [
-        [word.start for word in words(text)]
-        for text in (explanation.text, explanation.text_pair or "")
-    ]
+    """For each of the two texts of a pair, the offsets where its words start."""
+    starts = []
+    for part in (0, 1):
+        starts.append([word.start for word in words(_part_text(explanation, part))])
+    return starts
 
 
-def word_scores(explanation: Explanation, found: Sequence[Word], name: str) -> Array:
+def word_scores(explanation: Explanation, merged_words: Sequence[Word], name: str) -> Array:
     """One score per word, (words,), each what the surrogate gives for the word as a whole.
 
-    A SLALOM treats units together as one unit with the sum of their weights and the weighted mean of their values, so that
-    nothing is approximated here. For additive methods, Shapley values and slopes the parts add up.
+    A SLALOM treats units together as one unit with the sum of their weights and the weighted mean
+    of their values, so that nothing is approximated here. For additive methods, Shapley values and
+    slopes, the parts add up.
     """
-    single = explanation.scores(name)
-    if all(len(word.places) == 1 for word in found):
-        return np.array([single[word.places[0]] for word in found])
-    if name in ("removal", "alone") and not (
-        name == "removal" and explanation.surrogate == "linear"
-    ):
-        return _predicted(explanation, found, single, name)
+    scores = explanation.scores(name)
+    if all(len(word.indices) == 1 for word in merged_words):
+        return np.array([scores[word.indices[0]] for word in merged_words])
+    if name == "alone":
+        return _alone(explanation, merged_words, scores)
+    if name == "removal" and explanation.surrogate == "slalom":
+        return _removal(explanation, merged_words, scores)
+    parts = [scores[list(word.indices)] for word in merged_words]
     if name == "importance":
-        return np.array([np.logaddexp.reduce(single[list(word.places)]) for word in found])
+        return np.array([np.logaddexp.reduce(part) for part in parts])
     if name == "value" and explanation.surrogate == "slalom":
         importances = explanation.scores("importance")
-        weights = [
-            np.exp(importances[list(word.places)] - importances[list(word.places)].max())
-            for word in found
-        ]
-        return np.array(
-            [
-                np.average(single[list(word.places)], weights=weight)
-                for word, weight in zip(found, weights, strict=True)
-            ]
-        )
-    return np.array([single[list(word.places)].sum() for word in found])
+        return np.array([_weighted_mean(scores, importances, word) for word in merged_words])
+    return np.array([part.sum() for part in parts])
 
 
-def _predicted(explanation: Explanation, found: Sequence[Word], single: Array, name: str) -> Array:
-    """What the surrogate says without each word, or with nothing else."""
-    everything = np.ones((1, len(explanation.units)))
-    # An effect is a word's own: what the length alone does is in no unit's score, so in no word's either.
+def _weighted_mean(values: Array, importances: Array, word: Word) -> float:
+    """The mean of a word's values, weighted by exp(importance)."""
+    own = importances[list(word.indices)]
+    return float(np.average(values[list(word.indices)], weights=np.exp(own - own.max())))
+
+
+def _alone(explanation: Explanation, merged_words: Sequence[Word], scores: Array) -> Array:
+    """What the surrogate says for nothing but each word, (words,).
+
+    Args:
+        explanation: whose surrogate is asked.
+        merged_words: of its text.
+        scores: (units,), the same for single units; words of one unit have it from there.
+    """
+    alone = np.array([scores[word.indices[0]] for word in merged_words])
+    for index, word in enumerate(merged_words):
+        if len(word.indices) > 1:
+            alone[index] = explanation.predict(_only(word, len(explanation.units)))[0]
+    return alone
+
+
+def _removal(explanation: Explanation, merged_words: Sequence[Word], scores: Array) -> Array:
+    """What the surrogate loses without each word, (words,); arguments as for ``_alone``."""
+    # An effect is a word's own: what the length alone does is in no unit's score, so in no word's.
     effects = explanation
     if isinstance(explanation.function, SlalomSurrogate):
         effects = replace(explanation, function=replace(explanation.function, length_offsets=None))
-    scores = np.array([single[word.places[0]] for word in found])
-    for place, word in enumerate(found):
-        if len(word.places) == 1:
+    everything = np.ones((1, len(explanation.units)))
+    removal = np.array([scores[word.indices[0]] for word in merged_words])
+    for index, word in enumerate(merged_words):
+        if len(word.indices) == 1:
             continue  # a score of its own
-        row = np.zeros_like(everything)
-        row[0, list(word.places)] = 1
-        if name == "alone":
-            scores[place] = explanation.predict(row)[0]
-        else:
-            without = (
-                effects.predict(everything - row)[0]
-                if len(word.places) < len(explanation.units)
-                else effects.base_value
-            )
-            scores[place] = effects.predict(everything)[0] - without
-    return scores
+        without = effects.base_value
+        if len(word.indices) < len(explanation.units):
+            without = effects.predict(everything - _only(word, len(explanation.units)))[0]
+        removal[index] = effects.predict(everything)[0] - without
+    return removal
+
+
+def _only(word: Word, units: int) -> Array:
+    """The row that keeps nothing but a word, (1, units)."""
+    row = np.zeros((1, units))
+    row[0, list(word.indices)] = 1
+    return row
 
 
 def unit_labels(explanation: Explanation) -> list[str]:
     """A short name for every unit; a piece that goes on with a word starts with a hyphen."""
     starts = _word_starts(explanation)
-    return [
-        ("-" if _continues(explanation, unit, starts[unit.part]) else "") + label(unit.text)
-        for unit in explanation.units
-    ]
+    names = []
+    for unit in explanation.units:
+        name = label(unit.text)
+        if _continues(explanation, unit, starts[unit.part]):
+            name = "-" + name
+        names.append(name)
+    return names
 
 
 def _continues(explanation: Explanation, unit: Unit, starts: list[int]) -> bool:
+    """Whether a unit begins inside a word; the words of its text begin at ``starts``."""
     if explanation.granularity != "token" or unit.end <= unit.start:
         return False
-    text = explanation.text if unit.part == 0 else explanation.text_pair or ""
+    text = _part_text(explanation, unit.part)
     first = unit.start + len(unit.text) - len(unit.text.lstrip())
-    place = bisect_right(starts, first) - 1
-    return place >= 0 and starts[place] < first and not text[first - 1].isspace()
+    word = bisect_right(starts, first) - 1
+    return word >= 0 and starts[word] < first and not text[first - 1].isspace()

@@ -1,0 +1,55 @@
+"""Options that several commands share, each with its type and its help."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+
+def without_default(help_text: str) -> Any:
+    """An option whose help says itself what holds where the option is not given."""
+    return typer.Option(help=help_text, show_default=False)
+
+
+def argument(help_text: str) -> Any:
+    """An argument without a default in its help."""
+    return typer.Argument(help=help_text, show_default=False)
+
+
+def switch(name: str, help_text: str) -> Any:
+    """An option that is on or off, without a second name for off."""
+    return typer.Option(name, help=help_text)
+
+
+Model = Annotated[
+    str | None,
+    without_default("Folder or hub id of a classifier. Default: the embedded movie-review model."),
+]
+Device = Annotated[
+    str | None,
+    without_default("Where to run, such as cpu or cuda. Default: a GPU if there is one."),
+]
+Dtype = Annotated[
+    str | None,
+    without_default("Precision, such as bfloat16. Default: as saved, float32 on a CPU."),
+]
+Granularity = Annotated[
+    str, typer.Option(help="What gets a score: token, type, word, phrase or sentence.")
+]
+Removal = Annotated[
+    str,
+    typer.Option(
+        help="How to leave out a unit: delete it, or put the mask or unk token in its place."
+    ),
+]
+TrustRemoteCode = Annotated[
+    bool, switch("--trust-remote-code", "Let a hub model run its own code.")
+]
+TextField = Annotated[str, typer.Option(help="Column of the texts.")]
+AsJson = Annotated[bool, switch("--json", "Print as JSON.")]
+
+
+def names(given: str) -> tuple[str, ...]:
+    """What an option lists, separated by commas."""
+    return tuple(name.strip() for name in given.split(","))

@@ -1,0 +1,147 @@
+"""Whether the parts of an explanation that was read from a file fit each other.
+
+``file_checks`` has seen each field by itself before; here an explanation has been made from them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from slalom_xai.errors import shortened
+from slalom_xai.explanation.file_checks import refuse
+from slalom_xai.explanation.saving import explanation_to_dict
+from slalom_xai.surrogates.additive import AdditiveSurrogate
+from slalom_xai.surrogates.formula import SlalomSurrogate
+
+if TYPE_CHECKING:
+    from slalom_xai.explanation import Explanation
+
+# Importances are logarithms of weights: beyond this difference, the smaller weight is 0.
+_WIDEST = 700
+
+
+def check_loaded(explanation: Explanation, data: dict[str, Any]) -> None:
+    """Says what is wrong with a file whose fields are there but do not fit each other.
+
+    Args:
+        explanation: as made from the fields.
+        data: what the file held.
+
+    Raises:
+        InputError: a field that no explanation has, of the wrong type or length, or with numbers
+            that are not finite.
+    """
+    refuse(_problems(explanation, data))
+
+
+def _problems(explanation: Explanation, data: dict[str, Any]) -> Iterator[str]:
+    """Ordered, so that each check can rely on those before it; types are known to be right."""
+    yield from _output_problems(explanation)
+    columns = len(explanation.full)
+    yield from _function_problems(explanation.function, len(explanation), columns)
+    if not _errors_fit(explanation):
+        yield "standard_errors do not fit the units"
+    fidelity = explanation.column_fidelity
+    if fidelity is not None and len(fidelity) != columns:
+        yield "fidelity does not fit the outputs"
+    if explanation.occurrences and len(explanation.occurrences) != len(explanation.units):
+        yield "occurrences do not fit the units"
+    if not all(times > 0 for times in explanation.occurrences):
+        yield "occurrences are not whole numbers above 0"
+    foreign = sorted(map(str, data.keys() - explanation_to_dict(explanation).keys()))
+    if foreign:
+        yield f"unknown fields {', '.join(shortened(name, 40) for name in foreign[:5])}"
+
+
+def _output_problems(explanation: Explanation) -> Iterator[str]:
+    labels, full = explanation.outputs.labels, explanation.full
+    expected = len(labels)
+    if explanation.outputs.kind == "binary":  # the two classes share one column
+        expected = 1
+        if len(labels) != 2:
+            yield f"there are {len(labels)} labels for two classes"
+    if len(full) != expected:
+        yield f"there are {len(full)} outputs for {len(labels)} labels"
+    if explanation.target_index >= len(labels):
+        yield f"target is {explanation.target_index!r}, with {len(labels)} labels"
+
+
+def _errors_fit(explanation: Explanation) -> bool:
+    """Whether there are standard errors for each column, and in each one for each unit."""
+    if len(explanation.column_errors) != len(explanation.full):
+        return False
+    for by_score in explanation.column_errors:
+        if any(len(errors) != len(explanation.units) for errors in by_score.values()):
+            return False
+    return True
+
+
+def _function_problems(
+    function: SlalomSurrogate | AdditiveSurrogate, units: int, columns: int, where: str = "function"
+) -> Iterator[str]:
+    entries = vars(function)
+    for name, expected in _shapes(function, units, columns).items():
+        shape = None
+        if isinstance(entries[name], Tensor):
+            shape = tuple(entries[name].shape)
+        if shape != expected:
+            yield f"{where}.{name} has shape {shape}, but {expected} fits the units and outputs"
+        if not bool(torch.isfinite(entries[name]).all()):
+            yield f"{where}.{name} has entries that are not finite numbers"
+    if isinstance(function, SlalomSurrogate):
+        yield from _slalom_problems(function, units, columns, where)
+
+
+def _slalom_problems(
+    function: SlalomSurrogate, units: int, columns: int, where: str
+) -> Iterator[str]:
+    if (function.sink_values is None) != (function.sink_importances is None):
+        yield f"{where} has only one of the two numbers of a sink"
+    if bool((_importance_range(function) > _WIDEST).any()):
+        yield f"{where} has importances that differ by more than {_WIDEST}"
+    offsets = function.length_offsets
+    if offsets is not None and bool(offsets[[0, -1]].any()):
+        yield f"{where}.length_offsets is not 0 for no unit and for all units"
+    nearest: Any = function.nearest  # from a file: perhaps of another kind
+    if nearest is None:
+        return
+    if not isinstance(nearest, SlalomSurrogate):
+        yield f"{where}.nearest is not a SLALOM"
+    yield from _function_problems(nearest, units, columns, f"{where}.nearest")
+    if len(nearest.values) != 1:
+        yield f"{where}.nearest has {len(nearest.values)} heads, but there should be 1"
+
+
+def _importance_range(function: SlalomSurrogate) -> Tensor:
+    """How far the importances of each head lie apart, the sink's among them, (heads,)."""
+    importances = function.importances
+    if function.sink_importances is not None:
+        importances = torch.cat([importances, function.sink_importances[:, None]], dim=1)
+    return importances.amax(dim=1) - importances.amin(dim=1)
+
+
+def _shapes(
+    function: SlalomSurrogate | AdditiveSurrogate, units: int, columns: int
+) -> dict[str, tuple[int, ...]]:
+    """The shape that each tensor of a surrogate has to have; without optional ones it lacks."""
+    if isinstance(function, AdditiveSurrogate):
+        return {"unit_scores": (units, columns), "full": (columns,)}
+    values: Any = function.values  # from a file: perhaps no list at all
+    heads = 1
+    if isinstance(values, Tensor) and values.ndim:
+        heads = len(values)
+    shapes: dict[str, tuple[int, ...]] = {
+        "values": (heads, units, columns),
+        "importances": (heads, units),
+    }
+    if function.sink_values is not None:
+        shapes["sink_values"] = (heads, columns)
+    if function.sink_importances is not None:
+        shapes["sink_importances"] = (heads,)
+    if function.length_offsets is not None:
+        shapes["length_offsets"] = (units + 1, columns)
+    return shapes

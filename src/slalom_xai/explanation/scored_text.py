@@ -1,0 +1,258 @@
+"""A text whose units have scores: the data of a result, and the numbers that are read from it.
+
+The surrogate (``function``) predicts all explained columns at once. What a reader sees belongs to
+one target: a column, with a minus sign where the first of two classes is explained. Every number
+below is read from that column and gets that sign.
+
+Where a unit stands several times in the text (granularity "type"), the importances inside the
+surrogate are those of all its occurrences together. A reader wants that of a single one, which is
+smaller by the logarithm of how often it occurs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+
+from slalom_xai.errors import InputError, one_of, shortened
+from slalom_xai.outputs import Outputs, Target
+from slalom_xai.surrogates.additive import AdditiveSurrogate
+from slalom_xai.surrogates.formula import SlalomSurrogate
+from slalom_xai.surrogates.quality import Fidelity
+from slalom_xai.surrogates.scores import SCORES, additive_score, slalom_score
+from slalom_xai.text import ALL_UNKNOWN, Unit
+
+Array = NDArray[np.float64]
+
+_NOTHING_KNOWN = (
+    "Do not trust this: every token of the text is unknown to the model, so it cannot tell them "
+    "apart."
+)
+_MADE_ELSEWHERE = (
+    "Not tested: these scores were made elsewhere, and no calls to the model came with them."
+)
+_ONE_UNIT = (
+    "The text is one unit, or repeats of one: its value is the model's output, and there is "
+    "nothing to compare it with."
+)
+_NO_ROWS_LEFT = (
+    "Not tested: the text is too short, or the budget too small, to leave deletions for a test."
+)
+
+
+@dataclass(frozen=True, eq=False)
+class ScoredText:
+    """What an ``Explanation`` knows about its text; its docstring describes the fields."""
+
+    text: str
+    units: tuple[Unit, ...]
+    method: str
+    model: str
+    granularity: str
+    removal: str
+    outputs: Outputs
+    target_index: int
+    full: tuple[float, ...]
+    function: SlalomSurrogate | AdditiveSurrogate
+    column_errors: tuple[Mapping[str, Array], ...]
+    column_fidelity: tuple[Fidelity, ...] | None
+    calls_fit: int
+    calls_check: int
+    left_out: str = ""
+    random_state: int = 0
+    occurrences: tuple[int, ...] = ()
+    notes: tuple[str, ...] = ()
+    text_pair: str | None = None
+    passes: int = 0
+
+    def __hash__(self) -> int:
+        return hash((self.text, self.method, self.model, self.target_index, self.full))
+
+    def __repr__(self) -> str:
+        told = f"{self.target} {self.prediction:+.3f}, {len(self.units)} units, {self.method}"
+        return f"<Explanation of {shortened(self.text, 40)}: {' '.join(told.split())}>"
+
+    def __len__(self) -> int:
+        return len(self.units)
+
+    @property
+    def _target(self) -> Target:
+        return self.outputs.target(self.target_index, self.full)
+
+    @property
+    def target(self) -> str:
+        """The explained label."""
+        return self._target.label
+
+    @property
+    def token_ids(self) -> tuple[int, ...]:
+        """The token ids of all units in order; empty for models that take strings."""
+        return tuple(token for unit in self.units for token in unit.token_ids)
+
+    @property
+    def surrogate(self) -> str:
+        """Which kind of function predicts: "slalom" or "linear"."""
+        if isinstance(self.function, SlalomSurrogate):
+            return "slalom"
+        return "linear"
+
+    @property
+    def values(self) -> Array:
+        """Where each unit pulls the output, (n,)."""
+        return self.scores("value")
+
+    @property
+    def importances(self) -> Array | None:
+        """How loudly each unit speaks, (n,), summing to 0; None for additive methods."""
+        if self.surrogate != "slalom":
+            return None
+        return self.scores("importance")
+
+    @property
+    def sink(self) -> tuple[float, float] | None:
+        """Value and importance of what is always there; None without a sink."""
+        if isinstance(self.function, AdditiveSurrogate):
+            return None
+        function = self.function.one_head
+        if function.sink_values is None or function.sink_importances is None:
+            return None
+        value = self._of_target(function.sink_values[0])
+        importance = float(function.sink_importances[0] + self._log_occurrences().mean())
+        return value, importance
+
+    @property
+    def prediction(self) -> float:
+        """The model's own output on the whole text."""
+        return self.full[self._target.column] * self._target.sign
+
+    @property
+    def base_value(self) -> float:
+        """What the surrogate gives for an empty text.
+
+        That is the sink's value, or 0 for a SLALOM without a sink.
+        """
+        return self._of_target(self.function.empty())
+
+    @property
+    def calls(self) -> int:
+        """All model calls this explanation took."""
+        return self.calls_fit + self.calls_check
+
+    @property
+    def standard_errors(self) -> dict[str, Array]:
+        """Standard errors by score name, (n,) each; NaN where the calls cannot tell."""
+        by_score: dict[str, Array] = {}
+        for name, errors in self.column_errors[self._target.column].items():
+            by_score[name] = np.array(errors)
+        if self.surrogate == "slalom" and "linearized" in by_score:
+            by_score["linearized"] *= np.exp(self._per_occurrence())
+        return {name: _frozen(errors) for name, errors in by_score.items()}
+
+    @property
+    def fidelity(self) -> Fidelity | None:
+        """Agreement with the model on held-out calls; None where no calls were left for that."""
+        if self.column_fidelity is None:
+            return None
+        return self.column_fidelity[self._target.column]
+
+    @property
+    def trust(self) -> str:
+        """How far this explanation can be trusted, in one plain sentence."""
+        if ALL_UNKNOWN in self.notes:
+            return _NOTHING_KNOWN
+        if self.fidelity is not None:
+            return self.fidelity.sentence()
+        if not self.calls:
+            return _MADE_ELSEWHERE
+        if len({unit.token_ids or unit.text for unit in self.units}) == 1:
+            return _ONE_UNIT
+        return _NO_ROWS_LEFT
+
+    def scores(self, name: str = "linearized") -> Array:
+        """One score per unit, (n,).
+
+        Args:
+            name: "value", "importance", "alone", "linearized", "slope", "removal" or "shapley".
+        """
+        if name not in SCORES:
+            raise one_of("score", name, SCORES)
+        if isinstance(self.function, SlalomSurrogate):
+            return _frozen(self._slalom_scores(self.function, name))
+        if name == "importance":
+            raise InputError(
+                f"method {self.method!r} has no importances: it is additive; "
+                "ask for another score or use method='slalom'"
+            )
+        target = self._target
+        scores = additive_score(self.function, name, target.column).numpy()
+        return _frozen(scores * target.sign + 0.0)  # + 0.0: no negative zeros
+
+    def _slalom_scores(self, function: SlalomSurrogate, name: str) -> Array:
+        target = self._target
+        scores: Array = slalom_score(function, name, target.column).numpy()
+        if name == "importance":  # how loudly a unit speaks is the same for both classes
+            return scores + 0.0 + self._per_occurrence()
+        scores = scores * target.sign + 0.0
+        if name == "linearized":
+            return np.asarray(scores * np.exp(self._per_occurrence()))
+        return scores
+
+    def predict(self, keep: ArrayLike) -> Array:
+        """The explanation's prediction for edited texts, without asking the model.
+
+        Args:
+            keep: (m, n_units); True or False keeps or deletes, whole numbers repeat, fractions
+                remove softly (Eq. 5).
+
+        Returns:
+            (m,), on the scale of ``prediction``.
+        """
+        rows = _checked_rows(keep, len(self.units))
+        predicted = self.function.predict(torch.as_tensor(rows))[:, self._target.column]
+        return predicted.numpy() * self._target.sign
+
+    def _log_occurrences(self) -> Array:
+        """The logarithm of how often each unit stands in the text, (n,)."""
+        occurrences = self.occurrences or (1,) * len(self.units)
+        return np.log(np.array(occurrences, dtype=np.float64))
+
+    def _per_occurrence(self) -> Array:
+        """From the importance of all occurrences of a unit to that of one, (n,), summing to 0."""
+        logarithms = self._log_occurrences()
+        return np.asarray(logarithms.mean() - logarithms)
+
+    def _of_target(self, columns: Tensor) -> float:
+        """The target's number among those of all columns, (C,), with its sign."""
+        return float(columns[self._target.column]) * self._target.sign
+
+
+def _checked_rows(keep: ArrayLike, units: int) -> Array:
+    """What ``predict`` was given as numbers, (m, units)."""
+    if isinstance(keep, Tensor):
+        keep = keep.detach().cpu()
+    try:
+        rows = np.asarray(keep, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"keep has entries that are not numbers, or rows of unequal length ({error}): "
+            f"give an array (rows, {units})"
+        ) from error
+    if rows.ndim != 2 or rows.shape[1] != units:
+        raise InputError(
+            f"keep has shape {rows.shape}: expected (rows, {units}), one column per unit"
+        )
+    if not np.isfinite(rows).all() or (rows < 0).any():
+        raise InputError(
+            "keep has negative or non-finite entries: give 0 to delete, 1 to keep, n to repeat"
+        )
+    return rows
+
+
+def _frozen(array: Array) -> Array:
+    array.setflags(write=False)
+    return array

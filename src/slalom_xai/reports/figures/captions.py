@@ -1,0 +1,51 @@
+"""The words in figures: names of scores and scales, headlines, and short names."""
+
+from __future__ import annotations
+
+import math
+
+from slalom_xai.explanation import Explanation
+from slalom_xai.reports.colour import printable
+
+TITLES = {
+    "value": "value",
+    "importance": "importance",
+    "alone": "prediction from this alone",
+    "linearized": "linearized score",
+    "slope": "slope",
+    "removal": "lost without it",
+    "shapley": "Shapley value",
+}
+_SCALES = {
+    "binary": "log odds",
+    "multiclass": "centred log probability",
+    "multilabel": "logit",
+    "single": "logit",
+    "regression": "output",
+}
+
+
+def measured_in(explanation: Explanation) -> str:
+    """What the numbers of an explanation are measured in."""
+    return f"{_SCALES[explanation.outputs.kind]} of {label(explanation.target)}"
+
+
+def headline(explanation: Explanation) -> str:
+    """The explained label and the model's output."""
+    scale = _SCALES[explanation.outputs.kind]
+    return f"{label(explanation.target)}: {scale} {signed(explanation.prediction)}"
+
+
+def signed(number: float) -> str:
+    """A number with its sign, and with a minus that is as wide as the plus."""
+    if not math.isfinite(number):
+        return str(number)
+    return f"{number:+.2f}".replace("-", "\N{MINUS SIGN}")
+
+
+def label(text: str, limit: int = 24) -> str:
+    """A text on one short line; nothing in it moves a cursor."""
+    clean = printable(" ".join(text.split())) or "(blank)"
+    if len(clean) <= limit:
+        return clean
+    return clean[: limit - 1].rstrip() + "…"
