@@ -44,7 +44,10 @@ def test_explain_shows_the_text_the_scores_the_trust_and_the_file(tmp_path):
     assert done.stderr == ""  # quiet when piped
     assert "wonderful" in done.stdout
     assert re.search(r"value .*importance .*lost without it", done.stdout)
-    sentence = r"[Pp]redicts \d+% of what deletions do.* a linear explanation of the same calls predicts \S+%"
+    sentence = (
+        r"[Pp]redicts \d+% of what deletions do.* "
+        r"a linear explanation of the same calls predicts \S+%"
+    )
     assert re.search(sentence, " ".join(done.stdout.split()))
     assert f"Saved: {tmp_path / 'e.json'}" in done.stdout
     explanation = Explanation.load(tmp_path / "e.json")
@@ -161,7 +164,12 @@ def test_hostile_text_cannot_reach_the_terminal():
 
 
 def test_help_has_examples_and_does_not_import_torch():
-    code = "import sys; sys.argv = ['slalom', '--help']\nfrom slalom_xai.cli import main\nmain()\nassert 'torch' not in sys.modules"
+    code = (
+        "import sys; sys.argv = ['slalom', '--help']\n"
+        "from slalom_xai.cli import main\n"
+        "main()\n"
+        "assert 'torch' not in sys.modules"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "explain" in done.stdout
