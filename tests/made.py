@@ -1,13 +1,14 @@
-"""Explanations with made-up numbers, of every shape a report has to show."""
+"""Explanations for tests: around a given surrogate, with made-up numbers, or with known scores."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 import torch
 
-from slalom_xai.explanation import Explanation
+from slalom_xai.explanation import Array, Explanation
 from slalom_xai.outputs import Outputs
 from slalom_xai.surrogates.additive import AdditiveSurrogate
 from slalom_xai.surrogates.formula import SlalomSurrogate
@@ -22,6 +23,49 @@ FIDELITY = Fidelity(
     Agreement(0.4, 0.5, 50),
     Agreement(0.7, 0.6, 100),
 )
+
+
+def explanation_with(
+    function: SlalomSurrogate | AdditiveSurrogate,
+    text: str = TEXT,
+    units: Sequence[Unit] | None = None,
+    *,
+    kind: str = "binary",
+    labels: tuple[str, ...] = ("no", "yes"),
+    target: int = 1,
+    full: tuple[float, ...] | None = None,
+    errors: Mapping[str, Array] | None = None,
+    fidelity: Fidelity | None = None,
+    **fields: object,
+) -> Explanation:
+    """An explanation that holds a surrogate; every other maker of explanations ends here.
+
+    Args:
+        function: predicts all columns.
+        text: the explained text.
+        units: by default the words of the text.
+        kind: of outputs.
+        labels: their names.
+        target: the explained one.
+        full: the model's outputs, one per column; by default 0.5 each.
+        errors: standard errors by score, the same for every column.
+        fidelity: the same for every column.
+        **fields: any others of an explanation.
+    """
+    columns = 1 if kind == "binary" else len(labels)
+    rest = {"method": "known", "model": "known", "granularity": "token", "removal": "delete"}
+    rest |= {"calls_fit": 9, "calls_check": 0} | fields
+    return Explanation(
+        text=text,
+        units=tuple(words(text) if units is None else units),
+        outputs=Outputs(kind, labels),
+        target_index=target,
+        full=(0.5,) * columns if full is None else full,
+        function=function,
+        column_errors=(errors or {},) * columns,
+        column_fidelity=None if fidelity is None else (fidelity,) * columns,
+        **rest,
+    )
 
 
 def made(
@@ -54,35 +98,86 @@ def made(
     else:
         ends = (draw(heads, columns), draw(heads)) if sink else (None, None)
         function = SlalomSurrogate(draw(heads, n, columns), draw(heads, n), *ends).normalised()
-    errors = {name: np.abs(draw(n).numpy()) for name in (("value",) if additive else SCORES)}
+    names = ("value",) if additive else SCORES
+    errors = {name: np.abs(draw(n).numpy()) for name in names}
     if lengths:
         offsets = draw(n + 1, columns)
         offsets[[0, -1]] = 0
         function = replace(function, length_offsets=offsets)
     if nearest:
-        function = replace(
-            function,
-            nearest=SlalomSurrogate(
-                draw(1, n, columns), draw(1, n), draw(1, columns), draw(1)
-            ).normalised(),
-        )
-    return Explanation(
-        text=text,
-        units=units,
-        method=str(fields.pop("method", "linear" if additive else "slalom")),
-        model=str(fields.pop("model", "made up")),
-        granularity=str(fields.pop("granularity", "type" if occurrences else "word")),
-        removal="delete",
-        outputs=Outputs(kind, labels),
-        target_index=target,
+        parts = draw(1, n, columns), draw(1, n), draw(1, columns), draw(1)
+        function = replace(function, nearest=SlalomSurrogate(*parts).normalised())
+    defaults = {
+        "method": "linear" if additive else "slalom",
+        "model": "made up",
+        "granularity": "type" if occurrences else "word",
+        "calls_fit": 900,
+        "calls_check": 100,
+        "occurrences": occurrences,
+    }
+    return explanation_with(
+        function,
+        text,
+        units,
+        kind=kind,
+        labels=labels,
+        target=target,
         full=tuple(full.tolist()),
-        function=function,
-        column_errors=(errors,) * columns,
-        column_fidelity=(FIDELITY,) * columns,
-        calls_fit=900,
-        calls_check=100,
-        occurrences=occurrences,
-        **fields,
+        errors=errors,
+        fidelity=FIDELITY,
+        **(defaults | fields),
+    )
+
+
+def explained(
+    text: str = "good bad film",
+    values: Sequence[float] | None = None,
+    importances: Sequence[float] | None = None,
+    *,
+    units: Sequence[tuple[int, int]] | None = None,
+    sink: bool = True,
+    errors: float = 0.1,
+    method: str = "slalom",
+    classes: int = 1,
+) -> Explanation:
+    """A SLALOM with known scores over the words of a text, or over the units given as spans."""
+    if units is None:
+        found = words(text)
+    else:
+        found = tuple(Unit(text[start:end], start, end) for start, end in units)
+    count = len(found)
+    rng = np.random.default_rng(count)
+    if values is None:
+        values = rng.normal(size=count)
+    if importances is None:
+        importances = rng.normal(size=count)
+    columns = torch.tensor(np.array(values, dtype=float)).reshape(1, count, 1)
+    if classes > 1:
+        columns = columns * torch.linspace(1, -1, classes)
+    weights = torch.tensor(np.array(importances, dtype=float)).reshape(1, count)
+    if method == "slalom":
+        names = ("value", "importance", "removal", "shapley")
+        ends = (torch.full((1, classes), 0.25).double(), torch.zeros(1).double())
+        if not sink:
+            ends = (None, None)
+        function = SlalomSurrogate(columns.double(), weights - weights.mean(), *ends)
+    else:
+        names = ("value", "removal", "shapley")
+        function = AdditiveSurrogate(columns[0].double(), torch.zeros(classes).double())
+    outputs = {"kind": "binary", "labels": ("no", "yes")}
+    if classes > 1:
+        numbered = tuple(f"class {index}" for index in range(classes))
+        outputs = {"kind": "multiclass", "labels": numbered}
+    growing = errors * (1.0 + np.arange(count))
+    return explanation_with(
+        function,
+        text,
+        found,
+        **outputs,
+        errors=dict.fromkeys(names, growing),
+        method=method,
+        model="planted",
+        calls_fit=10,
     )
 
 

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from slalom_xai.explanation import Explanation
 
 
+_LONG_NUMBER = 30  # digits; longer ones are not repeated in a message
+_SHOWN_NUMBERS = 6  # of a row in a message
+
+
 class SlalomError(Exception):
     """The root of the family.
 
@@ -51,7 +55,7 @@ def one_of(what: str, given: object, valid: Iterable[str]) -> InputError:
     return InputError(f"unknown {what} {given!r}: choose one of {', '.join(valid)}")
 
 
-def check_seed(name: str, given: object, most: int = 2**63 - 1) -> None:
+def check_seed(name: str, given: Any, most: int = 2**63 - 1) -> None:
     """Refuses a seed that some random number generator cannot take.
 
     Args:
@@ -59,21 +63,29 @@ def check_seed(name: str, given: object, most: int = 2**63 - 1) -> None:
         given: the seed.
         most: the largest that can be used.
     """
-    seed = int(given) if isinstance(given, Integral) and not isinstance(given, bool) else None
-    if seed is None or not 0 <= seed <= most:
-        long = seed is not None and abs(seed) >= 10**30
-        shown = "a number of more than 30 digits" if long else shortened(repr(given), 60)[1:-1]
-        raise InputError(f"{name} is {shown}: give a whole number from 0 to {most}")
+    is_whole = isinstance(given, Integral) and not isinstance(given, bool)
+    if is_whole and 0 <= int(given) <= most:
+        return
+    if is_whole and abs(int(given)) >= 10**_LONG_NUMBER:
+        shown = f"a number of more than {_LONG_NUMBER} digits"
+    else:
+        shown = shortened(repr(given), 60)[1:-1]
+    raise InputError(f"{name} is {shown}: give a whole number from 0 to {most}")
 
 
 def shortened(text: str, limit: int = 120) -> str:
     """A text quoted for a one-line message."""
-    return repr(text if len(text) <= limit else text[: limit - 1] + "…")
+    if len(text) > limit:
+        text = text[: limit - 1] + "…"
+    return repr(text)
 
 
 def few_numbers(numbers: Sequence[float]) -> str:
     """A row of numbers for a one-line message."""
-    return f"[{', '.join(f'{number:.4g}' for number in numbers[:6])}{', …' if len(numbers) > 6 else ''}]"
+    shown = [f"{number:.4g}" for number in numbers[:_SHOWN_NUMBERS]]
+    if len(numbers) > _SHOWN_NUMBERS:
+        shown.append("…")
+    return f"[{', '.join(shown)}]"
 
 
 def optional_package(name: str, what: str) -> Any:
@@ -90,5 +102,6 @@ def optional_package(name: str, what: str) -> Any:
     except ImportError as error:
         package = name.partition(".")[0]
         raise InputError(
-            f"{what} needs the package {package}, which cannot be imported ({error}): pip install {package}"
+            f"{what} needs the package {package}, which cannot be imported ({error}): "
+            f"pip install {package}"
         ) from error

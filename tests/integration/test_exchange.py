@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from games import surrogate
+from made import explanation_with
 from tiny import tiny
 
 from slalom_xai import Explainer
@@ -43,6 +44,9 @@ def lime():
     return library("lime.lime_text")
 
 
+BINARY = Outputs("binary", ("no", "yes"))
+
+
 def odds(texts):
     return np.array(
         [sum(WEIGHTS.get(word, 0.0) for word in re.findall(r"\w+", text)) for text in texts]
@@ -54,25 +58,8 @@ def probabilities(texts):
     return np.stack([1 - positive, positive], axis=1)
 
 
-def known(
-    function, text=TEXT, units=None, granularity="token", outputs=None, target=1, full=(0.5,)
-):
-    return Explanation(
-        text=text,
-        units=tuple(words(text) if units is None else units),
-        method="known",
-        model="known",
-        granularity=granularity,
-        removal="delete",
-        outputs=outputs or Outputs("binary", ("no", "yes")),
-        target_index=target,
-        full=full,
-        function=function,
-        column_errors=({},) * len(full),
-        column_fidelity=None,
-        calls_fit=9,
-        calls_check=0,
-    )
+def known(function, text=TEXT, *, outputs=BINARY, **fields):
+    return explanation_with(function, text, kind=outputs.kind, labels=outputs.labels, **fields)
 
 
 N = len(words(TEXT))
@@ -114,7 +101,8 @@ def drawn(html):
     """Base value, f(inputs) and the text, as shap's plot shows them."""
     base = re.search(r">([-+.\de]+)</text><text [^>]*>base value</text>", html)
     whole = re.search(
-        r'font-weight="bold" fill="rgb\(0,0,0\)"[^>]*>([-+.\de]+)</text><text [^>]*>f<tspan [^>]*>([^<]*)</tspan>',
+        r'font-weight="bold" fill="rgb\(0,0,0\)"[^>]*>([-+.\de]+)</text>'
+        r"<text [^>]*>f<tspan [^>]*>([^<]*)</tspan>",
         html,
     )
     shown = re.findall(r">([^<>]*)</div></div>", html)

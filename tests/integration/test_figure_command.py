@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from drawn import explained
+from made import explained
 
 from slalom_xai.cli import main
 

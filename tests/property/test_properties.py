@@ -10,9 +10,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from made import explanation_with
 
 from slalom_xai.explanation import Explanation
-from slalom_xai.outputs import Outputs
 from slalom_xai.surrogates.exact_shapley import shapley_values
 from slalom_xai.surrogates.formula import SlalomSurrogate
 from slalom_xai.surrogates.scores import SCORES
@@ -119,35 +119,25 @@ def test_shapley_values_sum_to_what_all_units_do(surrogate):
     assert torch.allclose(shapley_values(surrogate).sum(dim=0), total, atol=1e-6)
 
 
-def explanation(surrogate, text="", fidelity=None):
+def explanation(surrogate, text=""):
     classes = surrogate.values.shape[2]
-    outputs = Outputs(
-        "single" if classes == 1 else "multiclass" if classes > 2 else "multilabel",
-        tuple(f"c{c}" for c in range(classes)),
-    )
-    errors = {"value": np.array([0.5, float("nan")] * 4)[: surrogate.units]}
+    kind = {1: "single", 2: "multilabel"}.get(classes, "multiclass")
     letters = "abcdefgh"[: surrogate.units]
-    return Explanation(
-        text=letters + text,
-        units=tuple(Unit(letter, j, j + 1, (j,)) for j, letter in enumerate(letters)),
+    return explanation_with(
+        surrogate,
+        letters + text,
+        [Unit(letter, index, index + 1, (index,)) for index, letter in enumerate(letters)],
+        kind=kind,
+        labels=tuple(f"c{c}" for c in range(classes)),
+        target=0,
+        errors={"value": np.array([0.5, float("nan")] * 4)[: surrogate.units]},
         method="slalom",
-        model="m",
-        granularity="token",
-        removal="delete",
-        outputs=outputs,
-        target_index=0,
-        full=(0.5,) * classes,
-        function=surrogate,
-        column_errors=(errors,) * classes,
-        column_fidelity=fidelity,
-        calls_fit=3,
-        calls_check=0,
     )
 
 
 @st.composite
 def extended(draw):
-    """With what only the number of units kept adds, and the nearest with one head: each there or not."""
+    """With length offsets and the nearest SLALOM with one head, each there or not."""
     surrogate = draw(slaloms())
     units, classes = surrogate.values.shape[1:]
     if draw(st.booleans()):

@@ -9,12 +9,12 @@ import torch
 from games import surrogate
 from hypothesis import given
 from hypothesis import strategies as st
+from made import explanation_with
 from rich.console import Console
 
 from slalom_xai.errors import InputError, optional_package
 from slalom_xai.explanation import Explanation
 from slalom_xai.explanation.exchange.with_shap import tiles
-from slalom_xai.outputs import Outputs
 from slalom_xai.reports.terminal import render
 from slalom_xai.spans import read_tokens
 from slalom_xai.surrogates.scores import SCORES
@@ -24,25 +24,8 @@ TEXT = "A slow start, but a wonderful film."
 numbers = st.floats(-1e6, 1e6)
 
 
-def known(text, units, granularity="token", left_out="", text_pair=None):
-    return Explanation(
-        text=text,
-        units=tuple(units),
-        method="slalom",
-        model="known",
-        granularity=granularity,
-        removal="delete",
-        outputs=Outputs("binary", ("no", "yes")),
-        target_index=1,
-        full=(0.5,),
-        function=surrogate(len(units)),
-        column_errors=({},),
-        column_fidelity=None,
-        calls_fit=9,
-        calls_check=0,
-        left_out=left_out,
-        text_pair=text_pair,
-    )
+def known(text, units, **fields):
+    return explanation_with(surrogate(len(units)), text, units, method="slalom", **fields)
 
 
 def spans(explanation):

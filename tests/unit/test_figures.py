@@ -12,10 +12,11 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from drawn import boxes, explained, overlap_share, texts
+from drawn import boxes, overlap_share, texts
 from fakes import Averaging
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from made import explained
 from matplotlib.figure import Figure
 
 from slalom_xai import Explainer
@@ -137,7 +138,7 @@ class TestWords:
         assert unit_labels(explanation) == ["un", "-watch", "-able", "film", "."]
 
     def test_a_word_has_the_score_of_its_tokens_as_one_unit(self):
-        """A SLALOM with the tokens joined by hand (summed weights, weighted mean of values) is the same function."""
+        """Tokens joined by hand (summed weights, weighted mean of values) are the same function."""
         values, importances = (
             np.array([1.0, -2.0, 0.5, 3.0, 0.2]),
             np.array([0.4, -0.3, 0.1, 0.8, -1.0]),
@@ -342,7 +343,7 @@ class TestSideBySide:
 
 class TestFidelityCurve:
     def test_errors_are_those_of_the_predictions(self):
-        """The fake model is a SLALOM with a sink, so that our method has next to no error and a linear one some."""
+        """The fake model is a SLALOM: our method has next to no error, and a linear one some."""
         explainer = Explainer(Averaging(), budget=150)
         both = [explainer(REVIEW), Explainer(Averaging(), method="linear", budget=150)(REVIEW)]
         slalom, linear = figures.deletion_errors(explainer, both, most=6, rows=15)
@@ -497,7 +498,7 @@ class TestFiles:
         code = (
             "import sys; sys.path.insert(0, 'tests')\n"
             "from slalom_xai.reports import figures\n"
-            "from drawn import explained\n"
+            "from made import explained\n"
             "assert not any(name.startswith('matplotlib') for name in sys.modules)\n"
             "sys.modules['matplotlib'] = None\n"
             "try: figures.bars(explained())\n"

@@ -192,26 +192,12 @@ def test_what_cannot_be_reported_is_said():
         torch.full((1, 18, 1), torch.nan).double(), torch.zeros(1, 18).double()
     )
     with pytest.raises(InputError, match="scores that are not finite numbers"):
-        page(Explanation(**(vars(made()) | {"function": broken})))
+        page(replace(made(), function=broken))
     with pytest.raises(InputError, match="scores that are not finite numbers"):
-        page(
-            Explanation(
-                **(vars(made()) | {"function": replace(made(heads=2).function, nearest=broken)})
-            )
-        )
+        page(replace(made(), function=replace(made(heads=2).function, nearest=broken)))
+    endless = torch.full((19, 1), torch.inf)
     with pytest.raises(InputError, match="scores that are not finite numbers"):
-        page(
-            Explanation(
-                **(
-                    vars(made())
-                    | {
-                        "function": replace(
-                            made().function, length_offsets=torch.full((19, 1), torch.inf)
-                        )
-                    }
-                )
-            )
-        )
+        page(replace(made(), function=replace(made().function, length_offsets=endless)))
 
 
 def nan_value(data):

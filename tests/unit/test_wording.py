@@ -4,7 +4,7 @@ import dataclasses
 import io
 
 import pytest
-from drawn import explained
+from made import explained
 from rich.console import Console
 
 from slalom_xai.explanation import Explanation

@@ -31,13 +31,14 @@ def for_command_line(message: str) -> str:
     return _RULE.sub(_changed, message)
 
 
-def _changed(found: re.Match[str]) -> str:
-    text = found.group(0)
+def _changed(part: re.Match[str]) -> str:
+    """One part of a message in the words of the first rule that fits all of it."""
+    text = part.group(0)
     if text[0] in "'\"":
         return text
     for pattern, words in _RULES:
         # The rest of the message is seen too, because some rules look ahead.
-        match = re.compile(pattern).match(found.string, found.start())
-        if match is not None and match.end() == found.end():
+        match = re.compile(pattern).match(part.string, part.start())
+        if match is not None and match.end() == part.end():
             return match.expand(words).replace("at_least", "at-least")
     return text

@@ -11,7 +11,6 @@ from __future__ import annotations
 import base64
 import functools
 import hashlib
-import unicodedata
 from collections.abc import Sequence
 from html import escape
 from importlib.resources import files
@@ -22,7 +21,13 @@ from slalom_xai.errors import InputError, shortened
 from slalom_xai.explanation import Explanation
 from slalom_xai.reports.colour import pieces, printable, strongest_units
 from slalom_xai.reports.view import explanation_data, index_data, printable_lines, to_json
-from slalom_xai.reports.wording import answer, left_out_sentence, question, unit_texts
+from slalom_xai.reports.wording import (
+    answer,
+    left_out_sentence,
+    question,
+    runs_leftwards,
+    unit_texts,
+)
 from slalom_xai.system.files import write_file
 
 _HEIGHT = 720  # of a view in a notebook, in pixels; its lower edge can be dragged
@@ -157,12 +162,8 @@ def _direction(text: str) -> str:
 
     ``dir="auto"`` does the same, but slowly while a long text is being read.
     """
-    for character in text:
-        kind = unicodedata.bidirectional(character)
-        if kind == "L":
-            return "ltr"
-        if kind in ("R", "AL"):
-            return "rtl"
+    if runs_leftwards(text):
+        return "rtl"
     return "ltr"
 
 

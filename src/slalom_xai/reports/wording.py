@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import unicodedata
 from collections.abc import Sequence
 
 from slalom_xai.explanation import Explanation
@@ -118,6 +119,20 @@ def _marked(unit: Unit, text: str) -> str:
 def _joins(pair: Sequence[str]) -> bool:
     """Whether two neighbours stand in one word, in a script that has spaces between words."""
     return len(pair) == 2 and all(each.isalnum() and not is_unspaced(each) for each in pair)
+
+
+def runs_leftwards(text: str, otherwise: bool = False) -> bool:
+    """Whether the first letter of a text belongs to a script that runs from right to left.
+
+    Args:
+        text: any.
+        otherwise: the answer for a text without letters.
+    """
+    for character in text:
+        kind = unicodedata.bidirectional(character)
+        if kind in ("L", "R", "AL"):
+            return kind != "L"
+    return otherwise
 
 
 def _logistic(odds: float) -> float:

@@ -15,6 +15,7 @@ from slalom_xai.explanation import Explanation
 from slalom_xai.reports.colour import printable
 from slalom_xai.reports.figures.canvas import relative
 from slalom_xai.reports.figures.words import Word, merged, word_scores
+from slalom_xai.reports.wording import runs_leftwards
 from slalom_xai.text import is_unspaced
 
 Measure = Callable[[str], float]
@@ -158,7 +159,7 @@ def _breakable(characters: str) -> list[str]:
 
 def _wrap(paragraph: Sequence[Chunk], room: float, measure: Measure) -> list[Line]:
     """Lines of chunks that fit; a chunk wider than a line is cut."""
-    leftwards = runs_leftwards("".join(chunk.text for chunk in paragraph), False)
+    leftwards = runs_leftwards("".join(chunk.text for chunk in paragraph))
     fitting: list[Chunk] = []
     for chunk in paragraph:
         fitting += _cut(chunk, room, measure)
@@ -232,17 +233,3 @@ def visual_order(line: Line) -> list[Chunk]:
     if line.leftwards:
         stretches.reverse()
     return [chunk for stretch in stretches for chunk in stretch]
-
-
-def runs_leftwards(text: str, otherwise: bool) -> bool:
-    """Whether the first letter of a text belongs to a script that runs from right to left.
-
-    Args:
-        text: any.
-        otherwise: the answer for a text without letters.
-    """
-    for character in text:
-        kind = unicodedata.bidirectional(character)
-        if kind in ("L", "R", "AL"):
-            return kind != "L"
-    return otherwise

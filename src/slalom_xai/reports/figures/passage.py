@@ -17,10 +17,10 @@ from slalom_xai.reports.figures.lines import (
     Measure,
     Run,
     chunk_width,
-    runs_leftwards,
     scored_lines,
     visual_order,
 )
+from slalom_xai.reports.wording import runs_leftwards
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
