@@ -3,8 +3,9 @@
     slalom train ag_news_train.jsonl.gz --test ag_news_test.jsonl.gz --out ag
     python benchmarks/all_classes.py --model ag --data ag_news_test.jsonl.gz --texts 20
 
-Each text is explained once; ``for_target`` then gives every class. The table holds the mean and the median over texts of the
-wide R2 per class, beside that of a linear fit on the same calls, and the number of calls with and without a target.
+Each text is explained once; ``for_target`` then gives every class. The table holds the mean and the
+median over texts of the wide R2 per class, beside that of a linear fit on the same calls, and the
+number of calls with and without a target.
 """
 
 from __future__ import annotations
@@ -48,10 +49,12 @@ def main() -> None:
         options.model, budget=options.budget, truncation=True, target=0, show_progress=False
     )(texts[0])
     print(
-        f"calls for the first text: {explanations[0].calls} for all classes, {one.calls} for class 0 alone\n"
+        f"calls for the first text: {explanations[0].calls} for all classes, {one.calls} for "
+        "class 0 alone\n"
     )
     print(
-        "| class | wide R2, mean | median | linear, mean | median |\n| --- | --- | --- | --- | --- |"
+        "| class | wide R2, mean | median | linear, mean | median |\n| --- | --- | --- | --- | "
+        "--- |"
     )
     for index, label in enumerate(explanations[0].outputs.labels):
         found = [explanation.for_target(index).fidelity for explanation in explanations]

@@ -2,8 +2,9 @@
 
     python benchmarks/coverage.py --games 20 --noise 0.05 --budget 4000
 
-Each game is a SLALOM with a sink whose scores are known. Its answers carry independent noise of a given share of their
-spread. The table says how often the true score lies within 1.645 standard errors of the one that was found.
+Each game is a SLALOM with a sink whose scores are known. Its answers carry independent noise of a
+given share of their spread. The table says how often the true score lies within 1.645 standard
+errors of the one that was found.
 """
 
 from __future__ import annotations

@@ -3,9 +3,10 @@
     python benchmarks/fidelity.py --model FOLDER --data reviews.jsonl.gz --texts 30 --out results.jsonl [--budgets 500,2000,5000] [--part 1/3]
     python benchmarks/fidelity.py --tables results.jsonl [more.jsonl ...]
 
-Each text is asked about by 2,000 local (1 to 10 units deleted) and 2,000 wide deletions (1 to all but one) that no method sees. The
-yardsticks are ridge regressions with a cross-validated penalty on 5,000 local and on 5,000 wide deletions. A line of the output is one
-method at one budget on one text; a second run goes on where the first stopped.
+Each text is asked about by 2,000 local (1 to 10 units deleted) and 2,000 wide deletions (1 to all
+but one) that no method sees. The yardsticks are ridge regressions with a cross-validated penalty on
+5,000 local and on 5,000 wide deletions. A line of the output is one method at one budget on one
+text; a second run goes on where the first stopped.
 """
 
 from __future__ import annotations
@@ -133,7 +134,8 @@ def tables(paths: list[Path]) -> None:
         rows = rows[rows["failed"].isna()]
     rng = np.random.default_rng(0)
     print(
-        "| model | texts | method | calls | local / linear | geometric | wide / linear | geometric | linear chosen |"
+        "| model | texts | method | calls | local / linear | geometric | wide / linear | "
+        "geometric | linear chosen |"
     )
     print("| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
     for (model, method, budget), group in rows.groupby(["model", "method", "budget"], sort=False):
@@ -157,7 +159,8 @@ def tables(paths: list[Path]) -> None:
         for regime in ("local", "wide"):
             worst = (both[(regime, "slalom")] / both[(regime, "linear")]).groupby("model").max()
             print(
-                f"\nlargest {regime} error of one text over that of `linear` on as many calls: {worst.round(2).to_dict()}"
+                f"\nlargest {regime} error of one text over that of `linear` on as many calls: "
+                f"{worst.round(2).to_dict()}"
             )
 
 

@@ -2,9 +2,10 @@
 
     OMP_NUM_THREADS=1 python benchmarks/prefix_sharing.py --layers 2 --rows 2000
 
-Three readings of the same rows, taken in turns: as the package asks any model (sorted by length, padded, masked), the same
-without the mask, which a causal model padded on the right does not need, and with borrowing. For each: the best of the turns;
-on a CPU in seconds of processor time, which others on the machine change less.
+Three readings of the same rows, taken in turns: as the package asks any model (sorted by length,
+padded, masked), the same without the mask, which a causal model padded on the right does not need,
+and with borrowing. For each: the best of the turns; on a CPU in seconds of processor time, which
+others on the machine change less.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ def shared_lengths(places: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDA
     """How many tokens each row has in common with the beginning of its text.
 
     Args:
-        places: where each of a row's tokens stands in the text, filled up with anything on the right, (rows, width).
+        places: where each of a row's tokens stands in the text, filled up with anything on the
+            right, (rows, width).
         lengths: tokens in each row, (rows,).
     """
     columns = np.arange(places.shape[1])
@@ -152,9 +154,11 @@ def compare(network: torch.nn.Module, name: str, options: argparse.Namespace) ->
         answers["plain"].max() - answers["plain"].min()
     )
     return (
-        f"{name:36} {plan.saved:6.1%} {'yes' if plan.worth else 'no':5} {len(alone.batches):4} {len(plan.batches):4} "
+        f"{name:36} {plan.saved:6.1%} {'yes' if plan.worth else 'no':5} {len(alone.batches):4} "
+        f"{len(plan.batches):4} "
         f"{seconds['plain']:8.2f} {seconds['maskless']:8.2f} {seconds['shared']:8.2f} "
-        f"{seconds['shared'] / seconds['plain']:7.3f} {seconds['shared'] / seconds['maskless']:8.3f} {off:9.1e}"
+        f"{seconds['shared'] / seconds['plain']:7.3f} "
+        f"{seconds['shared'] / seconds['maskless']:8.3f} {off:9.1e}"
     )
 
 
@@ -179,12 +183,17 @@ def main() -> None:
         getattr(torch, options.dtype),
         options.device,
     )
-    versions = f"transformers {transformers.__version__}, torch {torch.__version__}, {torch.get_num_threads()} thread(s)"
-    print(
-        f"{options.kind} {options.layers}x{options.width} {options.dtype} {options.device}, {options.rows} rows of {options.tokens}; {versions}"
+    versions = (
+        f"transformers {transformers.__version__}, torch {torch.__version__}, "
+        f"{torch.get_num_threads()} thread(s)"
     )
     print(
-        f"{'design':36} {'saved':>6} worth  batches   plain s   no mask   shared  /plain /no mask  rel. off"
+        f"{options.kind} {options.layers}x{options.width} {options.dtype} {options.device}, "
+        f"{options.rows} rows of {options.tokens}; {versions}"
+    )
+    print(
+        f"{'design':36} {'saved':>6} worth  batches   plain s   no mask   shared  /plain /no mask "
+        " rel. off"
     )
     for name in options.designs:
         print(compare(network, name, options), flush=True)

@@ -146,9 +146,10 @@ class AsPublished(torch.nn.Module):
     """The model as the published code wants it: ids in, logits of two classes out.
 
     Repairs three faults. The special tokens of every model are taken to be 101 and 102, so a
-    model with others (or with words of these ids) was asked other texts than it should be; a model without any
-    fails with an IndexError; and one with a single logit is not recognised (``==`` for ``=``).
-    Here the code's own 101 and 102 are dropped and the model's special tokens put around the rest.
+    model with others (or with words of these ids) was asked other texts than it should be; a model
+    without any fails with an IndexError; and one with a single logit is not recognised (``==`` for
+    ``=``). Here the code's own 101 and 102 are dropped and the model's special tokens put around
+    the rest.
     """
 
     def __init__(self, text: Text) -> None:
@@ -180,7 +181,8 @@ def repaired() -> Iterator[None]:
     fit = slalom_explainer.fit_iter_rand
 
     def without_batch_size(*arguments: Any, batch_size: int, **options: Any) -> Any:
-        # The explainer hands ``batch_size`` to the iterative fit, which has no such parameter: TypeError, always.
+        # The explainer hands ``batch_size`` to the iterative fit, which has no such parameter:
+        # TypeError, always.
         return fit(*arguments, **options)
 
     quiet = io.StringIO()
@@ -330,7 +332,8 @@ def read_texts(path: Path, model: TextModel, count: int) -> list[Reading]:
             if len(readings) == count:
                 return readings
     raise SystemExit(
-        f"{path} holds {len(readings)} texts of {SHORTEST} to {LONGEST} tokens: ask for fewer than {count} with --texts"
+        f"{path} holds {len(readings)} texts of {SHORTEST} to {LONGEST} tokens: ask for fewer "
+        f"than {count} with --texts"
     )
 
 
@@ -365,7 +368,8 @@ def verdicts(results: Sequence[Result]) -> list[str]:
                 found = f"mean {ranks.mean():.3f}, least {ranks.min():.3f}"
                 lines.append(
                     verdict(
-                        f"eff, {score}: rank correlation with the published {name} at least {least}",
+                        f"eff, {score}: rank correlation with the published {name} at least "
+                        f"{least}",
                         found,
                         ranks.mean() >= least,
                     )

@@ -53,7 +53,8 @@ def main() -> None:
             )
         totals += np.array(errors)
         print(
-            f"text {number}, {size} tokens: local {errors[0][0]:.4f} against {errors[0][1]:.4f}, wide {errors[1][0]:.3f} against {errors[1][1]:.3f}",
+            f"text {number}, {size} tokens: local {errors[0][0]:.4f} against {errors[0][1]:.4f}, "
+            f"wide {errors[1][0]:.3f} against {errors[1][1]:.3f}",
             flush=True,
         )
     ratios = totals[:, 0] / totals[:, 1]

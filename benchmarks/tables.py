@@ -2,7 +2,8 @@
 
     python benchmarks/tables.py FOLDER --methods slalom,lime --metrics fidelity,deletion [--number fidelity-wide:r2]
 
-``slalom bench`` prints the same when it has done all texts; this is for one that was stopped, or whose explanations stayed elsewhere.
+``slalom bench`` prints the same when it has done all texts; this is for one that was stopped, or
+whose explanations stayed elsewhere.
 """
 
 from __future__ import annotations

@@ -2,9 +2,10 @@
 
     python benchmarks/trust.py --seeds 20
 
-Each family below is a model that no SLALOM follows closely, or only by accident. Every game is explained with the default method;
-the explanation counts as trusted where its sentence does not warn. Its R2 is then measured on 2,000 fresh deletions of every size.
-A trusted explanation whose fresh R2 is below 0.3 is a broken promise.
+Each family below is a model that no SLALOM follows closely, or only by accident. Every game is
+explained with the default method; the explanation counts as trusted where its sentence does not
+warn. Its R2 is then measured on 2,000 fresh deletions of every size. A trusted explanation whose
+fresh R2 is below 0.3 is a broken promise.
 """
 
 from __future__ import annotations
@@ -175,7 +176,8 @@ def table(verdicts: Sequence[Verdict]) -> str:
     for family in dict.fromkeys(verdict.family for verdict in verdicts):
         own = [verdict for verdict in verdicts if verdict.family == family]
         lines.append(
-            f"| {family} | {len(own)} | {sum(v.trusted for v in own)} | {sum(v.broken for v in own)} |"
+            f"| {family} | {len(own)} | {sum(v.trusted for v in own)} | "
+            f"{sum(v.broken for v in own)} |"
         )
     trusted, broken = sum(v.trusted for v in verdicts), sum(v.broken for v in verdicts)
     lines.append(f"| all | {len(verdicts)} | {trusted} | {broken} |")

@@ -2,9 +2,10 @@
 
 python benchmarks/view_speed.py
 
-Two reports with made-up scores: 500 explanations of 60 words each, and one explanation of 4,000 words. Printed, in milliseconds:
-from opening the file to the view, from there to what the first click changes, and the median and the slowest of 40 hovers over words
-and over points, each until the next frame is painted.
+Two reports with made-up scores: 500 explanations of 60 words each, and one explanation of 4,000
+words. Printed, in milliseconds: from opening the file to the view, from there to what the first
+click changes, and the median and the slowest of 40 hovers over words and over points, each until
+the next frame is painted.
 """
 
 from __future__ import annotations
@@ -133,7 +134,8 @@ def main() -> None:
     )
     if browser is None:
         sys.exit(
-            "error: no Chromium found: install one (apt-get install chromium), or name it in SLALOM_CHROMIUM"
+            "error: no Chromium found: install one (apt-get install chromium), or name it in "
+            "SLALOM_CHROMIUM"
         )
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         started = playwright.chromium.launch(executable_path=browser, args=["--no-sandbox"])

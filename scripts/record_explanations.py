@@ -4,9 +4,10 @@
     ... change the code ...
     python scripts/record_explanations.py after.json --compare before.json
 
-Six cases (texts, granularities, removals) are explained by every method, for the embedded model, a tiny
-encoder, a tiny decoder and a function, with two seeds. Numbers may differ by 1e-9 of their size, calls and
-notes not at all. Run it with one thread (OMP_NUM_THREADS=1): sums in another order differ by more.
+Six cases (texts, granularities, removals) are explained by every method, for the embedded model, a
+tiny encoder, a tiny decoder and a function, with two seeds. Numbers may differ by 1e-9 of their
+size, calls and notes not at all. Run it with one thread (OMP_NUM_THREADS=1): sums in another order
+differ by more.
 """
 
 from __future__ import annotations

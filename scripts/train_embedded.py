@@ -366,7 +366,8 @@ def evaluate(folder: Path, path: Path, device: str) -> None:
     )
     right = (odds > 0) == torch.tensor([label == 1 for _, label in test])
     print(
-        f"as saved: test accuracy {float(right.float().mean()):.4f}, mean confidence {float(torch.sigmoid(odds.abs()).mean()):.4f}, {len(test)} reviews"
+        f"as saved: test accuracy {float(right.float().mean()):.4f}, mean confidence "
+        f"{float(torch.sigmoid(odds.abs()).mean()):.4f}, {len(test)} reviews"
     )
 
 

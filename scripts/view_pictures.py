@@ -47,7 +47,8 @@ def main() -> None:
     )
     if browser is None:
         sys.exit(
-            "error: no Chromium found: install one (apt-get install chromium), or name it in SLALOM_CHROMIUM"
+            "error: no Chromium found: install one (apt-get install chromium), or name it in "
+            "SLALOM_CHROMIUM"
         )
     ours = Explainer(granularity="word")(TEXT)
     linear = Explainer(granularity="word", method="linear")(TEXT)

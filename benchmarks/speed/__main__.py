@@ -100,12 +100,18 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--models",
         default="",
-        help="names or folders, with commas: embedded, minilm, tiny, thin, distil2, distil6, llama7b (embedded; for growth tiny, thin or distil2)",
+        help=(
+            "names or folders, with commas: embedded, minilm, tiny, thin, distil2, distil6, "
+            "llama7b (embedded; for growth tiny, thin or distil2)"
+        ),
     )
     parser.add_argument(
         "--methods",
         default="",
-        help="names with commas; by default all that are installed, for growth slalom, for memory ours",
+        help=(
+            "names with commas; by default all that are installed, for growth slalom, for memory "
+            "ours"
+        ),
     )
     parser.add_argument(
         "--calls",

@@ -87,7 +87,8 @@ class Climb:
             float(np.mean([statistics.median(one["seconds"]) for one in records])),
         )
         say(
-            f"errors: {method}, {calls} calls: wide error {found.wide:.3g}, {found.seconds:.3g} s a text"
+            f"errors: {method}, {calls} calls: wide error {found.wide:.3g}, {found.seconds:.3g} s "
+            "a text"
         )
         return found
 

@@ -56,7 +56,8 @@ def lab(name: str, device: str = "cpu", classes: int = 2) -> Lab:
         return NAMED[name](device, classes)
     if not (Path(name) / "config.json").is_file():
         raise SystemExit(
-            f"error: no model {name!r}: give a folder with a config.json, or one of {', '.join(NAMED)}"
+            f"error: no model {name!r}: give a folder with a config.json, or one of "
+            f"{', '.join(NAMED)}"
         )
     return _folder(name, device)
 

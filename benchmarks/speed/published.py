@@ -62,7 +62,8 @@ class Published:
     def __init__(self, lab: Lab, name: str, calls: int) -> None:
         if max(map(len, lab.frame)) > 1:
             raise SystemExit(
-                f"error: {lab.name} puts several special tokens at an end: the published code knows one"
+                f"error: {lab.name} puts several special tokens at an end: the published code "
+                "knows one"
             )
         self.name = name
         self._lab = lab

@@ -92,9 +92,13 @@ def reached_table(records: list[Record]) -> list[str]:
                 else "not in less time | | | "
             )
             lines.append(
-                f"| {model} | {one.rival} | {one.rival_error:.3g} | {one.rival_seconds:.3g} | `{one.method}` | {ours} |"
+                f"| {model} | {one.rival} | {one.rival_error:.3g} | {one.rival_seconds:.3g} | "
+                f"`{one.method}` | {ours} |"
             )
     if not lines:
         return []
-    head = "| model | other, 5000 calls | wide error | seconds | ours | calls | wide error | seconds | times faster |"
+    head = (
+        "| model | other, 5000 calls | wide error | seconds | ours | calls | wide error | seconds "
+        "| times faster |"
+    )
     return [head, "| --- | --- | --- | --- | --- | --- | --- | --- | --- |", *lines]

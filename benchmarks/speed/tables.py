@@ -36,7 +36,10 @@ def tables(records: list[Record]) -> str:
     ]
     wheres = sorted(
         {
-            f"{one['machine']}, torch {one['torch']}, transformers {one['transformers']}, {one['date']}"
+            (
+                f"{one['machine']}, torch {one['torch']}, transformers {one['transformers']}, "
+                f"{one['date']}"
+            )
             for one in records
         }
     )
@@ -67,13 +70,17 @@ def calls_table(records: list[Record], memory: list[Record]) -> list[str]:
         for one in memory
     }
     lines = [
-        "| model | tokens | method | calls | distinct | seconds | floor | over the floor | MiB | local error | wide error |",
+        (
+            "| model | tokens | method | calls | distinct | seconds | floor | over the floor | "
+            "MiB | local error | wide error |"
+        ),
         "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     for one in records:
         if "failed" in one or not one["seconds"]:
             lines.append(
-                f"| {one['model']} | {one['tokens']} | `{one['method']}` | {one['budget']} | {one.get('failed', 'no time left')} |"
+                f"| {one['model']} | {one['tokens']} | `{one['method']}` | {one['budget']} | "
+                f"{one.get('failed', 'no time left')} |"
             )
             continue
         peak = (
@@ -82,8 +89,10 @@ def calls_table(records: list[Record], memory: list[Record]) -> list[str]:
             else peaks.get((one["model"], one["budget"], one["tokens"], one["method"]))
         )
         lines.append(
-            f"| {one['model']} | {one['tokens']} | `{one['method']}` | {one['calls']} | {one['distinct']} "
-            f"| {median(one['seconds'])} | {median(one['floor'])} | {ratio(one['seconds'], one['floor']):.2f} "
+            f"| {one['model']} | {one['tokens']} | `{one['method']}` | {one['calls']} | "
+            f"{one['distinct']} "
+            f"| {median(one['seconds'])} | {median(one['floor'])} | "
+            f"{ratio(one['seconds'], one['floor']):.2f} "
             f"| {'' if peak is None else f'{peak:.0f}'} | {one['local']:.3g} | {one['wide']:.3g} |"
         )
     notes = dict.fromkeys(f"{one['model']}: {one['note']}" for one in records)
@@ -105,9 +114,15 @@ def growth_table(records: list[Record]) -> list[str]:
     ]
     for one in records:
         peak = "" if one.get("memory") is None else f"{one['memory']:.0f}"
-        start = f"| {one['model']} | `{one['method']}` | {one.get('axis', 'tokens')} | {one.get('at', one.get('tokens'))} "
+        start = (
+            f"| {one['model']} | `{one['method']}` | {one.get('axis', 'tokens')} | "
+            f"{one.get('at', one.get('tokens'))} "
+        )
         if one.get("seconds"):
-            middle = f"| {one['distinct']} | {median(one['seconds'])} | {median(one['floor'])} | {ratio(one['seconds'], one['floor']):.2f} "
+            middle = (
+                f"| {one['distinct']} | {median(one['seconds'])} | {median(one['floor'])} | "
+                f"{ratio(one['seconds'], one['floor']):.2f} "
+            )
         else:
             middle = f"| {one.get('budget', '')} | {one.get('once', one.get('failed', ''))} | | "
         lines.append(f"{start}{middle}| {peak} |")

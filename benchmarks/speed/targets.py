@@ -60,7 +60,8 @@ def _over_floor(found: dict[tuple[str, str, int], Record]) -> list[str]:
                 over = ratio(one["seconds"], one["floor"])
                 lines.append(
                     _line(
-                        f"{model}, `{method}`, 2000 calls on {one['tokens']} tokens: at most {aim} of the floor",
+                        f"{model}, `{method}`, 2000 calls on {one['tokens']} tokens: at most "
+                        f"{aim} of the floor",
                         f"{over:.2f}",
                         over <= aim,
                     )
@@ -78,8 +79,14 @@ def _published(found: dict[tuple[str, str, int], Record]) -> list[str]:
             )
             if ours is not None and theirs is not None:
                 times = ratio(theirs["seconds"], ours["seconds"])
-                seconds = f"{statistics.median(theirs['seconds']):.3g} s against {statistics.median(ours['seconds']):.3g} s"
-                target = f"{model}, `slalom-{method}`, 5000 calls: at least {aim:g} times faster than published"
+                seconds = (
+                    f"{statistics.median(theirs['seconds']):.3g} s against "
+                    f"{statistics.median(ours['seconds']):.3g} s"
+                )
+                target = (
+                    f"{model}, `slalom-{method}`, 5000 calls: at least {aim:g} times faster than "
+                    "published"
+                )
                 lines.append(_line(target, f"{times:.1f} times: {seconds}", times >= aim))
     return lines
 
@@ -90,7 +97,10 @@ def _to_error(errors: list[Record]) -> list[str]:
         against = reached(errors, model)
         for rival in dict.fromkeys(one.rival for one in against):
             best = max((one for one in against if one.rival == rival), key=lambda one: one.faster)
-            target = f"{model}: the wide error of {rival} with 5000 calls, at least {ERROR_FASTER:g} times sooner"
+            target = (
+                f"{model}: the wide error of {rival} with 5000 calls, at least {ERROR_FASTER:g} "
+                "times sooner"
+            )
             how = (
                 f"{best.faster:.1f} times: `{best.method}` with {best.calls} calls"
                 if best.calls is not None
@@ -106,11 +116,15 @@ def _on_gpu(found: dict[tuple[str, str, int], Record]) -> list[str]:
         one = found.get((model, method, calls))
         if one is not None:
             seconds = statistics.median(one["seconds"])
-            target = f"{model}, `{method}`, {calls} calls, text of {one['tokens']} tokens: at most {1000 * aim:g} ms"
+            target = (
+                f"{model}, `{method}`, {calls} calls, text of {one['tokens']} tokens: at most "
+                f"{1000 * aim:g} ms"
+            )
             lines.append(
                 _line(
                     target,
-                    f"{1000 * seconds:.0f} ms (floor {1000 * statistics.median(one['floor']):.0f} ms)",
+                    f"{1000 * seconds:.0f} ms (floor {1000 * statistics.median(one['floor']):.0f} "
+                    "ms)",
                     seconds <= aim,
                 )
             )
@@ -125,6 +139,10 @@ def _memory(grown: list[Record]) -> list[str]:
             and one.get("budget", one.get("calls", 0)) >= 5000
             and one.get("memory") is not None
         ):
-            target = f"{one['model']} on {one['machine']}, `{one['method']}`, {one.get('budget', one.get('calls'))} calls on 4096 tokens: within {LONG_MIB:.0f} MiB beyond the model"
+            target = (
+                f"{one['model']} on {one['machine']}, `{one['method']}`, "
+                f"{one.get('budget', one.get('calls'))} calls on 4096 tokens: within "
+                f"{LONG_MIB:.0f} MiB beyond the model"
+            )
             lines.append(_line(target, f"{one['memory']:.0f} MiB", one["memory"] <= LONG_MIB))
     return list(dict.fromkeys(lines))

@@ -57,7 +57,8 @@ def test_one_review_with_the_embedded_model():
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     seconds = time.time() - loaded
     sys.stdout.write(
-        f"\nloaded in {loaded - start:.1f} s; {len(explanation)} tokens, {explanation.calls} calls, {seconds:.1f} s, peak {peak:.2f} GiB\n"
+        f"\nloaded in {loaded - start:.1f} s; {len(explanation)} tokens, {explanation.calls} "
+        f"calls, {seconds:.1f} s, peak {peak:.2f} GiB\n"
     )
     assert peak < 1.5
 

@@ -1,6 +1,7 @@
 """What a reproduction is: a claim as code, the checks that must hold, and its tables and figures.
 
-A reproduction is a function that takes ``Settings`` and returns an ``Outcome``, made known by ``reproduction``:
+A reproduction is a function that takes ``Settings`` and returns an ``Outcome``, made known by
+``reproduction``:
 
     @reproduction(name="repeated-token", title="...", source="Leemann et al. 2024, Prop. 4.1")
     def repeated_token(settings: Settings) -> Outcome: ...

@@ -30,7 +30,8 @@ def markdown(found: Reproduction, outcome: Outcome, *, heading: bool = True) -> 
     for check in outcome.checks:
         verdict = "holds" if check.holds else "**FAILS**"
         lines.append(
-            f"| {_cell(check.statement)} | {_number(check.value)} | {check.relation} | {_number(check.bound)} | {verdict} |"
+            f"| {_cell(check.statement)} | {_number(check.value)} | {check.relation} | "
+            f"{_number(check.bound)} | {verdict} |"
         )
     for name, frame in outcome.tables.items():
         lines += ["", f"**{name.replace('-', ' ').capitalize()}**", "", *_table(frame)]

@@ -26,7 +26,10 @@ if TYPE_CHECKING:
 
 @reproduction(
     name="many-classes",
-    title="A SLALOM of |Y| classes has |Y||V| − 1 free parameters, shares its importances, and is recovered from as few calls",
+    title=(
+        "A SLALOM of |Y| classes has |Y||V| − 1 free parameters, shares its importances, and is "
+        "recovered from as few calls"
+    ),
     source="Leemann et al. 2024, Appendix C.1, mended",
 )
 def many_classes(settings: Settings) -> Outcome:
@@ -67,9 +70,12 @@ def many_classes(settings: Settings) -> Outcome:
         tables={"sizes": frame},
         figures={"parameters": lambda: _draw(frame)},
         remarks=(
-            "Values give (|Y| − 1)|V| numbers and importances |V| − 1, together |Y||V| − 1, which for two classes is the 2|V| − 1 of "
-            "the main text; the printed count forgets the importances of all tokens but counts their constraint. Eq. 72 repeats the log "
-            "odds of two classes: with values that sum to zero over the classes these are F_1 − F_0 = 2 F_1.",
+            "Values give (|Y| − 1)|V| numbers and importances |V| − 1, together |Y||V| − 1, which "
+            "for two classes is the 2|V| − 1 of "
+            "the main text; the printed count forgets the importances of all tokens but counts "
+            "their constraint. Eq. 72 repeats the log "
+            "odds of two classes: with values that sum to zero over the classes these are F_1 − "
+            "F_0 = 2 F_1.",
         ),
     )
 

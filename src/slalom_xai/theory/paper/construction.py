@@ -86,7 +86,8 @@ def planted_slalom(settings: Settings) -> Outcome:
                 1.0,
             ),
             at_most(
-                "printed keys and queries, mended value map: largest difference to the plain mean of the values",
+                "printed keys and queries, mended value map: largest difference to the plain mean "
+                "of the values",
                 float(np.abs(half_mended - means).max()),
                 1e-12,
             ),
@@ -99,7 +100,10 @@ def planted_slalom(settings: Settings) -> Outcome:
         tables={"models": frame},
         figures={"outputs": lambda: _draw(truth, ours, half_mended, as_printed)},
         remarks=(
-            "Without layer norm, as in the paper's proof; each head is as wide as the embedding, which for one head and one output is 3.",
+            (
+                "Without layer norm, as in the paper's proof; each head is as wide as the "
+                "embedding, which for one head and one output is 3."
+            ),
         ),
     )
 

@@ -28,7 +28,8 @@ class Signs:
 
     Attributes:
         difference: Eq. 55: log(1/g − 1) as s(τ) − s(τ̂), where it is the negative of that.
-        chain: Eq. 56: the difference between the two references subtracted, where the worked form beside it adds it.
+        chain: Eq. 56: the difference between the two references subtracted, where the worked form
+            beside it adds it.
         constant: Eq. 58: s(θ) as the mean of the differences, where it is minus that.
     """
 
@@ -133,8 +134,10 @@ def recovery(settings: Settings) -> Outcome:
         tables={"sizes": sizes, "signs": signs, "noise": noise},
         figures={"recovered": lambda: _draw(settings.seed)},
         remarks=(
-            "No scheme needs fewer calls: a SLALOM has 2|V| − 1 free parameters, all of which show in the answers, and a call gives "
-            "one number. With noise in the answers the error is many times the noise, which is why the methods ask more.",
+            "No scheme needs fewer calls: a SLALOM has 2|V| − 1 free parameters, all of which "
+            "show in the answers, and a call gives "
+            "one number. With noise in the answers the error is many times the noise, which is "
+            "why the methods ask more.",
         ),
     )
 

@@ -43,8 +43,8 @@ def spread_over_repeats(ask: _Asked, words: int = len(WORDS), longest: int = LON
 def additive_bound(ask: _Asked, first: int, second: int) -> float:
     """A lower bound for the largest error of every additive model, whatever its weights at each position.
 
-    An additive model has w_2(b) = F([a, b]) - F([a]) = F([b, b]) - F([b]). Where a function breaks the second equation by D, any
-    additive model is off by at least D / 4 on one of the four rows.
+    An additive model has w_2(b) = F([a, b]) - F([a]) = F([b, b]) - F([b]). Where a function breaks
+    the second equation by D, any additive model is off by at least D / 4 on one of the four rows.
     """
     mixed, one, twice, once = ask([[first, second], [first], [second, second], [second]]).tolist()
     return float(abs((mixed - one) - (twice - once)) / 4)
@@ -52,7 +52,10 @@ def additive_bound(ask: _Asked, first: int, second: int) -> float:
 
 @reproduction(
     name="repeated-token",
-    title="A transformer without positions and special tokens gives one answer to [t], [t, t], ..., so it is no sum",
+    title=(
+        "A transformer without positions and special tokens gives one answer to [t], [t, t], ..., "
+        "so it is no sum"
+    ),
     source="Leemann et al. 2024, Proposition 4.1, Corollaries 4.2 and 4.3",
 )
 def repeated_token(settings: Settings) -> Outcome:
@@ -89,8 +92,10 @@ def repeated_token(settings: Settings) -> Outcome:
         tables={"models": table},
         figures={"curves": lambda: _draw_repeats(curves)},
         remarks=(
-            "The range shows that the answers depend on more than the first token, so Corollary 4.2 applies. The last column holds for "
-            "every additive model, also one with other weights at each position: it needs F([worst, perfect]) − F([worst]) = "
+            "The range shows that the answers depend on more than the first token, so Corollary "
+            "4.2 applies. The last column holds for "
+            "every additive model, also one with other weights at each position: it needs "
+            "F([worst, perfect]) − F([worst]) = "
             "F([perfect, perfect]) − F([perfect]).",
         ),
     )
@@ -168,7 +173,10 @@ def sink_curve(times: Tensor, found: Tensor) -> SlalomSurrogate:
 
 @reproduction(
     name="repeated-token-sink",
-    title="With a [CLS] token or positions repeats do count: with a token in front, near the curve of a sink, rising and then flat",
+    title=(
+        "With a [CLS] token or positions repeats do count: with a token in front, near the curve "
+        "of a sink, rising and then flat"
+    ),
     source="Leemann et al. 2024, Proposition 4.1 and Appendix C.2; the sink is ours",
 )
 def repeated_token_sink(settings: Settings) -> Outcome:
@@ -217,7 +225,8 @@ def repeated_token_sink(settings: Settings) -> Outcome:
         tables={"curves": table, "limit": settled},
         figures={"curves": lambda: _draw_sinks(curves)},
         remarks=(
-            "The proposition is right as stated and does not carry over to a BERT as it is used: with a [CLS] token in front the "
+            "The proposition is right as stated and does not carry over to a BERT as it is used: "
+            "with a [CLS] token in front the "
             "answer counts repeats until the token's share in the average is nearly one.",
         ),
     )
@@ -274,7 +283,8 @@ def _sink_checks(table: pd.DataFrame, settled: pd.DataFrame, exact: float) -> tu
             0.3,
         ),
         at_most(
-            "one layer read linearly: the sink found from 0, 1, 2 repeats is off on up to 64 repeats by",
+            "one layer read linearly: the sink found from 0, 1, 2 repeats is off on up to 64 "
+            "repeats by",
             exact,
             SAME,
         ),

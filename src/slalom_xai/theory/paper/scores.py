@@ -26,7 +26,10 @@ _UNITS = 10
 
 @reproduction(
     name="soft-removal",
-    title="Fractions of a token make the model differentiable; the derivative is share times (value − output)",
+    title=(
+        "Fractions of a token make the model differentiable; the derivative is share times (value "
+        "− output)"
+    ),
     source="Leemann et al. 2024, Eq. 5 and Appendix B.7, Eqs. 59 to 65",
 )
 def soft_removal(settings: Settings) -> Outcome:
@@ -60,13 +63,15 @@ def soft_removal(settings: Settings) -> Outcome:
                 1e-12,
             ),
             at_most(
-                "Eq. 64 against differences: the error when the step is a tenth, as a part of that before",
+                "Eq. 64 against differences: the error when the step is a tenth, as a part of "
+                "that before",
                 float((ratios[1:] / ratios[:-1]).max()),
                 0.15,
             ),
             at_most("sum of Eq. 64 over the text", abs(float(slope.sum())), 1e-12),
             at_least(
-                "Eq. 65: part of the derivative that no multiple of v exp(s) explains, mean of 200 SLALOMs",
+                "Eq. 65: part of the derivative that no multiple of v exp(s) explains, mean of "
+                "200 SLALOMs",
                 left,
                 0.05,
             ),
@@ -76,7 +81,8 @@ def soft_removal(settings: Settings) -> Outcome:
                 1e-9,
             ),
             at_least(
-                "Eq. 65: part of the pairs of tokens that it ranks unlike the derivative, mean of 200 SLALOMs",
+                "Eq. 65: part of the pairs of tokens that it ranks unlike the derivative, mean of "
+                "200 SLALOMs",
                 misranked,
                 0.02,
             ),
@@ -84,7 +90,8 @@ def soft_removal(settings: Settings) -> Outcome:
         tables={"steps": steps, "example": _example()},
         figures={"scores": lambda: _draw_scores(slope, linearized)},
         remarks=(
-            "Eq. 65 drops the term −F·α, which is not the same for every token: it carries the token's own weight. The score "
+            "Eq. 65 drops the term −F·α, which is not the same for every token: it carries the "
+            "token's own weight. The score "
             "linearized is v exp(s) as published, slope is the derivative.",
         ),
     )
@@ -220,7 +227,10 @@ def _log_comb(many: int, few: int) -> float:
 
 @reproduction(
     name="shapley",
-    title="The exact Shapley values of a SLALOM take polynomial time; the printed weights are upside down",
+    title=(
+        "The exact Shapley values of a SLALOM take polynomial time; the printed weights are "
+        "upside down"
+    ),
     source="Leemann et al. 2024, Appendix B.7, Eqs. 66 to 69, mended; the integral is ours",
 )
 def shapley(settings: Settings) -> Outcome:
@@ -239,7 +249,8 @@ def shapley(settings: Settings) -> Outcome:
                 1e-8,
             ),
             at_most(
-                "two words, up to 250 times each: largest difference to the sum over how many of each",
+                "two words, up to 250 times each: largest difference to the sum over how many of "
+                "each",
                 long["error"].max(),
                 1e-7,
             ),
@@ -262,8 +273,10 @@ def shapley(settings: Settings) -> Outcome:
         tables={"small": small, "two-words": long, "many-units": many},
         figures={"weights": lambda: _draw_weights(settings.seed)},
         remarks=(
-            "In Eqs. 67 to 69 the share α of the token is that within S and the token, not within the whole text, and for the empty "
-            "set it is 1, so that the quotient has no meaning there: what an empty text gives must be said beside it.",
+            "In Eqs. 67 to 69 the share α of the token is that within S and the token, not within "
+            "the whole text, and for the empty "
+            "set it is 1, so that the quotient has no meaning there: what an empty text gives "
+            "must be said beside it.",
         ),
     )
 

@@ -27,7 +27,10 @@ _UNITS = 30
 
 @reproduction(
     name="alternating",
-    title="Algorithm 2's second step as Eq. 77 minimises something else than the error, so rounds stall and weights vanish",
+    title=(
+        "Algorithm 2's second step as Eq. 77 minimises something else than the error, so rounds "
+        "stall and weights vanish"
+    ),
     source="Leemann et al. 2024, Appendix D.2, Eqs. 74 to 79",
 )
 def alternating(settings: Settings) -> Outcome:
@@ -93,7 +96,10 @@ def alternating(settings: Settings) -> Outcome:
         tables={"rounds": table},
         figures={"rounds": lambda: _draw_rounds(traces, joint)},
         remarks=(
-            "Errors are mean squares. slalom-fidel with the paper's solver keeps the best round, stops after three without progress, and has a floor.",
+            (
+                "Errors are mean squares. slalom-fidel with the paper's solver keeps the best "
+                "round, stops after three without progress, and has a floor."
+            ),
         ),
     )
 
@@ -135,7 +141,10 @@ def _draw_rounds(traces: dict[str, list[float]], joint: dict[str, float]) -> Fig
 
 @reproduction(
     name="gam-table",
-    title="A GAM contains the linear model: its larger error in Table 6 is the work of a fixed LASSO penalty",
+    title=(
+        "A GAM contains the linear model: its larger error in Table 6 is the work of a fixed "
+        "LASSO penalty"
+    ),
     source="Leemann et al. 2024, Appendix F.1, Table 6",
 )
 def gam_table(settings: Settings) -> Outcome:
@@ -195,7 +204,10 @@ def gam_table(settings: Settings) -> Outcome:
         tables={"errors": table},
         figures={"errors": lambda: _draw_errors(table)},
         remarks=(
-            "Mean squared errors on 3,000 fresh rows of the linear language, for surrogates fitted to 3,000 others.",
+            (
+                "Mean squared errors on 3,000 fresh rows of the linear language, for surrogates "
+                "fitted to 3,000 others."
+            ),
         ),
     )
 
@@ -278,7 +290,10 @@ def _draw_errors(table: pd.DataFrame) -> Figure:
 
 @reproduction(
     name="naive-bayes",
-    title="The Naive-Bayes weight of a word is the logarithm of the ratio of its counts, not the ratio",
+    title=(
+        "The Naive-Bayes weight of a word is the logarithm of the ratio of its counts, not the "
+        "ratio"
+    ),
     source="Leemann et al. 2024, Appendix E.4, Eq. 82",
 )
 def naive_bayes(settings: Settings) -> Outcome:
@@ -316,7 +331,8 @@ def naive_bayes(settings: Settings) -> Outcome:
     return Outcome(
         checks=(
             at_most(
-                "with the logarithm, ten times the words: the error as a part of that before, at most",
+                "with the logarithm, ten times the words: the error as a part of that before, at "
+                "most",
                 float((good[1:] / good[:-1]).max()),
                 0.6,
             ),
@@ -326,7 +342,10 @@ def naive_bayes(settings: Settings) -> Outcome:
         tables={"sizes": table},
         figures={"sizes": lambda: _draw_bayes(table)},
         remarks=(
-            "The ratio is positive for every word, so that its sum can only grow with the length of a text.",
+            (
+                "The ratio is positive for every word, so that its sum can only grow with the "
+                "length of a text."
+            ),
         ),
     )
 

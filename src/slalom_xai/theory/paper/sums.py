@@ -44,23 +44,38 @@ if TYPE_CHECKING:
 PAIRS = (
     (
         "A moving and beautiful film.",
-        "We took the late train into town, found our seats in the third row, and shared a bag of crisps;",
+        (
+            "We took the late train into town, found our seats in the third row, and shared a bag "
+            "of crisps;"
+        ),
     ),
     (
         "The acting is wonderful.",
-        "My cousin had chosen it because the cinema is next to her office and parking there is free.",
+        (
+            "My cousin had chosen it because the cinema is next to her office and parking there "
+            "is free."
+        ),
     ),
     (
         "I loved every minute of it.",
-        "The story takes place in a small harbour town in the winter of a year that is never named.",
+        (
+            "The story takes place in a small harbour town in the winter of a year that is never "
+            "named."
+        ),
     ),
     (
         "An awful, boring mess.",
-        "It runs for almost two hours, with a short break after the first half for the reels to be changed.",
+        (
+            "It runs for almost two hours, with a short break after the first half for the reels "
+            "to be changed."
+        ),
     ),
     (
         "The worst script in years.",
-        "Our group of six met on a Tuesday, as we do each month, to see whatever was on that evening.",
+        (
+            "Our group of six met on a Tuesday, as we do each month, to see whatever was on that "
+            "evening."
+        ),
     ),
     (
         "A dull and pointless sequel.",
@@ -116,18 +131,21 @@ def concatenation(settings: Settings) -> Outcome:
                 1e-12,
             ),
             at_most(
-                "planted SLALOM: difference to the average of F(u) and F(t) weighted by their total weights",
+                "planted SLALOM: difference to the average of F(u) and F(t) weighted by their "
+                "total weights",
                 mediant,
                 1e-12,
             ),
             at_least(
-                "trained as in the paper: error of the sum over that of a SLALOM fitted to other rows",
+                "trained as in the paper: error of the sum over that of a SLALOM fitted to other "
+                "rows",
                 ratio[as_paper].min(),
                 2.0,
             ),
             at_least("trained on all lengths: the same", ratio[~as_paper].min(), 1.0),
             at_least(
-                "embedded model: error that every linear model has, whatever its weights and offset",
+                "embedded model: error that every linear model has, whatever its weights and "
+                "offset",
                 (offset.max() - offset.min()) / 6,
                 0.2,
             ),
@@ -137,7 +155,8 @@ def concatenation(settings: Settings) -> Outcome:
                 0.8,
             ),
             at_most(
-                "embedded model, a text written twice: error of 'the same' as a part of the error of 'twice as much'",
+                "embedded model, a text written twice: error of 'the same' as a part of the error "
+                "of 'twice as much'",
                 (doubled["f(t t)"] - doubled["f(t)"]).abs().mean()
                 / (doubled["f(t t)"] - 2 * doubled["f(t)"]).abs().mean(),
                 1.0,
@@ -146,10 +165,13 @@ def concatenation(settings: Settings) -> Outcome:
         tables={"embedded": pairs, "twice": doubled, "trained": learnt},
         figures={"sums": lambda: _draw_sums(points, pairs)},
         remarks=(
-            "The language that the small transformers learnt from is a sum: there f([u, t]) = f(u) + f(t) without error. Trained on texts "
-            "of all lengths, a transformer that has a special token or positions learns to add while the sum is small, as the curves of "
+            "The language that the small transformers learnt from is a sum: there f([u, t]) = "
+            "f(u) + f(t) without error. Trained on texts "
+            "of all lengths, a transformer that has a special token or positions learns to add "
+            "while the sum is small, as the curves of "
             "repeated-token-sink show, so that adding is less wrong there.",
-            "Any linear model has f(u) + f(t) − f(u t) = its offset for every pair. Where two pairs differ in this by D, a linear model is "
+            "Any linear model has f(u) + f(t) − f(u t) = its offset for every pair. Where two "
+            "pairs differ in this by D, a linear model is "
             "off by at least D / 6 on one of their six texts.",
         ),
     )
@@ -301,7 +323,8 @@ def counterexample(settings: Settings) -> Outcome:
     return Outcome(
         checks=(
             at_least(
-                "smallest error of every additive model, whatever its weights, on one of these rows",
+                "smallest error of every additive model, whatever its weights, on one of these "
+                "rows",
                 table["error of any GAM ≥"].min(),
                 0.2,
             ),
@@ -319,9 +342,12 @@ def counterexample(settings: Settings) -> Outcome:
         tables={"answers": table},
         figures={"answers": lambda: _draw_answers(table)},
         remarks=(
-            "The GAM takes its weights from perfect, perfect perfect, worst and worst worst, and is tried on both mixed pairs; the SLALOM "
-            "takes its four numbers from perfect, worst and worst perfect, and is tried on the other three. The figure in the paper adds "
-            "w1(perfect) and w2(worst) for the row worst perfect; the order asks for w1(worst) + w2(perfect). Either is far off.",
+            "The GAM takes its weights from perfect, perfect perfect, worst and worst worst, and "
+            "is tried on both mixed pairs; the SLALOM "
+            "takes its four numbers from perfect, worst and worst perfect, and is tried on the "
+            "other three. The figure in the paper adds "
+            "w1(perfect) and w2(worst) for the row worst perfect; the order asks for w1(worst) + "
+            "w2(perfect). Either is far off.",
         ),
     )
 

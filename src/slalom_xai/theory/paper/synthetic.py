@@ -1,7 +1,8 @@
 """A language of ten words whose log odds are a plain sum, and small transformers that learn it.
 
-The words, their weights and how often they occur are those of the paper's Table 3. The transformers are ordinary BERT and GPT-2
-classifiers of a few thousand parameters; positions and the special token in front can be left out, as the paper's theory does.
+The words, their weights and how often they occur are those of the paper's Table 3. The transformers
+are ordinary BERT and GPT-2 classifiers of a few thousand parameters; positions and the special
+token in front can be left out, as the paper's theory does.
 """
 
 from __future__ import annotations
@@ -56,7 +57,8 @@ class Shape:
     """What a small transformer is like.
 
     Attributes:
-        family: an encoder (BERT, read at the first position) or a decoder (GPT-2, read at the last).
+        family: an encoder (BERT, read at the first position) or a decoder (GPT-2, read at the
+            last).
         layers: how many.
         positions: whether it has positional embeddings.
         special: whether a special token stands in front of every row, as [CLS] does.
@@ -98,7 +100,8 @@ class SmallTransformer:
     Args:
         shape: what it is like.
         seed: decides the weights.
-        spread: the standard deviation of the weights; the libraries' own is so small that answers hardly differ.
+        spread: the standard deviation of the weights; the libraries' own is so small that answers
+            hardly differ.
     """
 
     def __init__(self, shape: Shape, seed: int, spread: float = 0.02) -> None:

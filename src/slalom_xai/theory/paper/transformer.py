@@ -14,7 +14,8 @@ from slalom_xai.surrogates.formula import SlalomSurrogate
 class PlainTransformer(torch.nn.Module):
     """Attention and feed-forward layers with skip connections, no layer norm, no positions (Eqs. 7 to 13).
 
-    All weights start at zero, which forwards every embedding unchanged. Matrices act from the left, as in App. B.5.
+    All weights start at zero, which forwards every embedding unchanged. Matrices act from the left,
+    as in App. B.5.
 
     Args:
         tokens: how many kinds there are.
@@ -22,7 +23,8 @@ class PlainTransformer(torch.nn.Module):
         outputs: how many numbers come out: one for log odds, one per class for logits.
         layers: how many.
         heads: of each layer; each is as wide as an embedding.
-        causal: a decoder: tokens see what is before them and the last one is read; else all see all and the first is read.
+        causal: a decoder: tokens see what is before them and the last one is read; else all see all
+            and the first is read.
     """
 
     def __init__(
@@ -105,12 +107,14 @@ def planted(
 ) -> PlainTransformer:
     """A transformer that is this SLALOM.
 
-    A token is embedded as its importances (one per head of the SLALOM), its values (one per head and class), and a zero per class.
-    Head k has the constant query sqrt(d) e_k and the embeddings as keys, so that every query sees the logits s_k; its value map
-    moves the values of head k to the zeros, which the classifier reads. Other heads and layers add nothing.
+    A token is embedded as its importances (one per head of the SLALOM), its values (one per head
+    and class), and a zero per class. Head k has the constant query sqrt(d) e_k and the embeddings
+    as keys, so that every query sees the logits s_k; its value map moves the values of head k to
+    the zeros, which the classifier reads. Other heads and layers add nothing.
 
     Args:
-        surrogate: without a sink, K heads, n units, C outputs. A sink is a token that stands in every row.
+        surrogate: without a sink, K heads, n units, C outputs. A sink is a token that stands in
+            every row.
         layers: how many.
         heads: of each layer, at least K; None: K.
         at: the layer that does the work.
@@ -139,8 +143,8 @@ def planted(
 def printed(surrogate: SlalomSurrogate, *, move_values: bool = False) -> PlainTransformer:
     """The construction as App. B.5 prints it, for a SLALOM of one head and one output.
 
-    Its keys are constant and its queries are the embeddings, so all logits of a query are equal; and its value map, diag(0, 1, 0),
-    leaves the component that the classifier reads at zero.
+    Its keys are constant and its queries are the embeddings, so all logits of a query are equal;
+    and its value map, diag(0, 1, 0), leaves the component that the classifier reads at zero.
 
     Args:
         surrogate: one head, one output, no sink.

@@ -1,7 +1,8 @@
 """The attention classifier on one text, as a function of which words are kept.
 
-A word that is removed is replaced by [UNK] wherever it stands, so each head stays a weighted average whose terms change from
-the word's to [UNK]'s in the same place. This is a SLALOM with a sink in which a removed unit leaves something behind.
+A word that is removed is replaced by [UNK] wherever it stands, so each head stays a weighted
+average whose terms change from the word's to [UNK]'s in the same place. This is a SLALOM with a
+sink in which a removed unit leaves something behind.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """A classifier with one layer of attention, small enough to be understood with pencil and paper.
 
-A text is [CLS] and its tokens, filled up with [UNK] to a fixed length. Each token is embedded by its word and its place, [CLS]
-asks, every place answers, and each head returns the average of linear values under a softmax:
+A text is [CLS] and its tokens, filled up with [UNK] to a fixed length. Each token is embedded by
+its word and its place, [CLS] asks, every place answers, and each head returns the average of linear
+values under a softmax:
 
     f(x) = 1/K sum_k sum_t a_t v_t,   a = softmax(q . k_t / sqrt(d)),   v_t = w_k . (W_v e_t).
 
@@ -33,7 +34,8 @@ class Answer(NamedTuple):
 class AttentionClassifier(torch.nn.Module):
     """One layer of attention with several heads, read at [CLS]; its answer is the log odds of the second of two classes.
 
-    What the mask leaves out counts as [UNK], as padding does, so that padding on the right changes nothing.
+    What the mask leaves out counts as [UNK], as padding does, so that padding on the right changes
+    nothing.
 
     Args:
         words: how many tokens there are.
@@ -83,7 +85,8 @@ class AttentionClassifier(torch.nn.Module):
     ) -> Tensor | Answer:
         """Logits (rows, 1) for token ids (rows, tokens); with attention weights where they are asked for.
 
-        Attention to the filling behind the row is not among the weights, so that they sum to less than 1.
+        Attention to the filling behind the row is not among the weights, so that they sum to less
+        than 1.
         """
         embedded = self.embed(input_ids, attention_mask)
         logits = self.read(embedded)[:, None]
@@ -102,7 +105,8 @@ class AttentionClassifier(torch.nn.Module):
         rows, tokens = input_ids.shape
         if tokens > self.length:
             raise InputError(
-                f"a row has {tokens} tokens, but this model reads {self.length}: shorten it, or make the model longer"
+                f"a row has {tokens} tokens, but this model reads {self.length}: shorten it, or "
+                "make the model longer"
             )
         ids = (
             input_ids

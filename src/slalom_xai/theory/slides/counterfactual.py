@@ -1,8 +1,9 @@
 """Another attention with the same answer.
 
-A head's output is an average, and many weights give one average. For a classifier whose values are numbers, any two places
-whose values lie on both sides of the output can carry all of it. In a deeper model the output of a head is a vector of h numbers;
-as soon as a text has more than h + 1 places, weights can be moved along what those h + 1 equations leave free.
+A head's output is an average, and many weights give one average. For a classifier whose values are
+numbers, any two places whose values lie on both sides of the output can carry all of it. In a
+deeper model the output of a head is a vector of h numbers; as soon as a text has more than h + 1
+places, weights can be moved along what those h + 1 equations leave free.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ def divergence(first: Floats, second: Floats) -> float:
 def two_places(weights: Floats, values: Floats) -> Floats:
     """Weights (n,) on two places that give the same average of values (n,), as far from the given weights as two places can be.
 
-    Among all pairs with one value on each side of the average the one with the least attention is taken.
+    Among all pairs with one value on each side of the average the one with the least attention is
+    taken.
     """
     average = float(
         np.clip(weights @ values, values.min(), values.max())
@@ -49,8 +51,8 @@ def two_places(weights: Floats, values: Floats) -> Floats:
 def same_context(weights: Floats, values: Floats) -> Floats:
     """Weights (n,) far from the given ones with the same average of value vectors, (n, h).
 
-    The overlap with the given weights is lowered along the free directions until a place has no weight left, that place is
-    taken out, and so on, until the equations leave nothing free.
+    The overlap with the given weights is lowered along the free directions until a place has no
+    weight left, that place is taken out, and so on, until the equations leave nothing free.
 
     Raises:
         InputError: no more places than equations.
@@ -58,7 +60,8 @@ def same_context(weights: Floats, values: Floats) -> Floats:
     places, width = values.shape
     if places <= width + 1:
         raise InputError(
-            f"{places} places and {width + 1} equations leave no other attention with the same average: give a longer text"
+            f"{places} places and {width + 1} equations leave no other attention with the same "
+            "average: give a longer text"
         )
     equations = np.concatenate([values, np.ones((places, 1))], axis=1).T
     found, active = weights.copy(), np.arange(places)

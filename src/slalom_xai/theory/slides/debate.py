@@ -26,7 +26,8 @@ class TextDebate:
     """What one text says about attention.
 
     Attributes:
-        with_gradient: rank correlation of mean attention with the L2 norm of the gradient, over the words.
+        with_gradient: rank correlation of mean attention with the L2 norm of the gradient, over the
+            words.
         with_removal: the same with the size of what one word's removal changes.
         with_lime: the same with the size of LIME's coefficient.
         same_answer: how far the answer is off with other attention on two places per head.
@@ -92,8 +93,9 @@ def diverging_classifier(
 ) -> AttentionClassifier:
     """A whole model that answers like ``base`` and attends elsewhere (Wiegreffe and Pinter, 2019).
 
-    Unlike weights put in for one text, its attention must come from words and places by a rule that holds for all texts. It
-    starts as a copy whose attention is pushed away step by step, and learns to answer as before.
+    Unlike weights put in for one text, its attention must come from words and places by a rule that
+    holds for all texts. It starts as a copy whose attention is pushed away step by step, and learns
+    to answer as before.
 
     Args:
         base: a trained model of one head.
@@ -135,7 +137,8 @@ def divergences(first: Tensor, second: Tensor) -> Tensor:
 def bag_of_words_sign(model: AttentionClassifier, ids: Tensor) -> tuple[Floats, Floats]:
     """For one head: the output, and a sum over words that always has its sign, for 200 random shortenings of a text.
 
-    The average's denominator is positive, so the class is decided by the numerator, which is linear in the kept words.
+    The average's denominator is positive, so the class is decided by the numerator, which is linear
+    in the kept words.
     """
     averages, _ = word_averages(model, ids)
     keep = np.random.default_rng(0).random((200, averages.words)) < 0.5

@@ -17,14 +17,22 @@ from slalom_xai.theory.paper.synthetic import one_thread
 
 Floats = NDArray[np.float64]
 FILMS = (
-    "I went in with low hopes and came out beaming. The two leads are so warm and quick that even the tired jokes about the "
-    "in-laws land, and the songs, which I had feared most of all, turn out to be the best thing in it. It runs a little long.",
-    "There is a good story somewhere in here about a father who cannot say sorry, but the director keeps cutting away to car chases "
-    "that nobody asked for. The script is lazy, the score is loud, and by the end I no longer cared who had taken the money.",
-    "A quiet, lovely film. Hardly anything happens: a woman moves into her late aunt's house, mends the roof, and makes a friend. "
-    "Yet every scene is so well watched, and the acting so honest, that I was sorry when the lights came back on.",
-    "Awful. The effects look cheap, the dialogue sounds as if it had been translated twice, and the hero has the charm of a wet towel. "
-    "My brother laughed at the monster, which was meant to be sad. Two hours of my life that I will not get back.",
+    "I went in with low hopes and came out beaming. The two leads are so warm and quick that even "
+    "the tired jokes about the "
+    "in-laws land, and the songs, which I had feared most of all, turn out to be the best thing "
+    "in it. It runs a little long.",
+    "There is a good story somewhere in here about a father who cannot say sorry, but the "
+    "director keeps cutting away to car chases "
+    "that nobody asked for. The script is lazy, the score is loud, and by the end I no longer "
+    "cared who had taken the money.",
+    "A quiet, lovely film. Hardly anything happens: a woman moves into her late aunt's house, "
+    "mends the roof, and makes a friend. "
+    "Yet every scene is so well watched, and the acting so honest, that I was sorry when the "
+    "lights came back on.",
+    "Awful. The effects look cheap, the dialogue sounds as if it had been translated twice, and "
+    "the hero has the charm of a wet towel. "
+    "My brother laughed at the monster, which was meant to be sad. Two hours of my life that I "
+    "will not get back.",
 )
 
 
@@ -70,7 +78,8 @@ class LastLayer:
 
         Args:
             steps: of Adam on the logarithms of the weights.
-            strictness: the price of a squared change of the log odds, where a divergence of log 2 is worth log 2.
+            strictness: the price of a squared change of the log odds, where a divergence of log 2
+                is worth log 2.
         """
         own = torch.as_tensor(self.attention)
         free = (

@@ -2,8 +2,9 @@
 
     df/de_t = 1/K sum_k a_t w W_v + a_t / sqrt(d) (v_t - f_k) q^T W_k,
 
-with ``f_k`` a head's output: a place counts as far as it is attended to, by what its value would become and by how far its value
-is from the average. [CLS] also asks, which adds ``1/sqrt(d) sum_s a_s (v_s - f_k) k_s^T W_q`` to its own gradient.
+with ``f_k`` a head's output: a place counts as far as it is attended to, by what its value would
+become and by how far its value is from the average. [CLS] also asks, which adds ``1/sqrt(d) sum_s
+a_s (v_s - f_k) k_s^T W_q`` to its own gradient.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ def closed_gradient(model: AttentionClassifier, embedded: Tensor, *, asking: boo
     Args:
         model: the classifier.
         embedded: words with their places, [CLS] first.
-        asking: whether [CLS] is also differentiated as the one who asks; the slides take its query as given.
+        asking: whether [CLS] is also differentiated as the one who asks; the slides take its query
+            as given.
     """
     with torch.no_grad():
         attention = model.attention(embedded[None])[0]

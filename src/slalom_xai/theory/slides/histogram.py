@@ -2,10 +2,11 @@
 
     DATAIAIAIA -> 1 5 1 5 3 5 3 5 3 5
 
-One layer of attention with equal queries and keys, a residual stream and a small perceptron can do it in two ways. It can compare
-letters: each looks at its equals and at a mark that is always there, and the share of the mark tells how many equals there are.
-(Without the mark it could not: the average of equal letters is the letter, however many.) Or attention does nothing in
-particular, so that the perceptron is given the average of all letters and does the counting itself.
+One layer of attention with equal queries and keys, a residual stream and a small perceptron can do
+it in two ways. It can compare letters: each looks at its equals and at a mark that is always there,
+and the share of the mark tells how many equals there are. (Without the mark it could not: the
+average of equal letters is the letter, however many.) Or attention does nothing in particular, so
+that the perceptron is given the average of all letters and does the counting itself.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ class HistogramModel(torch.nn.Module):
     """One layer of attention with tied weights, the residual stream, and a perceptron at every place.
 
     Args:
-        start: what attention compares at first: "letters" or "places". Both are free to change in training.
+        start: what attention compares at first: "letters" or "places". Both are free to change in
+            training.
         seed: of the random weights.
     """
 

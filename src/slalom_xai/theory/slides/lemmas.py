@@ -11,8 +11,8 @@ Floats = NDArray[np.float64]
 def ratio_bound(covariance_bound: float, variance: float, numerator: float, floor: float) -> float:
     """How far E[X/Y] can be from E[X] / E[Y] for Y of at least ``floor``.
 
-    ``E[X/Y] - x/y = -E[(X - x)(Y - y) / (y Y)] + x E[(Y - y)² / (y² Y)]`` with x and y the means, so that the first part is at
-    most sd(X) sd(Y) / floor² and the second |x| Var(Y) / floor³.
+    ``E[X/Y] - x/y = -E[(X - x)(Y - y) / (y Y)] + x E[(Y - y)² / (y² Y)]`` with x and y the means,
+    so that the first part is at most sd(X) sd(Y) / floor² and the second |x| Var(Y) / floor³.
 
     Args:
         covariance_bound: sd(X) times sd(Y).

@@ -1,8 +1,9 @@
 """LIME for texts as the slides define it: sampling, weights, regression, and the limits of each.
 
-The number of removed words is uniform on 1..d and the set of them uniform given its size; rows are weighted by the cosine
-distance to the whole text; a linear model with an intercept is fitted. Every number below depends on the size of a row only, so
-that with infinitely many samples all is explicit.
+The number of removed words is uniform on 1..d and the set of them uniform given its size; rows are
+weighted by the cosine distance to the whole text; a linear model with an intercept is fitted. Every
+number below depends on the size of a row only, so that with infinitely many samples all is
+explicit.
 """
 
 from __future__ import annotations
@@ -89,7 +90,8 @@ def all_rows(words: int) -> tuple[Rows, Floats]:
     """Every set of kept words, (2^d, d), and its probability; the whole text has none."""
     if words > LARGEST_TABLE:
         raise InputError(
-            f"all sets of {words} words were asked for, which do not fit: give at most {LARGEST_TABLE} words"
+            f"all sets of {words} words were asked for, which do not fit: give at most "
+            f"{LARGEST_TABLE} words"
         )
     keep = (np.arange(2**words)[:, None] >> np.arange(words) & 1).astype(bool)
     removed = words - keep.sum(axis=1)
@@ -107,8 +109,8 @@ def exact_means(outputs: Floats, words: int, bandwidth: float = np.inf) -> Means
 def infinite_samples(means: Means, words: int, bandwidth: float) -> Floats:
     """LIME's coefficients (d,) with infinitely many samples, at any bandwidth (Mardaoui and Garreau, 2021).
 
-    The matrix of the regression has one number on its diagonal and one off it, as words are alike to the sampling, so that its
-    inverse is explicit.
+    The matrix of the regression has one number on its diagonal and one off it, as words are alike
+    to the sampling, so that its inverse is explicit.
     """
     d = _several(words)
     none, one, two = (moment(d, order, bandwidth) for order in range(3))

@@ -1,8 +1,9 @@
 """What LIME says of the attention classifier: exactly, and in the closed forms of the theorem.
 
-``wide_means`` has no sampling in it. A ratio is an integral, ``1/W = int exp(-x W) dx``, and a number removed that is uniform on
-0..d is a coin for each word whose bias is uniform; under both integrals words are independent. What remains is to take out the
-whole text, which LIME never samples.
+``wide_means`` has no sampling in it. A ratio is an integral, ``1/W = int exp(-x W) dx``, and a
+number removed that is uniform on 0..d is a coin for each word whose bias is uniform; under both
+integrals words are independent. What remains is to take out the whole text, which LIME never
+samples.
 """
 
 from __future__ import annotations
@@ -95,9 +96,10 @@ def theorem_mended(text: WordAverages) -> Floats:
 def theorem_along(text: WordAverages, bandwidth: float = np.inf) -> Floats:
     """The effect of a word averaged along the way from the whole text to [UNK] alone, (d,): right also without filling.
 
-    With a share p of the words kept, numerator and denominator are near their means, and word j moves the average by
-    ``[a_j (v_j - F) - b_j (u_j - F)] / W`` with F and W those of p. LIME averages this with the weight of p times p (1 - p), and
-    adds what the number of kept words alone explains.
+    With a share p of the words kept, numerator and denominator are near their means, and word j
+    moves the average by ``[a_j (v_j - F) - b_j (u_j - F)] / W`` with F and W those of p. LIME
+    averages this with the weight of p times p (1 - p), and adds what the number of kept words alone
+    explains.
     """
     d = text.words
     share = 1 - np.arange(1, d + 1) / d

@@ -25,7 +25,10 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 HEADS, SEEDS, TEXTS = (1, 2, 4), (0, 1, 2), 40
-SOURCE = "Jain and Wallace 2019, Wiegreffe and Pinter 2019, on the slides of Lopardo, Precioso and Garreau 2024"
+SOURCE = (
+    "Jain and Wallace 2019, Wiegreffe and Pinter 2019, on the slides of Lopardo, Precioso and "
+    "Garreau 2024"
+)
 IMPORTANCE = {"with_gradient": "gradient, L2", "with_removal": "removal", "with_lime": "LIME"}
 
 
@@ -109,7 +112,10 @@ def against_importance(settings: Settings) -> Outcome:
         tables={"correlations": table, "embedded model": films, "rivals": rivals},
         figures={"correlations": lambda: _draw_correlations(every)},
         remarks=(
-            f"Rank correlations over the words of {TEXTS} new reviews. Divergences are Jensen-Shannon, at most log 2 = {LARGEST_DIVERGENCE:.3f}.",
+            (
+                f"Rank correlations over the words of {TEXTS} new reviews. Divergences are "
+                f"Jensen-Shannon, at most log 2 = {LARGEST_DIVERGENCE:.3f}."
+            ),
         ),
     )
 
@@ -233,8 +239,10 @@ def other_attention(settings: Settings) -> Outcome:
         tables={"texts": table.reset_index()},
         figures={"example": lambda: _draw_example(*example)},
         remarks=(
-            "Divergence: median over texts of the mean over heads. Change: the largest of the log odds over texts. Shuffled: how far the log odds "
-            "move, in the median, when weights change places. Size: of the log odds, in the median.",
+            "Divergence: median over texts of the mean over heads. Change: the largest of the log "
+            "odds over texts. Shuffled: how far the log odds "
+            "move, in the median, when weights change places. Size: of the log odds, in the "
+            "median.",
         ),
     )
 

@@ -104,7 +104,10 @@ def ordinary_explainer(settings: Settings) -> Outcome:
         tables={"words": table},
         figures={"scores": lambda: _draw_pair(table)},
         remarks=(
-            "A word that goes is replaced by [UNK] wherever it stands; [CLS] and the filling are the explanation's sink.",
+            (
+                "A word that goes is replaced by [UNK] wherever it stands; [CLS] and the filling "
+                "are the explanation's sink."
+            ),
         ),
     )
 
@@ -192,8 +195,10 @@ def side_by_side(settings: Settings) -> Outcome:
         tables={"scores": _table(scores), "known words": known},
         figures={"sentence": lambda: _draw_sentence(scores)},
         remarks=(
-            "Known words: the chance that a pleasant word scores above an unpleasant one (pleasant), and that a word of opinion has a larger "
-            f"score, sign aside, than another word (opinion); mean over {REVIEWS} new reviews. Four heads.",
+            "Known words: the chance that a pleasant word scores above an unpleasant one "
+            "(pleasant), and that a word of opinion has a larger "
+            f"score, sign aside, than another word (opinion); mean over {REVIEWS} new reviews. "
+            "Four heads.",
         ),
     )
 

@@ -66,7 +66,8 @@ def closed_form(settings: Settings) -> Outcome:
         tables={"differences": table},
         figures={"attention": lambda: _draw(models)},
         remarks=(
-            f"Float64, {TEXTS} made-up reviews per model. The slides take the query of [CLS] as given; if it is differentiated too, "
+            f"Float64, {TEXTS} made-up reviews per model. The slides take the query of [CLS] as "
+            "given; if it is differentiated too, "
             "its own gradient has one more term.",
         ),
     )

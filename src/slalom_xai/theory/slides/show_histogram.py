@@ -35,8 +35,14 @@ WORD = "DATAIAIAIA"
 
 @reproduction(
     name="histogram-task",
-    title="One task, two minima: attention to equal letters, or attention that does not depend on the letters",
-    source="Cui, Behrens, Krzakala and Zdeborová 2024, on the slides of Lopardo, Precioso and Garreau 2024",
+    title=(
+        "One task, two minima: attention to equal letters, or attention that does not depend on "
+        "the letters"
+    ),
+    source=(
+        "Cui, Behrens, Krzakala and Zdeborová 2024, on the slides of Lopardo, Precioso and "
+        "Garreau 2024"
+    ),
 )
 @one_thread()
 def two_minima(settings: Settings) -> Outcome:
@@ -76,7 +82,8 @@ def two_minima(settings: Settings) -> Outcome:
                 "start with places, kicked and trained on: the same", places["after a kick"], 1.3
             ),
             at_least(
-                "the largest error on the straight line between the two, over the larger one at its ends",
+                "the largest error on the straight line between the two, over the larger one at "
+                "its ends",
                 line.max() / max(line[0], line[-1]),
                 3.0,
             ),
@@ -84,8 +91,10 @@ def two_minima(settings: Settings) -> Outcome:
         tables={"models": table},
         figures={"attention": lambda: _draw(found, line)},
         remarks=(
-            "Kicked: every weight is moved by 5 % of its matrix's size and the model is trained for 300 more steps. Mean attention: each word "
-            "is read with the average attention over all words, which cannot depend on its letters.",
+            "Kicked: every weight is moved by 5 % of its matrix's size and the model is trained "
+            "for 300 more steps. Mean attention: each word "
+            "is read with the average attention over all words, which cannot depend on its "
+            "letters.",
         ),
     )
 

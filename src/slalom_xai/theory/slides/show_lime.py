@@ -93,7 +93,10 @@ def wide_bandwidth(settings: Settings) -> Outcome:
         tables={"sizes": sizes, "bandwidths": bandwidths, "samples": samples},
         figures={"limits": lambda: _draw_limits(sizes, bandwidths, samples)},
         remarks=(
-            "Errors are largest differences, those of the printed limit relative to the coefficients' length; outputs are random numbers, one for each set of words.",
+            (
+                "Errors are largest differences, those of the printed limit relative to the "
+                "coefficients' length; outputs are random numbers, one for each set of words."
+            ),
         ),
     )
 
@@ -174,7 +177,10 @@ def _draw_limits(sizes: pd.DataFrame, bandwidths: pd.DataFrame, samples: pd.Data
 
 @reproduction(
     name="lime-theorem",
-    title="What LIME says of one attention layer, in closed form: the printed one misses, the mended ones converge",
+    title=(
+        "What LIME says of one attention layer, in closed form: the printed one misses, the "
+        "mended ones converge"
+    ),
     source="Lopardo, Precioso and Garreau 2024, LIME theorem",
 )
 def closed_forms(settings: Settings) -> Outcome:
@@ -237,7 +243,8 @@ def closed_forms(settings: Settings) -> Outcome:
         tables={"errors": table},
         figures={"errors": lambda: _draw_forms(filled, bare)},
         remarks=(
-            "The truth is LIME with infinitely many samples and a large bandwidth, computed by quadrature without sampling. The theorem lets "
+            "The truth is LIME with infinitely many samples and a large bandwidth, computed by "
+            "quadrature without sampling. The theorem lets "
             "the filling outgrow the text; the slides' own example has none.",
         ),
     )

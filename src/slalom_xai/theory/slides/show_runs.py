@@ -82,7 +82,8 @@ def five_runs(settings: Settings) -> Outcome:
         tables={"distances": table},
         figures={"boxes": lambda: _draw_boxes(text, runs)},
         remarks=(
-            f"A classifier with random weights, 3 heads, {WORDS} different words and no filling, {SAMPLES} samples a run. The printed and the "
+            f"A classifier with random weights, 3 heads, {WORDS} different words and no filling, "
+            f"{SAMPLES} samples a run. The printed and the "
             "mended form know no bandwidth; the one along the way is taken at that of the run.",
         ),
     )
@@ -158,7 +159,8 @@ def lemmas(settings: Settings) -> Outcome:
             at_most("error of E[X]/E[Y] over its bound, largest", (error / bound).max(), 1.0),
             at_most("the error itself at 400 words over that at 25", error[-1] / error[0], 0.3),
             at_most(
-                "the bound times the length: largest over least, which stays put if the bound falls like 1/length",
+                "the bound times the length: largest over least, which stays put if the bound "
+                "falls like 1/length",
                 (bound * ratios["words"]).max() / (bound * ratios["words"]).min(),
                 2.0,
             ),
@@ -166,7 +168,10 @@ def lemmas(settings: Settings) -> Outcome:
         tables={"sums": sums, "ratios": ratios},
         figures={"ratios": lambda: _draw_ratios(ratios)},
         remarks=(
-            f"Half of the words are removed, the first one never. The error is from {SETS:,} sets a length; their linear part has no mean and is left out.",
+            (
+                f"Half of the words are removed, the first one never. The error is from {SETS:,} "
+                "sets a length; their linear part has no mean and is left out."
+            ),
         ),
     )
 
