@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from slalom_xai.explainer import Explainer
 from slalom_xai.metrics.ranks import spearman
 from slalom_xai.theory.base import Outcome, Settings, at_least, at_most, reproduction
-from slalom_xai.theory.drawing import BLUE, GREY, RED, panels
+from slalom_xai.theory.drawing import BLUE, NEUTRAL, RED, panels
 from slalom_xai.theory.paper.synthetic import one_thread
 from slalom_xai.theory.slides.classifier import AttentionClassifier
 from slalom_xai.theory.slides.counterfactual import LARGEST_DIVERGENCE, divergence, same_context
@@ -167,7 +167,7 @@ def _draw_correlations(every: pd.DataFrame) -> Figure:
             showfliers=False,
             medianprops={"color": BLUE},
         )
-        axes[place].axhline(0, color=GREY, linewidth=0.5)
+        axes[place].axhline(0, color=NEUTRAL, linewidth=0.5)
         axes[place].set_xticks(range(1, len(IMPORTANCE) + 1), list(IMPORTANCE.values()), fontsize=8)
         axes[place].set_title(f"{heads} head{'s' if heads > 1 else ''}", fontsize=9)
     axes[0].set_ylabel("rank correlation with attention")
@@ -298,7 +298,7 @@ def _draw_example(own: Floats, other: Floats, before: float, after: float) -> Fi
     places = np.arange(len(own))
     axes.bar(places, own, color=BLUE, width=0.9, label=f"the model's own: log odds {before:.3f}")
     axes.bar(places, -other, color=RED, width=0.9, label=f"searched: log odds {after:.3f}")
-    axes.axhline(0, color=GREY, linewidth=0.5)
+    axes.axhline(0, color=NEUTRAL, linewidth=0.5)
     axes.set_xlabel("token of a film review")
     axes.set_ylabel("attention, mean over heads")
     axes.legend(fontsize=8, frameon=False)

@@ -14,7 +14,7 @@ from torch import Tensor
 from slalom_xai.explainer import Explainer
 from slalom_xai.metrics.ranks import auroc, spearman
 from slalom_xai.theory.base import Outcome, Settings, at_least, at_most, reproduction
-from slalom_xai.theory.drawing import BLUE, GREY, RED, panels
+from slalom_xai.theory.drawing import BLUE, NEUTRAL, RED, panels
 from slalom_xai.theory.paper.synthetic import one_thread
 from slalom_xai.theory.slides.averages import word_averages
 from slalom_xai.theory.slides.classifier import AttentionClassifier
@@ -120,7 +120,7 @@ def _answer(model: AttentionClassifier, ids: Tensor) -> float:
 def _draw_pair(table: pd.DataFrame) -> Figure:
     """Value against importance, coloured by the known strength."""
     figure, (axes,) = panels(1, width=4.6, height=3.2)
-    colours = [BLUE if one > 0 else RED if one < 0 else GREY for one in table["strength"]]
+    colours = [BLUE if one > 0 else RED if one < 0 else NEUTRAL for one in table["strength"]]
     axes.scatter(table["importance"], table["value"], s=16, c=colours)
     for place, (word, x, y) in enumerate(
         zip(table["word"], table["importance"], table["value"], strict=True)
@@ -132,7 +132,7 @@ def _draw_pair(table: pd.DataFrame) -> Figure:
             xytext=(3, -8 if place % 2 else 3),
             textcoords="offset points",
         )
-    axes.axhline(0, color=GREY, linewidth=0.5)
+    axes.axhline(0, color=NEUTRAL, linewidth=0.5)
     axes.set_xlabel("importance")
     axes.set_ylabel("value")
     return figure

@@ -9,7 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from slalom_xai.theory.base import Outcome, Settings, at_least, at_most, reproduction
-from slalom_xai.theory.drawing import BLUE, GREEN, GREY, RED, panels
+from slalom_xai.theory.drawing import BLUE, GREEN, NEUTRAL, RED, panels
 from slalom_xai.theory.slides.averages import random_averages
 from slalom_xai.theory.slides.lime import (
     all_rows,
@@ -165,7 +165,7 @@ def _draw_limits(sizes: pd.DataFrame, bandwidths: pd.DataFrame, samples: pd.Data
         x, y = frame.iloc[:, 0].to_numpy(), frame.iloc[:, 1].to_numpy()
         axes[place].loglog(x, y, "o-", color=BLUE)
         axes[place].loglog(
-            x, y[-1] * (x / x[-1]) ** slope, ":", color=GREY, label=f"power {slope:g}"
+            x, y[-1] * (x / x[-1]) ** slope, ":", color=NEUTRAL, label=f"power {slope:g}"
         )
         axes[place].set_xlabel(frame.columns[0])
         axes[place].set_ylabel("distance of LIME to its limit")

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from slalom_xai.theory.base import Outcome, Settings, at_least, at_most, reproduction
-from slalom_xai.theory.drawing import BLUE, GREEN, GREY, RED, panels
+from slalom_xai.theory.drawing import BLUE, GREEN, NEUTRAL, RED, panels
 from slalom_xai.theory.paper.synthetic import one_thread
 from slalom_xai.theory.slides.averages import WordAverages, random_averages, word_averages
 from slalom_xai.theory.slides.classifier import AttentionClassifier
@@ -114,7 +114,11 @@ def _draw_boxes(text: WordAverages, runs: dict[str, Floats]) -> Figure:
     for place, (name, found) in enumerate(runs.items()):
         ticks = np.arange(SHOWN)
         axes[place].boxplot(
-            found[:, order], positions=ticks, widths=0.5, whis=(0, 100), medianprops={"color": GREY}
+            found[:, order],
+            positions=ticks,
+            widths=0.5,
+            whis=(0, 100),
+            medianprops={"color": NEUTRAL},
         )
         styles = {
             "printed": (RED, "x", -0.2),
@@ -126,7 +130,7 @@ def _draw_boxes(text: WordAverages, runs: dict[str, Floats]) -> Figure:
             axes[place].plot(
                 ticks + aside, values[order], mark, color=colour, label=form, markersize=7, zorder=3
             )
-        axes[place].axhline(0, color=GREY, linewidth=0.5)
+        axes[place].axhline(0, color=NEUTRAL, linewidth=0.5)
         axes[place].set_xticks(
             ticks, [f"word {int(word) + 1}" for word in order], rotation=60, fontsize=7
         )
@@ -227,7 +231,7 @@ def _draw_ratios(ratios: pd.DataFrame) -> Figure:
         ratios["words"],
         ratios["bound"].iloc[0] * ratios["words"].iloc[0] / ratios["words"],
         ":",
-        color=GREY,
+        color=NEUTRAL,
         label="1 / length",
     )
     axes.set_xticks(ratios["words"], [str(words) for words in ratios["words"]])
