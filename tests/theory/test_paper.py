@@ -16,7 +16,7 @@ from slalom_xai.surrogates.scores import slalom_score
 from slalom_xai.theory import Settings, reproductions
 from slalom_xai.theory.paper.embedded import embedded_log_odds
 from slalom_xai.theory.paper.gam_table import lasso
-from slalom_xai.theory.paper.recovery import Counted, Signs, follow_the_proof
+from slalom_xai.theory.paper.recovery_steps import Counted, Signs, follow_the_proof
 from slalom_xai.theory.paper.repeats import additive_bound, spread_over_repeats
 from slalom_xai.theory.paper.shapley import brute_force, two_kinds
 from slalom_xai.theory.paper.sinks import sink_curve

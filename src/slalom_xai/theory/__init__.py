@@ -44,6 +44,7 @@ _MODULES: tuple[str, ...] = (
     "slides.show_lime",
     "slides.show_runs",
     "slides.show_debate",
+    "slides.show_counterfactual",
     "slides.show_histogram",
 )
 

@@ -19,7 +19,7 @@ from torch import Tensor
 from slalom_xai.surrogates.fit import fit_slalom
 from slalom_xai.theory.base import Check, Outcome, Settings, at_least, at_most, reproduction
 from slalom_xai.theory.drawing import BLUE, RED, diagonal, panels
-from slalom_xai.theory.paper.embedded import embedded_log_odds
+from slalom_xai.theory.paper.embedded import PAIRS, embedded_log_odds
 from slalom_xai.theory.paper.synthetic import (
     Shape,
     SmallTransformer,
@@ -40,48 +40,6 @@ from slalom_xai.theory.paper.transformer import (
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# Each an opinion and something neutral to put before it.
-PAIRS = (
-    (
-        "A moving and beautiful film.",
-        (
-            "We took the late train into town, found our seats in the third row, and shared a bag "
-            "of crisps;"
-        ),
-    ),
-    (
-        "The acting is wonderful.",
-        (
-            "My cousin had chosen it because the cinema is next to her office and parking there "
-            "is free."
-        ),
-    ),
-    (
-        "I loved every minute of it.",
-        (
-            "The story takes place in a small harbour town in the winter of a year that is never "
-            "named."
-        ),
-    ),
-    (
-        "An awful, boring mess.",
-        (
-            "It runs for almost two hours, with a short break after the first half for the reels "
-            "to be changed."
-        ),
-    ),
-    (
-        "The worst script in years.",
-        (
-            "Our group of six met on a Tuesday, as we do each month, to see whatever was on that "
-            "evening."
-        ),
-    ),
-    (
-        "A dull and pointless sequel.",
-        "There are two brothers, a lighthouse, a letter that arrives late, and a dog called Major.",
-    ),
-)
 SHAPES = (
     Shape("encoder", 2),
     Shape("encoder", 2, special=True),

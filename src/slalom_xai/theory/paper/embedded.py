@@ -1,4 +1,4 @@
-"""The movie-review classifier that comes with the package, asked about whole texts."""
+"""The movie-review classifier that comes with the package, and texts to ask it about."""
 
 from __future__ import annotations
 
@@ -10,6 +10,49 @@ from torch import Tensor
 
 from slalom_xai.models.base import TextModel
 from slalom_xai.models.load import text_model
+
+# Each an opinion and something neutral to put before it.
+PAIRS = (
+    (
+        "A moving and beautiful film.",
+        (
+            "We took the late train into town, found our seats in the third row, and shared a bag "
+            "of crisps;"
+        ),
+    ),
+    (
+        "The acting is wonderful.",
+        (
+            "My cousin had chosen it because the cinema is next to her office and parking there "
+            "is free."
+        ),
+    ),
+    (
+        "I loved every minute of it.",
+        (
+            "The story takes place in a small harbour town in the winter of a year that is never "
+            "named."
+        ),
+    ),
+    (
+        "An awful, boring mess.",
+        (
+            "It runs for almost two hours, with a short break after the first half for the reels "
+            "to be changed."
+        ),
+    ),
+    (
+        "The worst script in years.",
+        (
+            "Our group of six met on a Tuesday, as we do each month, to see whatever was on that "
+            "evening."
+        ),
+    ),
+    (
+        "A dull and pointless sequel.",
+        "There are two brothers, a lighthouse, a letter that arrives late, and a dog called Major.",
+    ),
+)
 
 
 def embedded_log_odds(texts: Sequence[str]) -> Tensor:

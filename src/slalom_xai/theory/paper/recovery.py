@@ -7,13 +7,12 @@ share α of the first, and with it the difference of their importances:
 
 A token with the value of the reference r is compared with another reference. That makes |V| + |V| −
 1 calls. Importances are known up to a constant, which is chosen so that they sum to zero. Three of
-the signs that the paper prints on the way are wrong; ``Signs`` turns each of them on.
+the signs that the paper prints on the way are wrong; ``recovery_steps`` follows the proof with any
+of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pandas as pd
@@ -24,7 +23,8 @@ from slalom_xai.surrogates.formula import SlalomSurrogate, averages, weights
 from slalom_xai.surrogates.recover import recover, recover_with_sink, references
 from slalom_xai.theory.base import Check, Outcome, Settings, at_least, at_most, reproduction
 from slalom_xai.theory.drawing import BLUE, NEUTRAL, ORANGE, RED, diagonal, panels
-from slalom_xai.theory.paper.transformer import PlainTransformer, answers, planted, random_slalom
+from slalom_xai.theory.paper.recovery_steps import Counted, Signs, follow_the_proof
+from slalom_xai.theory.paper.transformer import answers, planted, random_slalom
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -32,78 +32,6 @@ if TYPE_CHECKING:
 RECOVERED = 1e-6  # scores are recovered within this
 _SIZES = (2, 5, 20, 100)  # of the vocabularies
 _SHOWN = 20  # tokens in the figure and in the table of signs
-
-
-@dataclass(frozen=True)
-class Signs:
-    """Which of the printed signs to use; each is wrong.
-
-    Attributes:
-        difference: Eq. 55: log(1/g − 1) as s(τ) − s(τ̂), where it is the negative of that.
-        chain: Eq. 56: the difference between the two references subtracted, where the worked form
-            beside it adds it.
-        constant: Eq. 58: s(θ) as the mean of the differences, where it is minus that.
-    """
-
-    difference: bool = False
-    chain: bool = False
-    constant: bool = False
-
-
-class Counted:
-    """A model that counts how often it is asked.
-
-    Args:
-        model: what answers.
-        front: tokens that stand before every row, which make a sink.
-    """
-
-    def __init__(self, model: PlainTransformer, front: Sequence[int] = ()) -> None:
-        self._model = model
-        self._front = list(front)
-        self.calls = 0
-
-    def ask(self, rows: Sequence[Sequence[int]]) -> Tensor:
-        """Answers (m, C)."""
-        self.calls += len(rows)
-        return answers(self._model, [[*self._front, *row] for row in rows])
-
-
-def follow_the_proof(
-    model: Counted, units: int, signs: Signs | None = None
-) -> tuple[Tensor, Tensor]:
-    """Values (n,) and importances (n,) by the steps of App. B.6.
-
-    The first token is the reference θ.
-
-    Args:
-        model: a SLALOM with one output that is not constant.
-        units: how many tokens there are.
-        signs: printed signs to use; None uses none.
-    """
-    used = signs or Signs()
-    values = model.ask([[token] for token in range(units)])[:, 0]
-    second = int((values - values[0]).abs().argmax())  # the paper's θ̂: any token of another value
-    differences = torch.zeros(units, dtype=torch.float64)  # s(token) − s(θ)
-    others = [token for token in range(1, units) if token != second]
-    for token in [second, *others]:
-        reference = 0
-        if values[token] == values[0]:
-            reference = second
-        pair = model.ask([[token, reference]])[0, 0]
-        share = (pair - values[reference]) / (values[token] - values[reference])
-        step = torch.log(1 / share - 1)
-        if not used.difference:
-            step = -step
-        if reference == second and used.chain:
-            step = step - differences[second]
-        elif reference == second:
-            step = step + differences[second]
-        differences[token] = step
-    constant = differences.mean()
-    if not used.constant:
-        constant = -constant
-    return values, differences + constant
 
 
 @reproduction(

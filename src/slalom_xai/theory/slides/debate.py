@@ -7,18 +7,20 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from slalom_xai.metrics.ranks import spearman
 from slalom_xai.theory.paper.synthetic import one_thread
+from slalom_xai.theory.slides.arrays import Floats
 from slalom_xai.theory.slides.averages import word_averages
 from slalom_xai.theory.slides.classifier import AttentionClassifier
 from slalom_xai.theory.slides.counterfactual import divergence, two_places
 from slalom_xai.theory.slides.explainers import head_attention, removal_effects, seven_scores
 from slalom_xai.theory.slides.reviews import Reviews
 
-Floats = NDArray[np.float64]
+SHUFFLES = 20  # of the weights of a text, of which the median counts
+PUSH = 50.0  # the price of missing the wanted divergence, in squared log odds; less is not reached
+TINY = 1e-12  # keeps the logarithm of a weight of zero finite
 
 
 @dataclass(frozen=True)
@@ -52,38 +54,47 @@ def debate_text(model: AttentionClassifier, ids: Tensor, rng: np.random.Generato
     weights = head_attention(model, ids)
     with torch.no_grad():
         values = model.place_values(model.embed(ids[None]))[0].double().numpy()
-    output = float((weights * values).sum(axis=1).mean())
-    other = np.stack(
-        [two_places(weight, value) for weight, value in zip(weights, values, strict=True)]
-    )
-    orders = [rng.permutation(weights.shape[1]) for _ in range(20)]
-    moved = [
-        abs(float((weights[:, order] * values).sum(axis=1).mean()) - output) for order in orders
-    ]
+    output = _mean_output(weights, values)
+    both = list(zip(weights, values, strict=True))  # head by head
+    other = np.stack([two_places(weight, value) for weight, value in both])
+    orders = [rng.permutation(weights.shape[1]) for _ in range(SHUFFLES)]
+    moved = [abs(_mean_output(weights[:, order], values) - output) for order in orders]
     return TextDebate(
-        spearman(attention, scores["gradient, L2"]),
-        spearman(attention, np.abs(removal_effects(model, ids))),
-        spearman(attention, np.abs(scores["LIME"])),
-        abs(float((other * values).sum(axis=1).mean()) - output),
-        float(np.mean([divergence(one, two) for one, two in zip(weights, other, strict=True)])),
-        float(np.median(moved)),
-        output,
+        with_gradient=spearman(attention, scores["gradient, L2"]),
+        with_removal=spearman(attention, np.abs(removal_effects(model, ids))),
+        with_lime=spearman(attention, np.abs(scores["LIME"])),
+        same_answer=abs(_mean_output(other, values) - output),
+        divergence=mean_divergence(weights, other),
+        shuffled=float(np.median(moved)),
+        output=output,
     )
+
+
+def _mean_output(weights: Floats, values: Floats) -> float:
+    """The output that weights and values, (heads, length) each, give."""
+    return float((weights * values).sum(axis=1).mean())
+
+
+def mean_divergence(first: Floats, second: Floats) -> float:
+    """The divergence of two attentions, (heads, length) each, as the mean over heads."""
+    both = zip(first, second, strict=True)
+    return float(np.mean([divergence(one, other) for one, other in both]))
 
 
 def apart(
     first: AttentionClassifier, second: AttentionClassifier, reviews: Reviews
 ) -> tuple[float, float]:
-    """Two models of one head on the same reviews: mean divergence of their attention, and mean difference of their probabilities."""
+    """Two models of one head on the same reviews.
+
+    Returns:
+        The mean divergence of their attention and the mean difference of their probabilities.
+    """
+    weights, chances = [], []
     with torch.no_grad():
-        weights = [
-            model.attention(model.embed(reviews.ids, reviews.mask))[:, 0].double()
-            for model in (first, second)
-        ]
-        chances = [
-            torch.sigmoid(model.read(model.embed(reviews.ids, reviews.mask))).double()
-            for model in (first, second)
-        ]
+        for model in (first, second):
+            embedded = model.embed(reviews.ids, reviews.mask)
+            weights.append(model.attention(embedded)[:, 0].double())
+            chances.append(torch.sigmoid(model.read(embedded)).double())
     return float(divergences(*weights).mean()), float((chances[0] - chances[1]).abs().mean())
 
 
@@ -114,11 +125,10 @@ def diverging_classifier(
             given = base.embed(reviews.ids[batch], reviews.mask[batch])
             wanted, own = base.read(given), base.attention(given)[:, 0]
         embedded = model.embed(reviews.ids[batch], reviews.mask[batch])
-        missing = (
-            target * min(1.0, 2 * step / steps)
-            - divergences(model.attention(embedded)[:, 0], own).mean()
-        )
-        loss = (model.read(embedded) - wanted).square().mean() + 50 * torch.relu(missing)
+        aim = target * min(1.0, 2 * step / steps)
+        missing = aim - divergences(model.attention(embedded)[:, 0], own).mean()
+        off = (model.read(embedded) - wanted).square().mean()
+        loss = off + PUSH * torch.relu(missing)
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
@@ -128,15 +138,15 @@ def diverging_classifier(
 def divergences(first: Tensor, second: Tensor) -> Tensor:
     """Jensen-Shannon divergence (rows,) of rows of weights."""
     middle = (first + second) / 2
-    parts = [
-        (one * ((one + 1e-12) / (middle + 1e-12)).log()).sum(dim=-1) for one in (first, second)
-    ]
-    return (parts[0] + parts[1]) / 2
+    against_first = (first * ((first + TINY) / (middle + TINY)).log()).sum(dim=-1)
+    against_second = (second * ((second + TINY) / (middle + TINY)).log()).sum(dim=-1)
+    return (against_first + against_second) / 2
 
 
 def bag_of_words_sign(model: AttentionClassifier, ids: Tensor) -> tuple[Floats, Floats]:
-    """For one head: the output, and a sum over words that always has its sign, for 200 random shortenings of a text.
+    """For one head: the output, and a sum over words that always has its sign.
 
+    Both are (200,), for as many random shortenings of a text.
     The average's denominator is positive, so the class is decided by the numerator, which is linear
     in the kept words.
     """
