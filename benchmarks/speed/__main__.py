@@ -7,7 +7,7 @@ import json
 import sys
 from pathlib import Path
 
-from benchmarks.speed.log import Log, read, say
+from benchmarks.speed.results_file import ResultsFile, read, say
 
 AXES = ("calls", "classes", "texts", "tokens")
 EXAMPLES = """examples:
@@ -26,9 +26,9 @@ def main() -> None:
     if given.packages:
         sys.path.append(str(given.packages.resolve()))  # behind what is installed
     if given.one:
-        from benchmarks.speed.memory import Case, measure
+        from benchmarks.speed.memory import MemoryCase, measure
 
-        print(json.dumps(measure(Case(**json.loads(given.one)))))
+        print(json.dumps(measure(MemoryCase(**json.loads(given.one)))))
     elif given.tables:
         from benchmarks.speed.tables import tables
 
@@ -46,9 +46,9 @@ def _run(parser: argparse.ArgumentParser, given: argparse.Namespace) -> None:
     import torch
 
     from benchmarks.speed.methods import OURS
+    from benchmarks.speed.options import SpeedOptions
     from benchmarks.speed.others import LIBRARIES
     from benchmarks.speed.parts import PARTS
-    from benchmarks.speed.settings import Settings
 
     methods = tuple(filter(None, given.methods.split(",")))
     unknown = [name for name in methods if name not in (*OURS, *LIBRARIES)]
@@ -58,7 +58,7 @@ def _run(parser: argparse.ArgumentParser, given: argparse.Namespace) -> None:
         parser.error("--device cuda: torch finds no GPU here")
     if given.threads:
         torch.set_num_threads(given.threads)
-    settings = Settings(
+    options = SpeedOptions(
         models=tuple(filter(None, given.models.split(","))),
         methods=methods,
         calls=given.calls,
@@ -71,10 +71,10 @@ def _run(parser: argparse.ArgumentParser, given: argparse.Namespace) -> None:
         axes=given.axes,
         memory=not given.no_memory,
     )
-    log = Log(given.out, given.seconds)
+    log = ResultsFile(given.out, given.seconds)
     for part in given.part or ["calls"]:
         if not log.late(part):
-            PARTS[part](settings, log)
+            PARTS[part](options, log)
     say(f"results are in {given.out}: python -m benchmarks.speed --tables {given.out}")
 
 

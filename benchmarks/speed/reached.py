@@ -1,4 +1,4 @@
-"""The time to an error: where on the ladder of calls a method is as good as another library with 5000."""
+"""The time to an error: with how many calls a method is as good as another library with 5000."""
 
 from __future__ import annotations
 
@@ -36,7 +36,9 @@ class Reached:
     @property
     def faster(self) -> float:
         """How many times less time ours takes; 0 where it never gets there."""
-        return self.rival_seconds / self.seconds if self.calls is not None else 0.0
+        if self.calls is None:
+            return 0.0
+        return self.rival_seconds / self.seconds
 
 
 def reached(records: list[Record], model: str) -> list[Reached]:
@@ -76,9 +78,9 @@ def _against(
 def _means(records: dict[int, Record], texts: set[int]) -> tuple[float, float]:
     """Mean wide error and mean of the median seconds over texts."""
     chosen = [records[text] for text in texts]
-    return float(np.mean([one["wide"] for one in chosen])), float(
-        np.mean([statistics.median(one["seconds"]) for one in chosen])
-    )
+    errors = [one["wide"] for one in chosen]
+    seconds = [statistics.median(one["seconds"]) for one in chosen]
+    return float(np.mean(errors)), float(np.mean(seconds))
 
 
 def reached_table(records: list[Record]) -> list[str]:
