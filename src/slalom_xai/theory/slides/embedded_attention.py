@@ -12,6 +12,7 @@ from torch import Tensor
 
 from slalom_xai.models.internals import eager
 from slalom_xai.models.load import text_model
+from slalom_xai.models.transformers import TransformersModel
 from slalom_xai.theory.paper.synthetic import one_thread
 from slalom_xai.theory.slides.arrays import Floats
 
@@ -48,10 +49,10 @@ class LastLayer:
         text: what it reads.
     """
 
-    def __init__(self, model: Any, text: str) -> None:
+    def __init__(self, model: TransformersModel, text: str) -> None:
         reading = model.read(text, truncation=True)
-        row = reading.shorten(np.ones(len(reading.pieces), dtype=bool))
-        self._model: Any = model.inside(row).module
+        row: Any = reading.shorten(np.ones(len(reading.pieces), dtype=bool))
+        self._model: Any = model.internals(row).module
         self._ids = torch.tensor([row[0]])
         self._part: Any = self._model.bert.encoder.layer[-1].attention.self
         found: list[Tensor] = []
@@ -122,9 +123,11 @@ class LastLayer:
             handle.remove()
 
 
-def embedded_model() -> Any:
+def embedded_model() -> TransformersModel:
     """The movie-review classifier that comes with the package, in double precision on the CPU."""
-    return text_model(None, device="cpu", dtype=torch.float64)
+    model = text_model(None, device="cpu", dtype=torch.float64)
+    assert isinstance(model, TransformersModel)
+    return model
 
 
 def _divergence(first: Tensor, second: Tensor) -> Tensor:
