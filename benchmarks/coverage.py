@@ -47,7 +47,7 @@ def cover(seed: int, units: int, noise: float, budget: int, heads: int | None) -
         odds = odds + noise * spread * rng.normal(0, 1, len(odds))
         return np.stack([-odds / 2, odds / 2], axis=1)
 
-    text = " ".join(f"w{place}" for place in range(units))
+    text = " ".join(f"w{index}" for index in range(units))
     found = Explainer(
         model, output="logits", method=Slalom(heads=heads), budget=budget, random_state=seed
     )(text)

@@ -12,8 +12,10 @@ from benchmarks.speed.results_file import ResultsFile, read, say
 AXES = ("calls", "classes", "texts", "tokens")
 EXAMPLES = """examples:
   python -m benchmarks.speed --out speed.jsonl --models embedded,minilm --calls 2000
-  python -m benchmarks.speed --out speed.jsonl --part errors --models FOLDER --data reviews.jsonl.gz --texts 5 --tokens 100
-  python -m benchmarks.speed --out speed.jsonl --part calls --device cuda --models distil2,distil6 --calls 5000 --seconds 300
+  python -m benchmarks.speed --out speed.jsonl --part errors --models FOLDER \\
+    --data reviews.jsonl.gz --texts 5 --tokens 100
+  python -m benchmarks.speed --out speed.jsonl --part calls --device cuda \\
+    --models distil2,distil6 --calls 5000 --seconds 300
   python -m benchmarks.speed --tables speed.jsonl
   python -m benchmarks.speed --plots docs/figures speed.jsonl
 """
@@ -85,6 +87,14 @@ def _parser() -> argparse.ArgumentParser:
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    _add_what(parser)
+    _add_how(parser)
+    _add_reports(parser)
+    return parser
+
+
+def _add_what(parser: argparse.ArgumentParser) -> None:
+    """What is measured."""
     parser.add_argument(
         "--part",
         action="append",
@@ -126,6 +136,10 @@ def _parser() -> argparse.ArgumentParser:
         type=Path,
         help="JSON lines with a field text, gzipped or not; made texts by default",
     )
+
+
+def _add_how(parser: argparse.ArgumentParser) -> None:
+    """How it is measured, and for how long."""
     parser.add_argument(
         "--repeats",
         type=_positive,
@@ -155,6 +169,10 @@ def _parser() -> argparse.ArgumentParser:
         type=Path,
         help="folder with packages that are not installed, as pip install --target makes it",
     )
+
+
+def _add_reports(parser: argparse.ArgumentParser) -> None:
+    """What to make of earlier results."""
     parser.add_argument(
         "--tables",
         type=Path,
@@ -169,8 +187,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar=("FOLDER", "FILE"),
         help="draw the growth of earlier results into a folder",
     )
-    parser.add_argument("--one", help=argparse.SUPPRESS)
-    return parser
+    parser.add_argument("--one", help=argparse.SUPPRESS)  # a measurement of memory, for ourselves
 
 
 def _positive(text: str) -> int:

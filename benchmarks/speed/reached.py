@@ -88,15 +88,11 @@ def reached_table(records: list[Record]) -> list[str]:
     lines: list[str] = []
     for model in dict.fromkeys(one["model"] for one in records):
         for one in reached(records, model):
-            ours = (
-                f"{one.calls} | {one.error:.3g} | {one.seconds:.3g} | {one.faster:.1f}"
-                if one.calls is not None
-                else "not in less time | | | "
-            )
-            lines.append(
-                f"| {model} | {one.rival} | {one.rival_error:.3g} | {one.rival_seconds:.3g} | "
-                f"`{one.method}` | {ours} |"
-            )
+            ours = "not in less time | | | "
+            if one.calls is not None:
+                ours = f"{one.calls} | {one.error:.3g} | {one.seconds:.3g} | {one.faster:.1f}"
+            theirs = f"{one.rival} | {one.rival_error:.3g} | {one.rival_seconds:.3g}"
+            lines.append(f"| {model} | {theirs} | `{one.method}` | {ours} |")
     if not lines:
         return []
     head = (
