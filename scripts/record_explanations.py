@@ -57,7 +57,8 @@ def models() -> dict[str, Any]:
     folder = files("slalom_xai.models") / "embedded"
     embedded = AutoModelForSequenceClassification.from_pretrained(folder).eval()
     encoder, decoder = tiny("bert"), tiny("gpt2")
-    return {  # in double precision: single precision differs from run to run by more than is allowed here
+    # In double precision: single precision differs from run to run by more than is allowed here.
+    return {
         "embedded": ((embedded.double(), AutoTokenizer.from_pretrained(folder)), BY_NAME),
         "encoder": ((encoder[0].double(), encoder[1]), BY_NAME),
         "decoder": ((decoder[0].double(), decoder[1]), BY_NAME),

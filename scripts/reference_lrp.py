@@ -1,4 +1,4 @@
-"""Makes the fixtures of AttnLRP: tiny classifiers and the relevances that the published package ``lxt`` gives their tokens.
+"""Makes the fixtures of AttnLRP: tiny classifiers and what ``lxt`` says of their tokens.
 
 They are made once, in an environment of their own, as lxt needs an older transformers than this
 project does. Its other requirements, torchvision among them, are for models that are not used here;
@@ -123,9 +123,12 @@ def relevances(model: Any, ids: torch.Tensor) -> tuple[list[float], list[float]]
 
 
 def patch() -> None:
-    """Puts lxt's own AttnLRP rules for BERT and GPT-2 in force; it says that LayerNorm, which they share, is patched already."""
-    vision = types.ModuleType("torchvision.models")
-    vision.vision_transformer = types.ModuleType("torchvision.models.vision_transformer")  # type: ignore[attr-defined]
+    """Puts lxt's own AttnLRP rules for BERT and GPT-2 in force.
+
+    It says that LayerNorm, which they share, is patched already.
+    """
+    vision: Any = types.ModuleType("torchvision.models")
+    vision.vision_transformer = types.ModuleType("torchvision.models.vision_transformer")
     vision.vision_transformer.nn = torch.nn
     sys.modules |= {"torchvision": types.ModuleType("torchvision"), "torchvision.models": vision}
     from lxt.efficient import monkey_patch
