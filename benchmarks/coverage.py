@@ -2,8 +2,9 @@
 
     python benchmarks/coverage.py --games 20 --noise 0.05 --budget 4000
 
-Each game is a SLALOM with a sink whose scores are known. Its answers carry independent noise of a given share of their
-spread. The table says how often the true score lies within 1.645 standard errors of the one that was found.
+Each game is a SLALOM with a sink whose scores are known. Its answers carry independent noise of a
+given share of their spread. The table says how often the true score lies within 1.645 standard
+errors of the one that was found.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def cover(seed: int, units: int, noise: float, budget: int, heads: int | None) -
         odds = odds + noise * spread * rng.normal(0, 1, len(odds))
         return np.stack([-odds / 2, odds / 2], axis=1)
 
-    text = " ".join(f"w{place}" for place in range(units))
+    text = " ".join(f"w{index}" for index in range(units))
     found = Explainer(
         model, output="logits", method=Slalom(heads=heads), budget=budget, random_state=seed
     )(text)

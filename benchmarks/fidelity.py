@@ -1,11 +1,13 @@
-"""How well explanations predict deletions: slalom, slalom-fidel and linear at several budgets, beside linear fits made for one regime alone.
+r"""How well explanations predict deletions, beside linear fits made for one regime alone.
 
-    python benchmarks/fidelity.py --model FOLDER --data reviews.jsonl.gz --texts 30 --out results.jsonl [--budgets 500,2000,5000] [--part 1/3]
+    python benchmarks/fidelity.py --model FOLDER --data reviews.jsonl.gz --texts 30 \
+        --out results.jsonl [--budgets 500,2000,5000] [--part 1/3]
     python benchmarks/fidelity.py --tables results.jsonl [more.jsonl ...]
 
-Each text is asked about by 2,000 local (1 to 10 units deleted) and 2,000 wide deletions (1 to all but one) that no method sees. The
-yardsticks are ridge regressions with a cross-validated penalty on 5,000 local and on 5,000 wide deletions. A line of the output is one
-method at one budget on one text; a second run goes on where the first stopped.
+Each text is asked about by 2,000 local (1 to 10 units deleted) and 2,000 wide deletions (1 to all
+but one) that no method sees. The yardsticks are ridge regressions with a cross-validated penalty on
+5,000 local and on 5,000 wide deletions. A line of the output is one method at one budget on one
+text; a second run goes on where the first stopped.
 """
 
 from __future__ import annotations
@@ -29,11 +31,15 @@ from slalom_xai.queries import Batches, Queries
 from slalom_xai.surrogates.additive import fit_additive
 from slalom_xai.tables import read_table
 
-TEST, YARDSTICK = 2000, 5000
+TEST = 2000  # held-out rows of either regime
+YARDSTICK = 5000  # rows that the linear fits are made from
+REGIMES = ("local", "wide")
+METHODS = "slalom,slalom-fidel,linear"
+BOOTSTRAPS = 2000  # draws of texts, for the intervals
 
 
 class Ground:
-    """The truth about one text: held-out rows, and what linear fits made for one regime reach on them."""
+    """The truth about one text: held-out rows, and what linear fits for one regime reach there."""
 
     def __init__(self, explainer: Explainer, text: str, seed: int) -> None:
         model = explainer.model
@@ -54,15 +60,15 @@ class Ground:
         self.yardstick = {}
         for name, deleted in counts.items():
             rows = ask_masks(queries, pool.draw(YARDSTICK, deleted, rng), "check")
-            self.yardstick[name] = self.error(
-                fit_additive(rows.table, rows.outputs, self.full).surrogate.predict, name
-            )
+            linear = fit_additive(rows.table, rows.outputs, self.full).surrogate
+            self.yardstick[name] = self.error(linear.predict, name)
 
     def error(self, predict: Callable[[torch.Tensor], torch.Tensor], regime: str) -> float:
         """Mean squared error of predicted changes."""
         rows = self.test[regime]
         whole = predict(torch.ones_like(rows.table[:1]))
-        return float(((predict(rows.table) - whole) - (rows.outputs - self.full)).pow(2).mean())
+        predicted, true = predict(rows.table) - whole, rows.outputs - self.full
+        return float((predicted - true).pow(2).mean())
 
 
 def measured(
@@ -91,74 +97,94 @@ def run(given: argparse.Namespace) -> None:
     explainer = Explainer(given.model, dtype="float32", device=given.device, show_progress=False)
     texts = [str(text) for text in read_table(given.data).cells("text")][: given.texts]
     part, parts = map(int, given.part.split("/"))
-    done = set()
-    if given.out.is_file():
-        done = {
-            (r["text"], r["method"], r["budget"])
-            for r in map(json.loads, given.out.read_text().splitlines())
-        }
-    jobs = [(m, b) for b in map(int, given.budgets.split(",")) for m in given.methods.split(",")]
-    jobs += [(m, YARDSTICK) for m in filter(None, given.also.split(","))]
-    for place in range(part - 1, len(texts), parts):
-        if all((place, *job) in done for job in jobs):
+    done = _done(given.out)
+    jobs = _jobs(given)
+    for number in range(part - 1, len(texts), parts):
+        left = [job for job in jobs if (number, *job) not in done]
+        if not left:
             continue
-        ground = Ground(explainer, texts[place], place)
-        for method, budget in jobs:
-            if (place, method, budget) in done:
-                continue
+        ground = Ground(explainer, texts[number], number)
+        for method, budget in left:
             try:
-                found = measured(explainer, texts[place], ground, method, budget)
+                result = measured(explainer, texts[number], ground, method, budget)
             except SlalomError as error:
-                found = {"failed": str(error)}
+                result = {"failed": str(error)}
             record = {
                 "model": Path(given.model).name,
-                "text": place,
+                "text": number,
                 "units": ground.units,
                 "method": method,
                 "budget": budget,
-                **found,
+                **result,
+                **{f"linear_{name}": error for name, error in ground.yardstick.items()},
             }
-            record |= {f"linear_{name}": error for name, error in ground.yardstick.items()}
             with given.out.open("a") as file:
                 file.write(json.dumps(record) + "\n")
 
 
+def _done(path: Path) -> set[tuple[int, str, int]]:
+    """Texts, methods and budgets that an earlier run has measured."""
+    if not path.is_file():
+        return set()
+    records = [json.loads(line) for line in path.read_text().splitlines()]
+    return {(one["text"], one["method"], one["budget"]) for one in records}
+
+
+def _jobs(given: argparse.Namespace) -> list[tuple[str, int]]:
+    """Methods and budgets."""
+    budgets = [int(budget) for budget in given.budgets.split(",")]
+    jobs = [(method, budget) for budget in budgets for method in given.methods.split(",")]
+    jobs += [(method, YARDSTICK) for method in given.also.split(",") if method]
+    return jobs
+
+
 def tables(paths: list[Path]) -> None:
-    """Ratios of mean errors, and geometric means over texts, with 95% bootstrap intervals over texts."""
-    rows = pd.DataFrame(
-        [json.loads(line) for path in paths for line in path.read_text().splitlines()]
-    )
+    """Ratios of mean errors and geometric means over texts, with 95% bootstrap intervals."""
+    lines = [line for path in paths for line in path.read_text().splitlines()]
+    rows = pd.DataFrame([json.loads(line) for line in lines])
     if "failed" in rows:
         print(f"{rows['failed'].notna().sum()} failures\n")
         rows = rows[rows["failed"].isna()]
     rng = np.random.default_rng(0)
     print(
-        "| model | texts | method | calls | local / linear | geometric | wide / linear | geometric | linear chosen |"
+        "| model | texts | method | calls | local / linear | geometric | wide / linear | "
+        "geometric | linear chosen |"
     )
     print("| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
     for (model, method, budget), group in rows.groupby(["model", "method", "budget"], sort=False):
         cells = []
-        for regime in ("local", "wide"):
-            own, linear = group[regime].to_numpy(), group[f"linear_{regime}"].to_numpy()
-            drawn = rng.integers(len(own), size=(2000, len(own)))
-            low, high = np.quantile(own[drawn].mean(1) / linear[drawn].mean(1), [0.025, 0.975])
-            cells += [
-                f"{own.mean() / linear.mean():.2f} [{low:.2f}, {high:.2f}]",
-                f"{np.exp(np.log(own / linear).mean()):.2f}",
-            ]
-        chosen = f"{(group['surrogate'] == 'linear').sum()}" if method == "slalom" else ""
-        print(
-            f"| {model} | {len(group)} | `{method}` | {budget} | {' | '.join(cells)} | {chosen} |"
-        )
+        for regime in REGIMES:
+            cells += _ratio_cells(group, regime, rng)
+        chosen = ""
+        if method == "slalom":
+            chosen = f"{(group['surrogate'] == 'linear').sum()}"
+        start = f"| {model} | {len(group)} | `{method}` | {budget} |"
+        print(f"{start} {' | '.join(cells)} | {chosen} |")
+    _print_worst(rows)
+
+
+def _ratio_cells(group: pd.DataFrame, regime: str, rng: np.random.Generator) -> list[str]:
+    """The ratio of mean errors with its interval, and the geometric mean of ratios."""
+    own, linear = group[regime].to_numpy(), group[f"linear_{regime}"].to_numpy()
+    drawn = rng.integers(len(own), size=(BOOTSTRAPS, len(own)))
+    low, high = np.quantile(own[drawn].mean(1) / linear[drawn].mean(1), [0.025, 0.975])
+    geometric = np.exp(np.log(own / linear).mean())
+    return [f"{own.mean() / linear.mean():.2f} [{low:.2f}, {high:.2f}]", f"{geometric:.2f}"]
+
+
+def _print_worst(rows: pd.DataFrame) -> None:
+    """Where ``slalom`` is worst beside ``linear`` on as many calls, by model."""
     both = rows[rows["budget"] == YARDSTICK].pivot_table(
-        index=["model", "text"], columns="method", values=["local", "wide"]
+        index=["model", "text"], columns="method", values=list(REGIMES)
     )
-    if ("local", "linear") in both and ("local", "slalom") in both:
-        for regime in ("local", "wide"):
-            worst = (both[(regime, "slalom")] / both[(regime, "linear")]).groupby("model").max()
-            print(
-                f"\nlargest {regime} error of one text over that of `linear` on as many calls: {worst.round(2).to_dict()}"
-            )
+    if ("local", "linear") not in both or ("local", "slalom") not in both:
+        return
+    for regime in REGIMES:
+        worst = (both[(regime, "slalom")] / both[(regime, "linear")]).groupby("model").max()
+        print(
+            f"\nlargest {regime} error of one text over that of `linear` on as many calls: "
+            f"{worst.round(2).to_dict()}"
+        )
 
 
 def main() -> None:
@@ -170,7 +196,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("fidelity.jsonl"))
     parser.add_argument("--texts", type=int, default=30)
     parser.add_argument("--budgets", default="500,2000,5000")
-    parser.add_argument("--methods", default="slalom,slalom-fidel,linear")
+    parser.add_argument("--methods", default=METHODS)
     parser.add_argument(
         "--also", default="", help="methods at 5,000 calls only, such as lime,kernel-shap"
     )

@@ -1,10 +1,11 @@
-"""Can the trust sentence be trusted? Hard games of words, explained and then tested on fresh deletions.
+"""Can the trust sentence be trusted? Hard games of words, explained and then tested.
 
     python benchmarks/trust.py --seeds 20
 
-Each family below is a model that no SLALOM follows closely, or only by accident. Every game is explained with the default method;
-the explanation counts as trusted where its sentence does not warn. Its R2 is then measured on 2,000 fresh deletions of every size.
-A trusted explanation whose fresh R2 is below 0.3 is a broken promise.
+Each family below is a model that no SLALOM follows closely, or only by accident. Every game is
+explained with the default method; the explanation counts as trusted where its sentence does not
+warn. Its R2 is then measured on 2,000 fresh deletions of every size. A trusted explanation whose
+fresh R2 is below 0.3 is a broken promise.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ from numpy.typing import NDArray
 from slalom_xai import Explainer
 
 BROKEN = 0.3  # fresh R2 below which a trusted explanation breaks its promise
-FRESH = 2_000
-SIZES = (6, 9, 12, 16, 20, 30, 45)
-BUDGETS = (None, None, 300, 1000)
+FRESH_ROWS = 2_000  # deletions that test an explanation
+SIZES = (6, 9, 12, 16, 20, 30, 45)  # words of a game
+BUDGETS = (None, None, 300, 1000)  # None: by the size of the game, as most users have it
 
 Play = Callable[[NDArray[np.int64]], float]  # places of the words that are left, in their order
 Family = Callable[[int, np.random.Generator], Play]
@@ -59,7 +60,13 @@ def product(size: int, rng: np.random.Generator) -> Play:
 def threshold(size: int, rng: np.random.Generator) -> Play:
     """Two answers, by the sign of a sum."""
     weights = rng.normal(0, 1, size)
-    return lambda left: 3.0 if weights[left].sum() > 0 else -3.0
+
+    def play(left: NDArray[np.int64]) -> float:
+        if weights[left].sum() > 0:
+            return 3.0
+        return -3.0
+
+    return play
 
 
 def negation(size: int, rng: np.random.Generator) -> Play:
@@ -122,8 +129,8 @@ class Verdict:
 
 def fresh_rows(size: int, rng: np.random.Generator) -> NDArray[np.bool_]:
     """Deletions of every size, all numbers equally likely."""
-    left = rng.integers(1, size, (FRESH, 1))
-    return rng.random((FRESH, size)).argsort(axis=1) < left
+    left = rng.integers(1, size, (FRESH_ROWS, 1))
+    return rng.random((FRESH_ROWS, size)).argsort(axis=1) < left
 
 
 def judge(family: str, seed: int) -> Verdict:
@@ -132,7 +139,7 @@ def judge(family: str, seed: int) -> Verdict:
     rng = np.random.default_rng([list(FAMILIES).index(family), seed])
     size, budget = int(rng.choice(SIZES)), BUDGETS[int(rng.integers(len(BUDGETS)))]
     play = FAMILIES[family](size, rng)
-    words = [f"w{place}" for place in range(size)]
+    words = [f"w{index}" for index in range(size)]
 
     def model(texts: Sequence[str]) -> NDArray[np.float64]:
         odds = np.array(
@@ -145,7 +152,9 @@ def judge(family: str, seed: int) -> Verdict:
     true = np.array([play(np.flatnonzero(row)) for row in rows])
     fresh = 1 - float(((found.predict(rows) - true) ** 2).mean() / max(true.var(), 1e-300))
     fidelity = found.fidelity
-    stated, low = (fidelity.wide.r2, fidelity.wide.r2_low) if fidelity else (np.nan, np.nan)
+    stated = low = float("nan")
+    if fidelity:
+        stated, low = fidelity.wide.r2, fidelity.wide.r2_low
     return Verdict(
         family,
         seed,
@@ -175,7 +184,8 @@ def table(verdicts: Sequence[Verdict]) -> str:
     for family in dict.fromkeys(verdict.family for verdict in verdicts):
         own = [verdict for verdict in verdicts if verdict.family == family]
         lines.append(
-            f"| {family} | {len(own)} | {sum(v.trusted for v in own)} | {sum(v.broken for v in own)} |"
+            f"| {family} | {len(own)} | {sum(v.trusted for v in own)} | "
+            f"{sum(v.broken for v in own)} |"
         )
     trusted, broken = sum(v.trusted for v in verdicts), sum(v.broken for v in verdicts)
     lines.append(f"| all | {len(verdicts)} | {trusted} | {broken} |")
@@ -183,7 +193,10 @@ def table(verdicts: Sequence[Verdict]) -> str:
 
 
 def main() -> None:
-    """Prints the table and every broken promise; a non-zero exit where more than one in a hundred is broken."""
+    """Prints the table and every broken promise.
+
+    Exits with 1 where more than one trusted explanation in a hundred is broken.
+    """
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

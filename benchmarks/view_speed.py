@@ -2,9 +2,10 @@
 
 python benchmarks/view_speed.py
 
-Two reports with made-up scores: 500 explanations of 60 words each, and one explanation of 4,000 words. Printed, in milliseconds:
-from opening the file to the view, from there to what the first click changes, and the median and the slowest of 40 hovers over words
-and over points, each until the next frame is painted.
+Two reports with made-up scores: 500 explanations of 60 words each, and one explanation of 4,000
+words. Printed, in milliseconds: from opening the file to the view, from there to what the first
+click changes, and the median and the slowest of 40 hovers over words and over points, each until
+the next frame is painted.
 """
 
 from __future__ import annotations
@@ -35,10 +36,12 @@ from slalom_xai.text import words
 PAINTED = (
     "new Promise(done => requestAnimationFrame(() => setTimeout(() => done(performance.now()))))"
 )
-NAMES = ("chromium", "chromium-browser", "google-chrome")
+HOVERS = 40  # elements that are hovered over, one after another
+NAMES = ("chromium", "chromium-browser", "google-chrome")  # of the program, in this order
 
 
 def made(length: int, seed: int) -> Explanation:
+    """An explanation of so many words with random scores."""
     rng = np.random.default_rng(seed)
     vocabulary = [
         f"{first}{second}"
@@ -93,23 +96,25 @@ def hovers(page: Page, selector: str, event: str) -> dict[str, float]:
             if (place === places.length) return times;
             const box = all[places[place]].getBoundingClientRect();
             const before = performance.now();
-            const where = {{bubbles: true, clientX: box.x + box.width / 2, clientY: box.y + box.height / 2}};
+            const x = box.x + box.width / 2, y = box.y + box.height / 2;
+            const where = {{bubbles: true, clientX: x, clientY: y}};
             all[places[place]].dispatchEvent(new PointerEvent(kind, where));
             return {PAINTED}.then(after => (times.push(after - before), next(place + 1)));
         }};
         return next(0);
     }}"""
     count = page.locator(selector).count()
-    places = random.Random(0).sample(range(count), 40)
+    places = random.Random(0).sample(range(count), HOVERS)
     times = page.evaluate(script, [selector, event, places])
     return {"median": statistics.median(times), "slowest": max(times)}
 
 
-def measured(page: Page, folder: Path) -> dict[str, object]:
+def measured(page: Page, folder: Path) -> dict[str, dict[str, float]]:
+    """All times, and sizes of files, by what was done."""
     began = time.perf_counter()
     many = write_report([made(60, seed) for seed in range(500)], folder / "many.html")
     wrote = time.perf_counter() - began
-    found: dict[str, object] = {
+    times = {
         "500 explanations": opened(page, many) | {"MB": many.stat().st_size / 1e6, "write s": wrote}
     }
     choose = f"""() => {{
@@ -117,44 +122,51 @@ def measured(page: Page, folder: Path) -> dict[str, object]:
         document.querySelectorAll('nav button')[400].click();
         return {PAINTED}.then(after => after - before);
     }}"""
-    found["500 explanations"] |= {"another text": page.evaluate(choose)}  # type: ignore[operator]
+    times["500 explanations"]["another text"] = page.evaluate(choose)
     long = write_report(made(4000, 0), folder / "long.html")
-    found["4,000 words"] = opened(page, long) | {"MB": long.stat().st_size / 1e6}
-    found["hover over words"] = hovers(page, ".word", "pointerover")
-    found["hover over points"] = hovers(page, ".marks circle", "pointermove")
+    times["4,000 words"] = opened(page, long) | {"MB": long.stat().st_size / 1e6}
+    times["hover over words"] = hovers(page, ".word", "pointerover")
+    times["hover over points"] = hovers(page, ".marks circle", "pointermove")
     page.get_by_label("error bars").check()
-    found["hover over words, error bars shown"] = hovers(page, ".word", "pointerover")
-    return found
+    times["hover over words, error bars shown"] = hovers(page, ".word", "pointerover")
+    return times
 
 
 def main() -> None:
-    browser = os.environ.get("SLALOM_CHROMIUM") or next(
-        filter(None, map(shutil.which, NAMES)), None
-    )
+    browser = _browser()
     if browser is None:
         sys.exit(
-            "error: no Chromium found: install one (apt-get install chromium), or name it in SLALOM_CHROMIUM"
+            "error: no Chromium found: install one (apt-get install chromium), or name it in "
+            "SLALOM_CHROMIUM"
         )
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         started = playwright.chromium.launch(executable_path=browser, args=["--no-sandbox"])
-        found = measured(started.new_page(viewport={"width": 1280, "height": 900}), Path(folder))
+        page = started.new_page(viewport={"width": 1280, "height": 900})
+        times = measured(page, Path(folder))
         version = started.version
         started.close()
-    rounded = {
-        what: {name: round(number, 1) for name, number in numbers.items()}
-        for what, numbers in found.items()
-    }  # type: ignore[attr-defined]
-    print(
-        json.dumps(
-            {
-                "chromium": version,
-                "machine": platform.machine(),
-                "cores": os.cpu_count(),
-                "milliseconds": rounded,
-            },
-            indent=2,
-        )
-    )
+    rounded = {}
+    for what, numbers in times.items():
+        rounded[what] = {name: round(number, 1) for name, number in numbers.items()}
+    report = {
+        "chromium": version,
+        "machine": platform.machine(),
+        "cores": os.cpu_count(),
+        "milliseconds": rounded,
+    }
+    print(json.dumps(report, indent=2))
+
+
+def _browser() -> str | None:
+    """The path of a Chromium; None where there is none."""
+    named = os.environ.get("SLALOM_CHROMIUM")
+    if named:
+        return named
+    for name in NAMES:
+        path = shutil.which(name)
+        if path:
+            return path
+    return None
 
 
 if __name__ == "__main__":

@@ -4,9 +4,10 @@
     ... change the code ...
     python scripts/record_explanations.py after.json --compare before.json
 
-Six cases (texts, granularities, removals) are explained by every method, for the embedded model, a tiny
-encoder, a tiny decoder and a function, with two seeds. Numbers may differ by 1e-9 of their size, calls and
-notes not at all. Run it with one thread (OMP_NUM_THREADS=1): sums in another order differ by more.
+Six cases (texts, granularities, removals) are explained by every method, for the embedded model, a
+tiny encoder, a tiny decoder and a function, with two seeds. Numbers may differ by 1e-9 of their
+size, calls and notes not at all. Run it with one thread (OMP_NUM_THREADS=1): sums in another order
+differ by more.
 """
 
 from __future__ import annotations
@@ -56,7 +57,8 @@ def models() -> dict[str, Any]:
     folder = files("slalom_xai.models") / "embedded"
     embedded = AutoModelForSequenceClassification.from_pretrained(folder).eval()
     encoder, decoder = tiny("bert"), tiny("gpt2")
-    return {  # in double precision: single precision differs from run to run by more than is allowed here
+    # In double precision: single precision differs from run to run by more than is allowed here.
+    return {
         "embedded": ((embedded.double(), AutoTokenizer.from_pretrained(folder)), BY_NAME),
         "encoder": ((encoder[0].double(), encoder[1]), BY_NAME),
         "decoder": ((decoder[0].double(), decoder[1]), BY_NAME),

@@ -1,19 +1,24 @@
-"""Makes the fixture of deletion and insertion: what ``ferret-xai`` calls AOPC comprehensiveness and sufficiency.
+r"""Makes the fixture of deletion and insertion, with ``ferret-xai``.
 
-It is made once, in an environment of its own: ferret needs a transformers before 5, and with ``only_pos=False`` a numpy before 1.25
-(it compares an array with an empty list). Of its many requirements these measures need none but scipy, so ferret is installed without
-them and its package is opened without running its own imports.
+Ferret calls them AOPC comprehensiveness and sufficiency.
+
+It is made once, in an environment of its own: ferret needs a transformers before 5, and with
+``only_pos=False`` a numpy before 1.25 (it compares an array with an empty list). Of its many
+requirements these measures need none but scipy, so ferret is installed without them and its package
+is opened without running its own imports.
 
     python -m venv reference && . reference/bin/activate
     pip install torch==2.13.0 transformers==4.52.4 numpy==1.24.4 scipy==1.11.4
     pip install --no-deps ferret-xai==0.4.2
-    python scripts/reference_ferret.py --model tests/fixtures/lrp/bert --out tests/fixtures/ferret.json
+    python scripts/reference_ferret.py --model tests/fixtures/lrp/bert \
+        --out tests/fixtures/ferret.json
 
-``--model`` is a folder with a classifier of two classes and its tokenizer, whose words stand for themselves: ferret decodes what is
-left of a text and tokenises it again. The tiny BERT comes from ``scripts/reference_lrp.py``. For random scores of random texts,
-for each answer of the model, the fixture holds what ferret gives
+``--model`` is a folder with a classifier of two classes and its tokenizer, whose words stand for
+themselves: ferret decodes what is left of a text and tokenises it again. The tiny BERT comes from
+``scripts/reference_lrp.py``. For random scores of random texts, for each answer of the model, the
+fixture holds what ferret gives
 
-    perc      over the bins 1, 5, 10, 20, 50 %, as one number (by default it takes 10, 20, ..., 100 %)
+    perc      over the bins 1, 5, 10, 20, 50 %, as one number (its default is 10, 20, ..., 100 %)
     curve     over the top 1, 2, ..., n − 1 tokens, as one number
     drops     for each of these alone
 
@@ -39,7 +44,10 @@ BINS = (0.01, 0.05, 0.1, 0.2, 0.5)
 
 
 def ferret() -> tuple[Any, Any]:
-    """The measures' module and the class of explanations; ``ferret/__init__`` is left out, which imports all that ferret can do."""
+    """The measures' module and the class of explanations.
+
+    ``ferret/__init__`` is left out, which imports all that ferret can do.
+    """
     found = importlib.util.find_spec("ferret")
     if found is None or not found.submodule_search_locations:
         raise SystemExit("ferret is not installed: pip install --no-deps ferret-xai==0.4.2")

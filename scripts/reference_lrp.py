@@ -1,18 +1,20 @@
-"""Makes the fixtures of AttnLRP: tiny classifiers and the relevances that the published package ``lxt`` gives their tokens.
+"""Makes the fixtures of AttnLRP: tiny classifiers and what ``lxt`` says of their tokens.
 
-They are made once, in an environment of their own, as lxt needs an older transformers than this project does. Its other
-requirements, torchvision among them, are for models that are not used here; what lxt imports of torchvision is stubbed.
+They are made once, in an environment of their own, as lxt needs an older transformers than this
+project does. Its other requirements, torchvision among them, are for models that are not used here;
+what lxt imports of torchvision is stubbed.
 
     python -m venv reference && . reference/bin/activate
     pip install torch==2.13.0 transformers==4.52.4 numpy
     pip install --no-deps lxt==2.1
     python scripts/reference_lrp.py --out tests/fixtures/lrp
 
-A folder per model holds the model and its tokenizer as transformers saves them, and ``reference.json``: texts, token ids, logits
-and relevances. A relevance is the sum over the width of embedding × gradient of logit 1 − logit 0, under the AttnLRP rules that
-``lxt.efficient`` has for BERT and GPT-2 by default; special tokens are included. Both are computed in double precision from
-the weights as saved. All weights are random, biases and those of LayerNorm too: at their usual start these are zeros and
-ones, and a rule that treats them wrongly would not be seen.
+A folder per model holds the model and its tokenizer as transformers saves them, and
+``reference.json``: texts, token ids, logits and relevances. A relevance is the sum over the width
+of embedding × gradient of logit 1 − logit 0, under the AttnLRP rules that ``lxt.efficient`` has for
+BERT and GPT-2 by default; special tokens are included. Both are computed in double precision from
+the weights as saved. All weights are random, biases and those of LayerNorm too: at their usual
+start these are zeros and ones, and a rule that treats them wrongly would not be seen.
 """
 
 from __future__ import annotations
@@ -121,9 +123,12 @@ def relevances(model: Any, ids: torch.Tensor) -> tuple[list[float], list[float]]
 
 
 def patch() -> None:
-    """Puts lxt's own AttnLRP rules for BERT and GPT-2 in force; it says that LayerNorm, which they share, is patched already."""
-    vision = types.ModuleType("torchvision.models")
-    vision.vision_transformer = types.ModuleType("torchvision.models.vision_transformer")  # type: ignore[attr-defined]
+    """Puts lxt's own AttnLRP rules for BERT and GPT-2 in force.
+
+    It says that LayerNorm, which they share, is patched already.
+    """
+    vision: Any = types.ModuleType("torchvision.models")
+    vision.vision_transformer = types.ModuleType("torchvision.models.vision_transformer")
     vision.vision_transformer.nn = torch.nn
     sys.modules |= {"torchvision": types.ModuleType("torchvision"), "torchvision.models": vision}
     from lxt.efficient import monkey_patch
@@ -168,7 +173,8 @@ def main() -> None:
                 {"text": text, "ids": ids[0].tolist(), "logits": logits, "relevance": relevance}
             )
             print(
-                f"{name}, {ids.shape[1]} tokens: logits {logits}, largest relevance {max(map(abs, relevance)):.4g}"
+                f"{name}, {ids.shape[1]} tokens: logits {logits}, largest relevance "
+                f"{max(map(abs, relevance)):.4g}"
             )
         reference = {
             "about": "made by scripts/reference_lrp.py",

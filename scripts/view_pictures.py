@@ -1,4 +1,9 @@
-"""Makes the README's pictures of the interactive view: python scripts/view_pictures.py (needs a Chromium, see CONTRIBUTING.md)."""
+"""Makes the README's pictures of the interactive view.
+
+    python scripts/view_pictures.py
+
+It needs a Chromium, see CONTRIBUTING.md.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +52,8 @@ def main() -> None:
     )
     if browser is None:
         sys.exit(
-            "error: no Chromium found: install one (apt-get install chromium), or name it in SLALOM_CHROMIUM"
+            "error: no Chromium found: install one (apt-get install chromium), or name it in "
+            "SLALOM_CHROMIUM"
         )
     ours = Explainer(granularity="word")(TEXT)
     linear = Explainer(granularity="word", method="linear")(TEXT)

@@ -1,1 +1,4 @@
-"""How fast explanations are: ours, the published SLALOM, SHAP, LIME, Captum and Interpreto, each beside the bare forward passes of its rows."""
+"""How fast explanations are, each beside the bare forward passes of its rows.
+
+Measured are our methods, the published SLALOM, SHAP, LIME, Captum and Interpreto.
+"""

@@ -7,13 +7,15 @@ import json
 import sys
 from pathlib import Path
 
-from benchmarks.speed.log import Log, read, say
+from benchmarks.speed.results_file import ResultsFile, read, say
 
 AXES = ("calls", "classes", "texts", "tokens")
 EXAMPLES = """examples:
   python -m benchmarks.speed --out speed.jsonl --models embedded,minilm --calls 2000
-  python -m benchmarks.speed --out speed.jsonl --part errors --models FOLDER --data reviews.jsonl.gz --texts 5 --tokens 100
-  python -m benchmarks.speed --out speed.jsonl --part calls --device cuda --models distil2,distil6 --calls 5000 --seconds 300
+  python -m benchmarks.speed --out speed.jsonl --part errors --models FOLDER \\
+    --data reviews.jsonl.gz --texts 5 --tokens 100
+  python -m benchmarks.speed --out speed.jsonl --part calls --device cuda \\
+    --models distil2,distil6 --calls 5000 --seconds 300
   python -m benchmarks.speed --tables speed.jsonl
   python -m benchmarks.speed --plots docs/figures speed.jsonl
 """
@@ -26,9 +28,9 @@ def main() -> None:
     if given.packages:
         sys.path.append(str(given.packages.resolve()))  # behind what is installed
     if given.one:
-        from benchmarks.speed.memory import Case, measure
+        from benchmarks.speed.memory import MemoryCase, measure
 
-        print(json.dumps(measure(Case(**json.loads(given.one)))))
+        print(json.dumps(measure(MemoryCase(**json.loads(given.one)))))
     elif given.tables:
         from benchmarks.speed.tables import tables
 
@@ -46,9 +48,9 @@ def _run(parser: argparse.ArgumentParser, given: argparse.Namespace) -> None:
     import torch
 
     from benchmarks.speed.methods import OURS
+    from benchmarks.speed.options import SpeedOptions
     from benchmarks.speed.others import LIBRARIES
     from benchmarks.speed.parts import PARTS
-    from benchmarks.speed.settings import Settings
 
     methods = tuple(filter(None, given.methods.split(",")))
     unknown = [name for name in methods if name not in (*OURS, *LIBRARIES)]
@@ -58,7 +60,7 @@ def _run(parser: argparse.ArgumentParser, given: argparse.Namespace) -> None:
         parser.error("--device cuda: torch finds no GPU here")
     if given.threads:
         torch.set_num_threads(given.threads)
-    settings = Settings(
+    options = SpeedOptions(
         models=tuple(filter(None, given.models.split(","))),
         methods=methods,
         calls=given.calls,
@@ -71,10 +73,10 @@ def _run(parser: argparse.ArgumentParser, given: argparse.Namespace) -> None:
         axes=given.axes,
         memory=not given.no_memory,
     )
-    log = Log(given.out, given.seconds)
+    log = ResultsFile(given.out, given.seconds)
     for part in given.part or ["calls"]:
         if not log.late(part):
-            PARTS[part](settings, log)
+            PARTS[part](options, log)
     say(f"results are in {given.out}: python -m benchmarks.speed --tables {given.out}")
 
 
@@ -85,6 +87,14 @@ def _parser() -> argparse.ArgumentParser:
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    _add_what(parser)
+    _add_how(parser)
+    _add_reports(parser)
+    return parser
+
+
+def _add_what(parser: argparse.ArgumentParser) -> None:
+    """What is measured."""
     parser.add_argument(
         "--part",
         action="append",
@@ -100,12 +110,18 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--models",
         default="",
-        help="names or folders, with commas: embedded, minilm, tiny, thin, distil2, distil6, llama7b (embedded; for growth tiny, thin or distil2)",
+        help=(
+            "names or folders, with commas: embedded, minilm, tiny, thin, distil2, distil6, "
+            "llama7b (embedded; for growth tiny, thin or distil2)"
+        ),
     )
     parser.add_argument(
         "--methods",
         default="",
-        help="names with commas; by default all that are installed, for growth slalom, for memory ours",
+        help=(
+            "names with commas; by default all that are installed, for growth slalom, for memory "
+            "ours"
+        ),
     )
     parser.add_argument(
         "--calls",
@@ -120,6 +136,10 @@ def _parser() -> argparse.ArgumentParser:
         type=Path,
         help="JSON lines with a field text, gzipped or not; made texts by default",
     )
+
+
+def _add_how(parser: argparse.ArgumentParser) -> None:
+    """How it is measured, and for how long."""
     parser.add_argument(
         "--repeats",
         type=_positive,
@@ -149,6 +169,10 @@ def _parser() -> argparse.ArgumentParser:
         type=Path,
         help="folder with packages that are not installed, as pip install --target makes it",
     )
+
+
+def _add_reports(parser: argparse.ArgumentParser) -> None:
+    """What to make of earlier results."""
     parser.add_argument(
         "--tables",
         type=Path,
@@ -163,8 +187,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar=("FOLDER", "FILE"),
         help="draw the growth of earlier results into a folder",
     )
-    parser.add_argument("--one", help=argparse.SUPPRESS)
-    return parser
+    parser.add_argument("--one", help=argparse.SUPPRESS)  # a measurement of memory, for ourselves
 
 
 def _positive(text: str) -> int:

@@ -1,4 +1,7 @@
-"""The time to an error: our methods climb a ladder of calls until they are as good as the others with 5000."""
+"""The time to an error: how many calls our methods need to be as good as others with 5000.
+
+Each of our methods climbs a ladder of calls until it is.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.speed.log import Log, say
-from benchmarks.speed.measure import HeldOut, seconds_of
+from benchmarks.speed.measure import FreshRows, seconds_of
 from benchmarks.speed.methods import Predict
 from benchmarks.speed.others import build
+from benchmarks.speed.results_file import ResultsFile, say
 from benchmarks.speed.subjects import Lab, Subject
 
 RIVALS = ("shap-partition", "shap-kernel", "lime")  # whose error at RIVAL_CALLS is to be reached
 RIVAL_CALLS = 5000
-HOPELESS = 3.0  # times the largest of their errors: a method this far off with a thousand calls climbs no further
+HOPELESS = 3.0  # times the largest of their errors: a method this far off climbs no further ...
+HOPELESS_FROM = 1000  # ... once it has so many calls
 LADDER = (100, 150, 200, 300, 400, 500, 700, 1000, 1500, 2000, 3000, 5000)
 
 
@@ -33,7 +37,7 @@ class Climb:
     """Measures methods on the same texts.
 
     Args:
-        place: the model.
+        lab: the model.
         subjects: the texts.
         repeats: measurements of each of our runs; the others take long enough to be measured once.
         base: what every record says.
@@ -41,19 +45,26 @@ class Climb:
     """
 
     def __init__(
-        self, place: Lab, subjects: Sequence[Subject], repeats: int, base: dict[str, Any], log: Log
+        self,
+        lab: Lab,
+        subjects: Sequence[Subject],
+        repeats: int,
+        base: dict[str, Any],
+        log: ResultsFile,
     ) -> None:
-        self._place = place
+        self._lab = lab
         self._subjects = subjects
         self._repeats = repeats
         self._base = base
         self._log = log
 
     def run(self, rivals: Sequence[str], methods: Sequence[str]) -> None:
-        """The others first; then each method from the first rung until it beats them all, takes longer than any, or has no chance."""
-        theirs = [
-            rung for rival in rivals if (rung := self.rung(rival, RIVAL_CALLS, 1)) is not None
-        ]
+        """The others first, then each method from the first rung.
+
+        A method climbs until it beats all others, takes longer than any of them, or has no chance.
+        """
+        rungs = [self.rung(rival, RIVAL_CALLS, 1) for rival in rivals]
+        theirs = [rung for rung in rungs if rung is not None]
         if not theirs:
             return
         aim, limit = min(rung.wide for rung in theirs), max(rung.seconds for rung in theirs)
@@ -63,15 +74,18 @@ class Climb:
                 rung = self.rung(method, calls, self._repeats)
                 if self._log.left <= 0:
                     return
-                if rung is not None and (
-                    rung.wide <= aim
-                    or rung.seconds > limit
-                    or (calls >= 1000 and rung.wide > hopeless)
-                ):
+                if rung is None:
+                    continue
+                no_chance = calls >= HOPELESS_FROM and rung.wide > hopeless
+                if rung.wide <= aim or rung.seconds > limit or no_chance:
                     break
 
     def rung(self, method: str, calls: int, repeats: int) -> Rung | None:
-        """One method with some calls on all texts; None where it cannot do that, or there is no time."""
+        """One method with some calls on all texts.
+
+        Returns:
+            None where the method cannot do that, or there is no time left.
+        """
         records = []
         for number, subject in enumerate(self._subjects):
             if self._log.late(f"errors, {method} with {calls} calls"):
@@ -87,7 +101,8 @@ class Climb:
             float(np.mean([statistics.median(one["seconds"]) for one in records])),
         )
         say(
-            f"errors: {method}, {calls} calls: wide error {found.wide:.3g}, {found.seconds:.3g} s a text"
+            f"errors: {method}, {calls} calls: wide error {found.wide:.3g}, {found.seconds:.3g} s "
+            "a text"
         )
         return found
 
@@ -95,13 +110,13 @@ class Climb:
         """One method with some calls on one text: seconds and errors."""
         predictions: list[Predict] = []
         try:
-            maker = build(self._place, method, calls)
+            maker = build(self._lab, method, calls)
             asked = maker.asked(subject)
             seconds = [
                 seconds_of(lambda: predictions.append(maker.explain(subject)), subject.runner)
                 for _ in range(repeats)
             ]
-            errors = HeldOut(subject, [asked]).errors(predictions[-1])
+            errors = FreshRows(subject, [asked]).errors(predictions[-1])
         except Exception as error:  # too small a budget, or a library's own trouble
             return {
                 "method": method,

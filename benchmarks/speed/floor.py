@@ -1,4 +1,7 @@
-"""The floor: nothing but the forward passes of given rows, batched as well as can be. It uses no code of the package."""
+"""The floor: nothing but the forward passes of given rows, batched as well as can be.
+
+It uses no code of the package.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +15,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-Row = bytes  # token ids, special tokens included, as four-byte integers: small, and equal where the ids are
+# Token ids, special tokens included, as four-byte integers: small, and equal where the ids are.
+Row = bytes
 
 CPU_BUDGETS = (512, 1024, 2048, 4096, 8192)  # tokens per batch
-GPU_BUDGETS = (16384, 65536, 262144)
+GPU_BUDGETS = (16384, 65536, 262144)  # the same
 TRIAL_SECONDS = 0.25  # roughly what each way of batching may take when it is tried out
-STORED_TOKENS = (
-    2**23
-)  # inputs that are made before the clock starts; longer lists of rows are timed in parts
+# Tokens of inputs that are made before the clock starts; longer lists of rows are timed in parts.
+STORED_TOKENS = 2**23
 
 
 def row_of(ids: Sequence[int] | NDArray[np.integer]) -> Row:
@@ -34,13 +37,20 @@ def size(row: Row) -> int:
 
 @dataclass(frozen=True)
 class Way:
-    """How rows are batched: tokens per batch, and whether only rows of one length go together (then nothing is padded or masked)."""
+    """How rows are batched.
+
+    Attributes:
+        tokens: in a batch.
+        equal: whether only rows of one length go together; then nothing is padded or masked.
+    """
 
     tokens: int
     equal: bool
 
     def __str__(self) -> str:
-        return f"{self.tokens} tokens a batch, {'equal lengths' if self.equal else 'padded'}"
+        if self.equal:
+            return f"{self.tokens} tokens a batch, equal lengths"
+        return f"{self.tokens} tokens a batch, padded"
 
 
 @dataclass(frozen=True)
@@ -63,11 +73,13 @@ class Runner:
         self.model = model
         self.pad = pad
         self.device = next(model.parameters()).device
-        self.default = Way(2048 if self.device.type == "cpu" else 65536, equal=False)
+        self.default = Way(65536, equal=False)
+        if self.device.type == "cpu":
+            self.default = Way(2048, equal=False)
 
     def plan(self, rows: Sequence[Row], way: Way) -> list[list[int]]:
         """Which rows go together, longest first."""
-        order = sorted(range(len(rows)), key=lambda place: len(rows[place]), reverse=True)
+        order = sorted(range(len(rows)), key=lambda index: len(rows[index]), reverse=True)
         groups = []
         start = 0
         while start < len(order):
@@ -80,41 +92,43 @@ class Runner:
             start = stop
         return groups
 
-    def batch(self, rows: Sequence[Row], places: Sequence[int]) -> Batch:
+    def batch(self, rows: Sequence[Row], indices: Sequence[int]) -> Batch:
         """Some rows, the longest first, as inputs."""
-        width = size(rows[places[0]])
-        ids = np.full((len(places), width), self.pad, dtype=np.int64)
-        lengths = np.array([size(rows[place]) for place in places])
-        for line, place in enumerate(places):
-            ids[line, : lengths[line]] = np.frombuffer(rows[place], dtype=np.int32)
-        mask = (
-            None
-            if lengths[-1] == width
-            else torch.from_numpy((np.arange(width) < lengths[:, None]).astype(np.int64)).to(
-                self.device
-            )
-        )
-        return Batch(torch.from_numpy(ids).to(self.device), mask)
+        width = size(rows[indices[0]])
+        ids = np.full((len(indices), width), self.pad, dtype=np.int64)
+        lengths = np.array([size(rows[index]) for index in indices])
+        for line, index in enumerate(indices):
+            ids[line, : lengths[line]] = np.frombuffer(rows[index], dtype=np.int32)
+        on_device = torch.from_numpy(ids).to(self.device)
+        if lengths[-1] == width:
+            return Batch(on_device, None)
+        mask = (np.arange(width) < lengths[:, None]).astype(np.int64)
+        return Batch(on_device, torch.from_numpy(mask).to(self.device))
 
     def forward(self, batch: Batch) -> Tensor:
         """Logits (rows, classes) of one batch."""
-        if batch.mask is None:
-            return self.model(input_ids=batch.ids).logits
-        return self.model(input_ids=batch.ids, attention_mask=batch.mask).logits
+        inputs = {"input_ids": batch.ids}
+        if batch.mask is not None:
+            inputs["attention_mask"] = batch.mask
+        logits: Tensor = self.model(**inputs).logits
+        return logits
 
     def answers(self, rows: Sequence[Row]) -> Tensor:
         """Logits (m, classes) in the order of the rows, on the CPU."""
         plan = self.plan(rows, self.default)
+        parts = []
         with torch.inference_mode():
-            logits = torch.cat(
-                [self.forward(self.batch(rows, places)).float() for places in plan]
-            ).cpu()
-        return logits[torch.tensor([place for places in plan for place in places]).argsort()]
+            for indices in plan:
+                parts.append(self.forward(self.batch(rows, indices)).float())
+        logits = torch.cat(parts).cpu()
+        order = torch.tensor([index for indices in plan for index in indices])
+        return logits[order.argsort()]
 
     def seconds(self, batches: Iterable[Batch]) -> float:
         """How long the forward passes of batches take, inputs being in place; on a GPU in TF32."""
         before = torch.get_float32_matmul_precision()
-        torch.set_float32_matmul_precision("high" if self.device.type == "cuda" else before)
+        if self.device.type == "cuda":
+            torch.set_float32_matmul_precision("high")
         self.synchronize()
         start = time.perf_counter()
         with torch.inference_mode():
@@ -144,59 +158,54 @@ class Floor:
         self.tokens = sum(map(size, self.rows))
         self.way = self._fastest()
         self._plan = runner.plan(self.rows, self.way)
-        self._stored = (
-            [runner.batch(self.rows, places) for places in self._plan]
-            if self.tokens <= STORED_TOKENS
-            else None
-        )
+        self._stored: list[Batch] | None = None
+        if self.tokens <= STORED_TOKENS:
+            self._stored = [runner.batch(self.rows, indices) for indices in self._plan]
 
     def seconds(self) -> float:
         """One measurement."""
         if self._stored is not None:
             return self.runner.seconds(self._stored)
         every = -(-self.tokens // STORED_TOKENS)
-        return sum(
-            self.runner.seconds(
-                [self.runner.batch(self.rows, places) for places in self._plan[start::every]]
-            )
-            for start in range(every)
-        )
+        seconds = 0.0
+        for start in range(every):
+            part = [self.runner.batch(self.rows, indices) for indices in self._plan[start::every]]
+            seconds += self.runner.seconds(part)
+        return seconds
 
     def _fastest(self) -> Way:
         """The best of all ways on a share of the rows, spread over their lengths."""
-        budgets = CPU_BUDGETS if self.runner.device.type == "cpu" else GPU_BUDGETS
+        budgets: tuple[int, ...] = GPU_BUDGETS
+        if self.runner.device.type == "cpu":
+            budgets = CPU_BUDGETS
         ways = [Way(tokens, equal) for tokens in budgets for equal in (True, False)]
         part = self._share(ways[len(ways) // 2])
-        for warm in (True, False):
-            found = {
-                way: self._trial(part, way)
-                for way in ways
-                if not warm or way.tokens in (budgets[0], budgets[-1])
-            }
-        close = sorted(found, key=lambda way: found[way])[
-            :3
-        ]  # the machine may have been busy: the best get another chance
-        again = {
-            way: min(found[way], self._trial(part, way), self._trial(part, way)) for way in close
-        }
+        for way in ways:  # the smallest and the largest batches warm up
+            if way.tokens in (budgets[0], budgets[-1]):
+                self._trial(part, way)
+        seconds = {way: self._trial(part, way) for way in ways}
+        # The machine may have been busy: the best three get another chance.
+        again = {}
+        for way in sorted(seconds, key=lambda way: seconds[way])[:3]:
+            again[way] = min(seconds[way], self._trial(part, way), self._trial(part, way))
         return min(again, key=lambda way: again[way])
 
     def _share(self, way: Way) -> list[Row]:
         """Rows that take about as long as one trial may."""
-        middle = sorted(self.rows, key=len)[len(self.rows) // 2 :][
-            : max(1, way.tokens // max(1, self.tokens // len(self.rows)))
-        ]
+        by_length = sorted(self.rows, key=len)
+        mean = max(1, self.tokens // len(self.rows))
+        in_batch = max(1, way.tokens // mean)
+        middle = by_length[len(self.rows) // 2 :][:in_batch]
         self._trial(middle, way)
         expected = self._trial(middle, way) / sum(map(size, middle)) * self.tokens
         every = max(1, min(len(self.rows), round(min(expected, 1e6) / TRIAL_SECONDS)))
-        return sorted(self.rows, key=len)[every // 2 :: every] or self.rows[:1]
+        return by_length[every // 2 :: every] or self.rows[:1]
 
     def _trial(self, rows: Sequence[Row], way: Way) -> float:
         """Seconds for some rows; infinite where a batch does not fit into memory."""
         try:
-            return self.runner.seconds(
-                [self.runner.batch(rows, places) for places in self.runner.plan(rows, way)]
-            )
+            plan = self.runner.plan(rows, way)
+            return self.runner.seconds([self.runner.batch(rows, indices) for indices in plan])
         except torch.cuda.OutOfMemoryError:
             torch.cuda.empty_cache()
             return float("inf")

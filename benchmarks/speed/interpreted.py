@@ -1,4 +1,4 @@
-"""Interpreto, which takes a transformers model as it is and puts the mask token where a unit goes."""
+"""Interpreto, which takes a transformers model as it is and puts a mask token for what goes."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks.speed.methods import Asked, Predict
+from benchmarks.speed.methods import Asked, Method, Predict
 from benchmarks.speed.others import quietly
 from benchmarks.speed.record import Recorder
 from benchmarks.speed.subjects import Array, Lab, Masks, Subject
 
-BATCH = 64  # its default of 4 would be slow
+BATCH_ROWS = 64  # its default of 4 would be slow
 
 
-class Interpreted:
+class Interpreted(Method):
     """LIME or Kernel SHAP of Interpreto.
 
     Args:
@@ -29,12 +29,15 @@ class Interpreted:
 
         self.name = name
         self._lab = lab
-        kind = interpreto.Lime if name == "interpreto-lime" else interpreto.KernelShap
+        kinds = {
+            "interpreto-lime": interpreto.Lime,
+            "interpreto-kernel-shap": interpreto.KernelShap,
+        }
         with quietly():
-            self._explainer = kind(
+            self._explainer = kinds[name](
                 lab.model,
                 lab.tokenizer,
-                batch_size=BATCH,
+                batch_size=BATCH_ROWS,
                 granularity=interpreto.Granularity.TOKEN,
                 n_perturbations=calls,
                 device=lab.device,
@@ -43,22 +46,19 @@ class Interpreted:
     def explain(self, subject: Subject) -> Predict:
         """Explains both classes of a text from one set of calls."""
         torch.manual_seed(0)
-        targets = (
-            torch.tensor([[0, 1]])
-            if self._lab.model.config.num_labels == 2
-            else torch.tensor([[subject.target]])
-        )
+        targets = torch.tensor([[subject.target]])
+        if self._lab.model.config.num_labels == 2:
+            targets = torch.tensor([[0, 1]])
         with quietly():
-            found = (
-                self._explainer(subject.text, targets=targets)[0]
-                .attributions.double()
-                .cpu()
-                .numpy()
-            )
-        scores = found[1] - found[0] if len(found) == 2 else found[0]
+            explanation = self._explainer(subject.text, targets=targets)[0]
+        by_class = explanation.attributions.double().cpu().numpy()  # (targets, n)
+        scores: Array = by_class[0]
+        if len(by_class) == 2:
+            scores = by_class[1] - by_class[0]
 
         def predict(masks: Masks) -> Array:
-            return np.asarray(masks, dtype=np.float64) @ scores  # up to a constant
+            predicted: Array = np.asarray(masks, dtype=np.float64) @ scores  # up to a constant
+            return predicted
 
         return predict
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import torch
-import transformers
 from tokenizers import Tokenizer, models, pre_tokenizers
 from tokenizers.processors import TemplateProcessing
 
 from benchmarks.speed.subjects import Lab
 from benchmarks.speed.texts import text_of as text_of
+
+transformers: Any = import_module("transformers")  # its own types say less than Any
 
 POSITIONS = 4200  # as many as any text here needs
 MINILM = {
@@ -43,7 +45,7 @@ LLAMA = {
 Make = Callable[[str, int], Lab]
 
 
-def lab(name: str, device: str = "cpu", classes: int = 2) -> Lab:
+def load_lab(name: str, device: str = "cpu", classes: int = 2) -> Lab:
     """A model by its name in ``NAMED``, or of a folder.
 
     Raises:
@@ -56,7 +58,8 @@ def lab(name: str, device: str = "cpu", classes: int = 2) -> Lab:
         return NAMED[name](device, classes)
     if not (Path(name) / "config.json").is_file():
         raise SystemExit(
-            f"error: no model {name!r}: give a folder with a config.json, or one of {', '.join(NAMED)}"
+            f"error: no model {name!r}: give a folder with a config.json, or one of "
+            f"{', '.join(NAMED)}"
         )
     return _folder(name, device)
 
@@ -92,7 +95,7 @@ def embedded_tokenizer() -> Any:
 
 
 def word_tokenizer() -> Any:
-    """Words w0 to w9999, one token each, and a token that begins every text, as decoders have it."""
+    """Words w0 to w9999, one token each, behind a token that begins every text."""
     vocabulary = {"[PAD]": 0, "<s>": 1, "[UNK]": 2} | {
         f"w{number}": 3 + number for number in range(10000)
     }
@@ -149,7 +152,10 @@ def _distilbert(name: str, layers: int) -> Make:
 
 
 def _llama(device: str, classes: int) -> Lab:
-    """A decoder of 7 billion parameters, bf16; filling its weights with normal draws would take minutes on a CPU, so they are made there."""
+    """A decoder of 7 billion parameters, bf16.
+
+    Its weights are made on the device: drawing them would take minutes on a CPU.
+    """
     words = word_tokenizer()
     config = transformers.LlamaConfig(
         vocab_size=32000,

@@ -13,8 +13,8 @@ import numpy as np
 import torch
 
 from benchmarks.speed.floor import Floor, Runner
-from benchmarks.speed.log import Log, say
 from benchmarks.speed.methods import Asked, Method, Predict
+from benchmarks.speed.results_file import ResultsFile, say
 from benchmarks.speed.subjects import Subject
 
 FRESH = 500  # held-out rows of either kind
@@ -39,9 +39,12 @@ class Timed:
 
 
 def side_by_side(
-    methods: Sequence[Method], subject: Subject, repeats: int, log: Log, label: str
+    methods: Sequence[Method], subject: Subject, repeats: int, log: ResultsFile, label: str
 ) -> list[dict[str, Any]]:
-    """Measures methods in turns, so that a slow minute of the machine hits all of them. Methods that fail say so and are left out."""
+    """Measures methods in turns, so that a slow minute of the machine hits all of them.
+
+    Methods that fail say so and are left out.
+    """
     timed: list[Timed] = []
     failed: list[dict[str, Any]] = []
     for method in methods:
@@ -109,12 +112,16 @@ def with_peak(work: Callable[[], Predict], runner: Runner) -> tuple[Predict, flo
 
 
 def held_out_errors(timed: Sequence[Timed], subject: Subject) -> dict[str, dict[str, float]]:
-    """Mean squared errors of predicted changes on rows that none of the methods has asked: 1 to 10 deletions, and any number."""
-    held_out = HeldOut(subject, [one.asked for one in timed])
+    """Mean squared errors of predicted changes, by method.
+
+    They are measured on rows that none of the methods has asked: with 1 to 10 deletions (local) and
+    with any number of them (wide).
+    """
+    held_out = FreshRows(subject, [one.asked for one in timed])
     return {one.method.name: held_out.errors(one.predict) for one in timed}
 
 
-class HeldOut:
+class FreshRows:
     """Fresh rows of a text and the model's answers.
 
     Args:

@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
+WARM_UP_CALLS = 300  # enough for every method to run through all of its code
 
 
 @dataclass(frozen=True)
-class Case:
+class MemoryCase:
     """One explanation: of which model, by which method, of texts of how many tokens."""
 
     model: str
@@ -27,8 +28,16 @@ class Case:
     threads: int = 0
 
 
-def peak(case: Case, limit: float) -> dict[str, Any]:
-    """What ``measure`` finds in a process of its own; empty where that takes longer than ``limit`` seconds or fails."""
+def peak(case: MemoryCase, limit: float) -> dict[str, Any]:
+    """What ``measure`` finds in a process of its own.
+
+    Args:
+        case: what is explained.
+        limit: seconds it may take.
+
+    Returns:
+        The measurement; where it fails or takes too long, only why (``memory_failed``).
+    """
     command = [sys.executable, "-m", "benchmarks.speed", "--one", json.dumps(asdict(case))]
     try:
         done = subprocess.run(
@@ -53,8 +62,11 @@ def _environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), *sys.path]))}
 
 
-def measure(case: Case) -> dict[str, Any]:
-    """Explains, after a small explanation that loads what is loaded once; MiB beyond the model, and seconds."""
+def measure(case: MemoryCase) -> dict[str, Any]:
+    """MiB beyond the model, and seconds, of an explanation.
+
+    A small explanation goes before it, which loads what is loaded once.
+    """
     import torch
 
     from benchmarks.speed import labs
@@ -63,9 +75,10 @@ def measure(case: Case) -> dict[str, Any]:
 
     if case.threads:
         torch.set_num_threads(case.threads)
-    lab = labs.lab(case.model, classes=case.classes)
+    lab = labs.load_lab(case.model, classes=case.classes)
     method = build(lab, case.method, case.budget)
-    build(lab, case.method, 300).explain(Subject(lab, labs.text_of(lab.tokenizer, 12, seed=1)))
+    warm_up = Subject(lab, labs.text_of(lab.tokenizer, 12, seed=1))
+    build(lab, case.method, WARM_UP_CALLS).explain(warm_up)
     texts = [labs.text_of(lab.tokenizer, case.tokens, seed) for seed in range(case.texts)]
     subject = Subject(lab, texts[0])
     before = _reset()
@@ -73,15 +86,20 @@ def measure(case: Case) -> dict[str, Any]:
     if case.texts == 1:
         method.explain(subject)
     else:
-        method.explain_all(texts)  # type: ignore[attr-defined]
-    return {
-        "memory": None if before is None else _status("VmHWM") - before,
-        "once": time.perf_counter() - start,
-    }
+        method.explain_all(texts)
+    seconds = time.perf_counter() - start
+    memory = None
+    if before is not None:
+        memory = _status("VmHWM") - before
+    return {"memory": memory, "once": seconds}
 
 
 def _reset() -> float | None:
-    """Starts a new peak; the resident MiB at this moment. None where the system has no such thing."""
+    """Starts a new peak.
+
+    Returns:
+        The resident MiB at this moment; None where the system does not tell.
+    """
     try:
         Path("/proc/self/clear_refs").write_text("5")
     except OSError:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 from benchmarks.speed.floor import Row
 from benchmarks.speed.record import Recorder
@@ -22,19 +22,29 @@ class Asked:
     rows: list[Row]
 
 
-class Method(Protocol):
-    """Something that explains texts."""
+class Method(ABC):
+    """Something that explains texts.
+
+    Attributes:
+        name: for tables.
+    """
 
     name: str
 
+    @abstractmethod
     def explain(self, subject: Subject) -> Predict:
         """Explains a text: this is what the clock measures."""
 
+    @abstractmethod
     def asked(self, subject: Subject) -> Asked:
         """What it asks, from an extra run."""
 
+    def explain_all(self, texts: list[str]) -> int:
+        """Explains many texts at once; how many calls that took. Only our methods can."""
+        raise NotImplementedError(f"{self.name} explains one text at a time")
 
-class Ours:
+
+class Ours(Method):
     """A method of slalom-xai.
 
     Args:
@@ -70,17 +80,18 @@ class Ours:
         from slalom_xai import Explainer
 
         recorder = Recorder(self._lab.model).eval()
-        half = (
-            next(self._lab.model.parameters()).itemsize < 4
-        )  # padding then changes the last digits, which a plain module is refused for
+        batch_tokens = None
+        if next(self._lab.model.parameters()).itemsize < 4:
+            # In half precision padding changes the last digits, and a plain module is refused for
+            # that: every row goes alone.
+            batch_tokens = 1
         explainer = Explainer(
             recorder,
             self._lab.tokenizer,
             method=self.name,
             budget=self._budget,
-            batch_tokens=1 if half else None,
+            batch_tokens=batch_tokens,
             show_progress=False,
         )
-        return Asked(
-            sum(explanation.calls for explanation in explainer(texts)), list(recorder.rows)
-        )
+        calls = sum(explanation.calls for explanation in explainer(texts))
+        return Asked(calls, list(recorder.rows))

@@ -1,4 +1,8 @@
-"""Other libraries. Each is handed a function from deletions to log odds that batches by length, so that none is slowed by our side of it."""
+"""Other libraries.
+
+Each is handed a function from deletions to log odds that batches by length, so that none is slowed
+by our side of it.
+"""
 
 from __future__ import annotations
 
@@ -32,8 +36,8 @@ def quietly() -> Iterator[None]:
         yield
 
 
-class Additive:
-    """A library that gives one score per unit; a deletion is predicted to lose the deleted units' scores.
+class Additive(Method):
+    """A library that gives one score per unit; a deletion loses the scores of what it deletes.
 
     Args:
         name: for tables.
@@ -54,7 +58,8 @@ class Additive:
             scores = self._score(subject, self._calls)
 
         def predict(masks: Masks) -> Array:
-            return np.asarray(masks, dtype=np.float64) @ scores  # up to a constant
+            predicted: Array = np.asarray(masks, dtype=np.float64) @ scores  # up to a constant
+            return predicted
 
         return predict
 
@@ -113,13 +118,13 @@ def lime_text(subject: Subject, calls: int) -> Array:
         return np.stack([-odds, odds], axis=1)
 
     explainer = LimeTextExplainer(split_expression=r"\s+", random_state=0)
-    text = " ".join(f"u{place}" for place in range(len(subject)))
+    text = " ".join(f"u{index}" for index in range(len(subject)))
     found = explainer.explain_instance(
         text, answers, labels=(1,), num_features=len(subject), num_samples=calls
     )
     scores = np.zeros(len(subject))
-    for place, score in found.as_map()[1]:
-        scores[place] = score
+    for index, score in found.as_map()[1]:
+        scores[index] = score
     return scores
 
 
@@ -182,7 +187,12 @@ def build(lab: Lab, name: str, calls: int) -> Method:
 
 def missing(name: str) -> str | None:
     """The library that a method needs and that is not here."""
-    needed = [LIBRARIES[name]] if name in LIBRARIES else []
+    if name not in LIBRARIES:
+        return None
+    needed = [LIBRARIES[name]]
     if name.startswith("published"):
         needed += ["scipy", "sklearn", "tqdm"]
-    return next((library for library in needed if importlib.util.find_spec(library) is None), None)
+    for library in needed:
+        if importlib.util.find_spec(library) is None:
+            return library
+    return None

@@ -1,4 +1,7 @@
-"""The parts of the benchmark: the same number of calls, the time to an error, growth, and the memory of a long text."""
+"""The parts of the benchmark.
+
+They are the same number of calls, the time to an error, growth, and the memory of a long text.
+"""
 
 from __future__ import annotations
 
@@ -10,17 +13,17 @@ import torch
 
 from benchmarks.speed.climb import RIVALS, Climb
 from benchmarks.speed.floor import Floor
-from benchmarks.speed.labs import lab
-from benchmarks.speed.log import Log, machine, say
+from benchmarks.speed.labs import load_lab
 from benchmarks.speed.measure import seconds_of, side_by_side, with_peak
-from benchmarks.speed.memory import Case, peak
+from benchmarks.speed.memory import MemoryCase, peak
 from benchmarks.speed.methods import OURS, Ours
+from benchmarks.speed.options import SpeedOptions
 from benchmarks.speed.others import LIBRARIES, build, missing
-from benchmarks.speed.settings import Settings
+from benchmarks.speed.results_file import ResultsFile, machine, say
 from benchmarks.speed.subjects import Lab, Subject
 from benchmarks.speed.texts import text_of, texts_of
 
-LONG, LONG_CALLS = 4096, 5000
+LONG, LONG_CALLS = 4096, 5000  # tokens and calls of what is called a long text
 LONG_SECONDS = 30.0  # what takes longer is steady enough without warm-up and repeats
 GROWTH = {
     "calls": (250, 500, 1000, 2000, 4000, 8000),
@@ -48,43 +51,47 @@ def available(names: Sequence[str], label: str) -> list[str]:
     return found
 
 
-def equal_calls(settings: Settings, log: Log) -> None:
+def equal_calls(options: SpeedOptions, log: ResultsFile) -> None:
     """Every method with the same number of calls on the same text."""
-    for name in settings.models or ("embedded",):
+    for name in options.models or ("embedded",):
         if log.late(f"calls, {name}"):
             return
-        place = lab(name, settings.device)
-        subject = Subject(place, texts_of(settings.data, place.tokenizer, settings.tokens, 1)[0])
-        for calls in settings.calls:
-            label = f"{place.name}, {calls} calls"
-            names = available(settings.methods or (*OURS, *LIBRARIES), label)
+        lab = load_lab(name, options.device)
+        subject = Subject(lab, texts_of(options.data, lab.tokenizer, options.tokens, 1)[0])
+        for calls in options.calls:
+            label = f"{lab.name}, {calls} calls"
+            names = available(options.methods or (*OURS, *LIBRARIES), label)
             records = side_by_side(
-                [build(place, method, calls) for method in names],
+                [build(lab, method, calls) for method in names],
                 subject,
-                settings.repeats,
+                options.repeats,
                 log,
                 label,
             )
-            base = facts("calls", place, settings) | {"budget": calls}
+            base = facts("calls", lab, options) | {"budget": calls}
             for record in records:
                 log.write(base | record)
-            _memory_of(name, records, base, settings, log)
-        _forget(place)
+            _memory_of(name, records, base, options, log)
+        _forget(lab)
 
 
 def _memory_of(
-    name: str, records: list[dict[str, Any]], base: dict[str, Any], settings: Settings, log: Log
+    name: str,
+    records: list[dict[str, Any]],
+    base: dict[str, Any],
+    options: SpeedOptions,
+    log: ResultsFile,
 ) -> None:
     """The memory of methods that were timed, on a CPU: each in a process of its own."""
-    if not settings.memory or settings.device != "cpu":
+    if not options.memory or options.device != "cpu":
         return
     for record in records:
         label = f"{base['model']}, {base['budget']} calls: {record['method']}: memory"
         if "failed" in record or log.late(label):
             continue
         say(label)
-        case = Case(
-            name, record["method"], base["budget"], settings.tokens, threads=settings.threads
+        case = MemoryCase(
+            name, record["method"], base["budget"], options.tokens, threads=options.threads
         )
         log.write(
             base
@@ -97,52 +104,58 @@ def _memory_of(
         )
 
 
-def time_to_error(settings: Settings, log: Log) -> None:
+def time_to_error(options: SpeedOptions, log: ResultsFile) -> None:
     """How long our methods take to be as good as the others are with 5000 calls."""
-    for name in settings.models or ("embedded",):
+    for name in options.models or ("embedded",):
         if log.late(f"errors, {name}"):
             return
-        place = lab(name, settings.device)
+        lab = load_lab(name, options.device)
         subjects = [
-            Subject(place, text)
-            for text in texts_of(settings.data, place.tokenizer, settings.tokens, settings.texts)
+            Subject(lab, text)
+            for text in texts_of(options.data, lab.tokenizer, options.tokens, options.texts)
         ]
         methods = [
             method
-            for method in settings.methods or ("slalom", "linear", "slalom-fidel", "slalom-eff")
+            for method in options.methods or ("slalom", "linear", "slalom-fidel", "slalom-eff")
             if method in OURS
         ]
-        climb = Climb(place, subjects, settings.repeats, facts("errors", place, settings), log)
-        climb.run(available(RIVALS, f"errors, {place.name}"), methods)
-        _forget(place)
+        climb = Climb(lab, subjects, options.repeats, facts("errors", lab, options), log)
+        climb.run(available(RIVALS, f"errors, {lab.name}"), methods)
+        _forget(lab)
 
 
-def growth(settings: Settings, log: Log) -> None:
+def growth(options: SpeedOptions, log: ResultsFile) -> None:
     """Time and memory against calls, classes, number of texts and length."""
-    for axis in settings.axes:
-        small = "distil2" if settings.device == "cuda" else "thin" if axis == "tokens" else "tiny"
-        for name in settings.models or (small,):
-            grow(settings, log, axis, name, GROWTH[axis])
+    for axis in options.axes:
+        for name in options.models or (_small_model(axis, options.device),):
+            grow(options, log, axis, name, GROWTH[axis])
 
 
-def long_text(settings: Settings, log: Log) -> None:
+def _small_model(axis: str, device: str) -> str:
+    """A model for which growth takes minutes and not hours."""
+    if device == "cuda":
+        return "distil2"
+    if axis == "tokens":
+        return "thin"
+    return "tiny"
+
+
+def long_text(options: SpeedOptions, log: ResultsFile) -> None:
     """The memory that 5000 calls take on a text of 4,096 tokens."""
-    for method in settings.methods or OURS:
+    for method in options.methods or OURS:
         if log.late(f"memory, {method}"):
             return
         calls = LONG_CALLS
         say(f"memory: {method}, {calls} calls on {LONG} tokens")
-        if settings.device == "cpu":
-            found = peak(Case("thin", method, calls, LONG, threads=settings.threads), log.left)
-            place = {
-                "model": "thin",
-                "note": "random weights, 1 layer × 32",
-                **machine(settings.device),
-            }
+        if options.device == "cpu":
+            case = MemoryCase("thin", method, calls, LONG, threads=options.threads)
+            found = peak(case, log.left)
             log.write(
                 {
                     "part": "memory",
-                    **place,
+                    "model": "thin",
+                    "note": "random weights, 1 layer × 32",
+                    **machine(options.device),
                     "method": method,
                     "tokens": LONG,
                     "budget": calls,
@@ -150,12 +163,12 @@ def long_text(settings: Settings, log: Log) -> None:
                 }
             )
         else:
-            grow(settings, log, "tokens", "distil2", (LONG,), method, calls)
+            grow(options, log, "tokens", "distil2", (LONG,), method, calls)
 
 
 def grow(
-    settings: Settings,
-    log: Log,
+    options: SpeedOptions,
+    log: ResultsFile,
     axis: str,
     model: str,
     values: Sequence[int],
@@ -163,9 +176,12 @@ def grow(
     calls: int = 0,
 ) -> None:
     """One curve: one of calls, tokens, classes and texts takes several values, the others stay."""
-    chosen = [method] if method else list(settings.methods or ("slalom",))
-    part = "memory" if method else "growth"
-    fixed = FIXED[axis] | ({"calls": calls} if calls else {})
+    part, chosen = "growth", list(options.methods or ("slalom",))
+    if method:
+        part, chosen = "memory", [method]
+    fixed = dict(FIXED[axis])
+    if calls:
+        fixed["calls"] = calls
     for name in chosen:
         for value in values:
             at = fixed | {axis: value}
@@ -173,50 +189,50 @@ def grow(
             if log.late(label):
                 return
             say(label)
-            place = lab(model, settings.device, at["classes"])
+            lab = load_lab(model, options.device, at["classes"])
             record = {
                 "method": name,
                 "axis": axis,
                 "at": value,
                 **at,
-                **_point(place, name, at, settings),
+                **_point(lab, name, at, options),
             }
-            if settings.memory and settings.device == "cpu":
-                case = Case(
+            if options.memory and options.device == "cpu":
+                case = MemoryCase(
                     model,
                     name,
                     at["calls"],
                     at["tokens"],
                     at["classes"],
                     at["texts"],
-                    settings.threads,
+                    options.threads,
                 )
                 record |= peak(case, log.left)
-            log.write(facts(part, place, settings) | record)
+            log.write(facts(part, lab, options) | record)
 
 
-def _point(place: Lab, method: str, at: dict[str, int], settings: Settings) -> dict[str, Any]:
+def _point(lab: Lab, method: str, at: dict[str, int], options: SpeedOptions) -> dict[str, Any]:
     """Seconds, floor and, on a GPU, memory, of one point of a curve."""
-    maker = Ours(place, method, at["calls"])
-    texts = [text_of(place.tokenizer, at["tokens"], seed) for seed in range(at["texts"])]
-    subject = Subject(place, texts[0])
+    maker = Ours(lab, method, at["calls"])
+    texts = [text_of(lab.tokenizer, at["tokens"], seed) for seed in range(at["texts"])]
+    subject = Subject(lab, texts[0])
 
     def work() -> Any:
-        return maker.explain(subject) if len(texts) == 1 else maker.explain_all(texts)
+        if len(texts) == 1:
+            return maker.explain(subject)
+        return maker.explain_all(texts)
 
     try:
         start = time.perf_counter()
         asked = maker.asked_all(texts)
         asked_seconds = time.perf_counter() - start
         floor = Floor(subject.runner, asked.rows)
-        memory = (
-            with_peak(work, subject.runner)[1]
-            if settings.device == "cuda" or asked_seconds < LONG_SECONDS
-            else None
-        )  # also warms up
+        memory = None
+        if options.device == "cuda" or asked_seconds < LONG_SECONDS:
+            memory = with_peak(work, subject.runner)[1]  # also warms up
         seconds: list[float] = []
         floors: list[float] = []
-        while len(seconds) < settings.repeats and sum(seconds) < 2 * LONG_SECONDS:
+        while len(seconds) < options.repeats and sum(seconds) < 2 * LONG_SECONDS:
             seconds.append(seconds_of(work, subject.runner))
             floors.append(floor.seconds())
     except Exception as error:  # one point that cannot be had: the others go on
@@ -231,19 +247,19 @@ def _point(place: Lab, method: str, at: dict[str, int], settings: Settings) -> d
     }
 
 
-def facts(part: str, place: Lab, settings: Settings) -> dict[str, Any]:
+def facts(part: str, lab: Lab, options: SpeedOptions) -> dict[str, Any]:
     """What every record says."""
-    return {"part": part, "model": place.name, "note": place.note, **machine(settings.device)}
+    return {"part": part, "model": lab.name, "note": lab.note, **machine(options.device)}
 
 
-def _forget(place: Lab) -> None:
+def _forget(lab: Lab) -> None:
     """Makes room for the next model."""
-    if place.device.type == "cuda":
-        place.model.to("meta")
+    if lab.device.type == "cuda":
+        lab.model.to("meta")
         torch.cuda.empty_cache()
 
 
-PARTS: dict[str, Callable[[Settings, Log], None]] = {
+PARTS: dict[str, Callable[[SpeedOptions, ResultsFile], None]] = {
     "calls": equal_calls,
     "errors": time_to_error,
     "growth": growth,

@@ -1,4 +1,7 @@
-"""Growth, drawn: time and memory against calls, length, classes and texts, on logarithmic axes beside the floor."""
+"""Growth, drawn on logarithmic axes beside the floor.
+
+Time and memory are shown against calls, length, classes and texts.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,8 @@ AXES = {
     "classes": "classes",
     "texts": "texts",
 }
-OURS, FLOOR, MEMORY = "#0072b2", "#999999", "#d55e00"  # apart for colour-blind readers, too
+# Colours that are apart for colour-blind readers, too.
+TIME_COLOUR, FLOOR_COLOUR, MEMORY_COLOUR = "#0072b2", "#999999", "#d55e00"
 
 
 def plots(records: list[Record], folder: Path) -> list[Path]:
@@ -40,7 +44,9 @@ def _draw(records: list[Record], folder: Path, machine: str) -> Path:
     import matplotlib.pyplot as plt
 
     axes = [axis for axis in AXES if any(one["axis"] == axis for one in records)]
-    rows = 2 if any(one.get("memory") for one in records) else 1
+    rows = 1
+    if any(one.get("memory") for one in records):
+        rows = 2
     figure, panels = plt.subplots(
         rows,
         len(axes),
@@ -49,17 +55,17 @@ def _draw(records: list[Record], folder: Path, machine: str) -> Path:
         squeeze=False,
         layout="constrained",
     )
-    for column, axis in enumerate(axes):
+    for index, axis in enumerate(axes):
         latest = {(one["method"], one["at"]): one for one in records if one["axis"] == axis}
         for method in dict.fromkeys(name for name, _ in latest):
             points = [latest[key] for key in sorted(latest) if key[0] == method]
-            _time(panels[0][column], points, method)
+            _time(panels[0][index], points, method)
             if rows == 2:
-                _memory(panels[1][column], points, method)
-        for panel in panels[:, column]:
+                _memory(panels[1][index], points, method)
+        for panel in panels[:, index]:
             _ticks(panel, sorted({at for _, at in latest}))
-        panels[-1][column].set_xlabel(AXES[axis])
-        panels[0][column].set_title(_held(points), fontsize=8)
+        panels[-1][index].set_xlabel(AXES[axis])
+        panels[0][index].set_title(_held(points), fontsize=8)
     panels[0][0].set_ylabel("seconds")
     if rows == 2:
         panels[1][0].set_ylabel("MiB beyond the model")
@@ -78,12 +84,13 @@ def _ticks(panel: Any, at: list[int]) -> None:
 
     panel.set_xscale("log")
     panel.set_yscale("log")
-    panel.set_xticks(at[:: 1 if len(at) < 6 else 2], minor=False)
+    shown = at
+    if len(at) >= 6:
+        shown = at[::2]
+    panel.set_xticks(shown, minor=False)
     panel.xaxis.set_minor_locator(NullLocator())
     low, high = panel.get_ylim()
-    panel.set_ylim(
-        min(low, high / 10) if high < 10 * low else low, high
-    )  # at least a decade, so that flat looks flat
+    panel.set_ylim(min(low, high / 10), high)  # at least a decade, so that flat looks flat
     panel.yaxis.set_major_locator(LogLocator(subs=(1, 3)))
     panel.yaxis.set_minor_formatter(NullFormatter())
     for axis in (panel.xaxis, panel.yaxis):
@@ -96,7 +103,7 @@ def _time(panel: Any, points: list[Record], method: str) -> None:
         at,
         [statistics.median(one["floor"]) for one in points],
         "s--",
-        color=FLOOR,
+        color=FLOOR_COLOUR,
         label="forward passes alone",
         markersize=4,
     )
@@ -104,7 +111,7 @@ def _time(panel: Any, points: list[Record], method: str) -> None:
         at,
         [statistics.median(one["seconds"]) for one in points],
         "o-",
-        color=OURS,
+        color=TIME_COLOUR,
         label=method,
         markersize=4,
     )
@@ -118,7 +125,7 @@ def _memory(panel: Any, points: list[Record], method: str) -> None:
             [one["at"] for one in known],
             [one["memory"] for one in known],
             "o-",
-            color=MEMORY,
+            color=MEMORY_COLOUR,
             label=method,
             markersize=4,
         )

@@ -1,4 +1,7 @@
-"""The paper's own package, ``slalom-explanations`` 0.1.2, repaired where it crashes; its algorithm and batches are left alone."""
+"""The paper's own package, ``slalom-explanations`` 0.1.2, repaired where it crashes.
+
+Its algorithm and batches are left alone, as they are what is timed.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from benchmarks.speed.methods import Asked, Predict
+from benchmarks.speed.methods import Asked, Method, Predict
 from benchmarks.speed.others import quietly
 from benchmarks.speed.record import Recorder
 from benchmarks.speed.subjects import Array, Lab, Masks, Subject
@@ -50,7 +53,7 @@ class Framed(torch.nn.Module):
         return {"logits": self.model(input_ids=ids, attention_mask=mask).logits.float()}
 
 
-class Published:
+class Published(Method):
     """SLALOM-eff or SLALOM-fidel as published, with default settings.
 
     Args:
@@ -62,7 +65,8 @@ class Published:
     def __init__(self, lab: Lab, name: str, calls: int) -> None:
         if max(map(len, lab.frame)) > 1:
             raise SystemExit(
-                f"error: {lab.name} puts several special tokens at an end: the published code knows one"
+                f"error: {lab.name} puts several special tokens at an end: the published code "
+                "knows one"
             )
         self.name = name
         self._lab = lab
@@ -81,14 +85,14 @@ class Published:
     def _run(self, subject: Subject, model: Any) -> Predict:
         package = _package()
         torch.manual_seed(0)  # it takes no seed of its own
-        eff = self.name == "published-eff"
+        sampling = {"published-eff": "short", "published-fidel": "deletion"}[self.name]
         explainer = package.SLALOMLocalExplanantions(
             Framed(model, self._lab),
             n_samples=self._calls,
             device=str(self._lab.device),
             modes=["value", "imp"],
-            sampling_strategy="short" if eff else "deletion",
-            fit_sgd=eff,
+            sampling_strategy=sampling,
+            fit_sgd=self.name == "published-eff",
             pad_token_id=self._lab.pad,
         )
         with quietly(), _repaired():
@@ -98,19 +102,24 @@ class Published:
 
         def predict(masks: Masks) -> Array:
             counts = np.asarray(masks, dtype=np.float64) @ (subject.ids[:, None] == kinds)
+            vectors = torch.as_tensor(counts, dtype=torch.float32, device=self._lab.device)
             with torch.no_grad():
-                found = fitted.forward_feature_vects(
-                    torch.as_tensor(counts, dtype=torch.float32, device=self._lab.device)
-                )[:, 1]
-            return found.double().cpu().numpy()
+                log_odds = fitted.forward_feature_vects(vectors)[:, 1]
+            predicted: Array = log_odds.double().cpu().numpy()
+            return predicted
 
         return predict
 
 
 def _package() -> Any:
-    """The published package. It imports matplotlib, which is not needed here: where there is none, something of that name will do."""
-    absent = importlib.util.find_spec("matplotlib") is None
-    names = ("matplotlib", "matplotlib.pyplot", "matplotlib.colors") if absent else ()
+    """The published package.
+
+    It imports matplotlib, which is not needed here: where there is none, something of that name
+    will do.
+    """
+    names: tuple[str, ...] = ()
+    if importlib.util.find_spec("matplotlib") is None:
+        names = ("matplotlib", "matplotlib.pyplot", "matplotlib.colors")
     for name in names:
         sys.modules[name] = mock.MagicMock()
     try:
@@ -122,7 +131,7 @@ def _package() -> Any:
 
 @contextlib.contextmanager
 def _repaired() -> Iterator[None]:
-    """The explainer hands ``batch_size`` to the iterative fit, which has no such parameter and fails."""
+    """Takes back the ``batch_size`` that the explainer hands to a fit without such a parameter."""
     slalom_explainer = _package().slalom_explainer
     fit = slalom_explainer.fit_iter_rand
 

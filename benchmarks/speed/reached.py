@@ -1,4 +1,4 @@
-"""The time to an error: where on the ladder of calls a method is as good as another library with 5000."""
+"""The time to an error: with how many calls a method is as good as another library with 5000."""
 
 from __future__ import annotations
 
@@ -36,7 +36,9 @@ class Reached:
     @property
     def faster(self) -> float:
         """How many times less time ours takes; 0 where it never gets there."""
-        return self.rival_seconds / self.seconds if self.calls is not None else 0.0
+        if self.calls is None:
+            return 0.0
+        return self.rival_seconds / self.seconds
 
 
 def reached(records: list[Record], model: str) -> list[Reached]:
@@ -76,9 +78,9 @@ def _against(
 def _means(records: dict[int, Record], texts: set[int]) -> tuple[float, float]:
     """Mean wide error and mean of the median seconds over texts."""
     chosen = [records[text] for text in texts]
-    return float(np.mean([one["wide"] for one in chosen])), float(
-        np.mean([statistics.median(one["seconds"]) for one in chosen])
-    )
+    errors = [one["wide"] for one in chosen]
+    seconds = [statistics.median(one["seconds"]) for one in chosen]
+    return float(np.mean(errors)), float(np.mean(seconds))
 
 
 def reached_table(records: list[Record]) -> list[str]:
@@ -86,15 +88,15 @@ def reached_table(records: list[Record]) -> list[str]:
     lines: list[str] = []
     for model in dict.fromkeys(one["model"] for one in records):
         for one in reached(records, model):
-            ours = (
-                f"{one.calls} | {one.error:.3g} | {one.seconds:.3g} | {one.faster:.1f}"
-                if one.calls is not None
-                else "not in less time | | | "
-            )
-            lines.append(
-                f"| {model} | {one.rival} | {one.rival_error:.3g} | {one.rival_seconds:.3g} | `{one.method}` | {ours} |"
-            )
+            ours = "not in less time | | | "
+            if one.calls is not None:
+                ours = f"{one.calls} | {one.error:.3g} | {one.seconds:.3g} | {one.faster:.1f}"
+            theirs = f"{one.rival} | {one.rival_error:.3g} | {one.rival_seconds:.3g}"
+            lines.append(f"| {model} | {theirs} | `{one.method}` | {ours} |")
     if not lines:
         return []
-    head = "| model | other, 5000 calls | wide error | seconds | ours | calls | wide error | seconds | times faster |"
+    head = (
+        "| model | other, 5000 calls | wide error | seconds | ours | calls | wide error | seconds "
+        "| times faster |"
+    )
     return [head, "| --- | --- | --- | --- | --- | --- | --- | --- | --- |", *lines]

@@ -15,8 +15,9 @@ from benchmarks.speed.floor import Row, row_of
 class Recorder(torch.nn.Module):
     """A model that remembers what it was asked.
 
-    To our explainer it is a plain torch module, so every row arrives whole, whatever shortcuts there are for transformers models;
-    the rows a method draws do not depend on how they are computed.
+    To our explainer it is a plain torch module, so every row arrives whole, whatever shortcuts
+    there are for transformers models; the rows a method draws do not depend on how they are
+    computed.
 
     Args:
         model: a transformers classifier.

@@ -1,4 +1,7 @@
-"""A model to ask, and a text as that model reads it: token ids in, log odds out, nothing of the package in between."""
+"""A model to ask, and a text as that model reads it.
+
+Token ids go in and log odds come out, with nothing of the package in between.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,8 @@ class Lab:
     @property
     def device(self) -> torch.device:
         """Where the model runs."""
-        return next(self.model.parameters()).device
+        device: torch.device = next(self.model.parameters()).device
+        return device
 
     @property
     def frame(self) -> tuple[list[int], list[int]]:
@@ -49,11 +53,11 @@ class Lab:
     @property
     def pad(self) -> int:
         """The id that fills up short rows."""
-        return self.tokenizer.pad_token_id or 0
+        return int(self.tokenizer.pad_token_id or 0)
 
 
 class Subject:
-    """A text for one model: which ids its n units have, and the model's answer when some are deleted.
+    """A text of n units for one model, which can be asked with some of them deleted.
 
     Args:
         lab: the model.
@@ -70,7 +74,9 @@ class Subject:
         self.runner = Runner(lab.model, lab.pad)
         self.heard: list[Row] | None = None  # where rows are written down while someone listens
         logits = self.runner.answers([self.row(np.ones(len(self.ids), dtype=bool))])
-        self.target = 1 if logits.shape[1] == 2 else int(logits[0].argmax())
+        self.target = int(logits[0].argmax())
+        if logits.shape[1] == 2:
+            self.target = 1
         self.full = float(self.margin(logits)[0])
 
     def __len__(self) -> int:
@@ -81,14 +87,20 @@ class Subject:
         return row_of(np.concatenate([self.before, self.ids[keep], self.after]))
 
     def margin(self, logits: Tensor) -> Array:
-        """What is explained, (m,): the log odds of two classes, else the target's log probability, centred over classes."""
+        """What is explained, (m,).
+
+        Of two classes it is the log odds, else the target's log probability, centred over classes.
+        """
         logits = logits.double().cpu()
         if logits.shape[1] == 2:
             return (logits[:, 1] - logits[:, 0]).numpy()
         return (logits[:, self.target] - logits.mean(dim=1)).numpy()
 
     def ask(self, masks: Masks) -> Array:
-        """The model's answers (m,) to rows of masks (m, n), batched by length: what other libraries are given to call."""
+        """The model's answers (m,) to rows of masks (m, n), batched by length.
+
+        This is what other libraries are given to call.
+        """
         return self.ask_rows([self.row(mask) for mask in np.asarray(masks, dtype=bool)])
 
     def ask_rows(self, rows: Sequence[Row]) -> Array:
@@ -100,7 +112,6 @@ class Subject:
     def deletions(self, count: int, most: int, rng: np.random.Generator) -> Masks:
         """Masks (count, n) that delete 1 to ``most`` units, uniform in their number."""
         deleted = rng.integers(1, min(most, len(self) - 1) + 1, count)
-        masks: Masks = (
-            rng.random((count, len(self))).argsort(axis=1).argsort(axis=1) >= deleted[:, None]
-        )
+        ranks = rng.random((count, len(self))).argsort(axis=1).argsort(axis=1)
+        masks: Masks = ranks >= deleted[:, None]
         return masks

@@ -7,29 +7,30 @@ import gzip
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
+EXAMPLES_FOLDER = Path(__file__).parents[2] / "examples"
+MOST_WORDS = 4000  # of the vocabulary, for made texts
 
 
 def text_of(words: Any, tokens: int, seed: int = 0) -> str:
-    """A text of so many tokens: the examples' reviews, and beyond them words of the vocabulary with natural frequencies.
+    """A text of so many tokens.
+
+    It begins with the examples' reviews; beyond them come words of the vocabulary with natural
+    frequencies.
 
     Args:
         words: a fast tokenizer.
         tokens: the length, special tokens left out.
         seed: other texts of the same length; only 0 begins with the examples.
     """
-    start = (
-        " ".join(
-            (EXAMPLES / name).read_text(encoding="utf-8") for name in ("review.txt", "reviews.txt")
-        )
-        if seed == 0
-        else ""
-    )
+    start = ""
+    if seed == 0:
+        files = (EXAMPLES_FOLDER / "review.txt", EXAMPLES_FOLDER / "reviews.txt")
+        start = " ".join(file.read_text(encoding="utf-8") for file in files)
     if words.unk_token_id in words(start, add_special_tokens=False)["input_ids"]:
         start = ""  # a made-up vocabulary, which has none of these words
     return cut(" ".join([*start.split(), *_vocabulary_words(words, tokens, seed)]), words, tokens)
@@ -45,10 +46,9 @@ def _vocabulary_words(words: Any, count: int, seed: int) -> list[str]:
     """Whole words, drawn with frequencies that fall with their rank."""
     known = _single_words(words)
     weights = 1 / np.arange(1, len(known) + 1) ** 0.7
-    return [
-        str(word)
-        for word in np.random.default_rng(seed).choice(known, size=count, p=weights / weights.sum())
-    ]
+    chances = weights / weights.sum()
+    drawn = np.random.default_rng(seed).choice(known, size=count, p=chances)
+    return [str(word) for word in drawn]
 
 
 @functools.lru_cache(maxsize=8)
@@ -57,12 +57,12 @@ def _single_words(words: Any) -> NDArray[np.str_]:
     names = sorted(
         word for word in words.get_vocab() if word.isalnum() and word.isascii() and len(word) > 1
     )
-    drawn = np.array(names)[np.random.default_rng(0).permutation(len(names))[:4000]]
-    return drawn[
-        np.array(
-            [len(ids) == 1 for ids in words(drawn.tolist(), add_special_tokens=False)["input_ids"]]
-        )
-    ]
+    order = np.random.default_rng(0).permutation(len(names))[:MOST_WORDS]
+    drawn = np.array(names)[order]
+    ids = words(drawn.tolist(), add_special_tokens=False)["input_ids"]
+    single = np.array([len(one) == 1 for one in ids])
+    kept: NDArray[np.str_] = drawn[single]
+    return kept
 
 
 def texts_of(data: Path | None, words: Any, tokens: int, count: int) -> list[str]:
@@ -89,11 +89,7 @@ def _lines(data: Path) -> Iterator[str]:
         raise SystemExit(
             f"error: no file {data}: give JSON lines with a field text, gzipped or not"
         )
-    with (
-        gzip.open(data, "rt", encoding="utf-8")
-        if data.suffix == ".gz"
-        else data.open(encoding="utf-8") as lines
-    ):
+    with _opened(data) as lines:
         for number, line in enumerate(lines, start=1):
             try:
                 yield str(json.loads(line)["text"])
@@ -101,3 +97,9 @@ def _lines(data: Path) -> Iterator[str]:
                 raise SystemExit(
                     f"error: line {number} of {data} is not a JSON object with a field text"
                 ) from error
+
+
+def _opened(data: Path) -> TextIO:
+    if data.suffix == ".gz":
+        return cast(TextIO, gzip.open(data, "rt", encoding="utf-8"))
+    return data.open(encoding="utf-8")

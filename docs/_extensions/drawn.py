@@ -5,8 +5,9 @@
     figure = scatter(explanation)
     ```
 
-The code of one page runs in one namespace, from the top of the repository. With a file name, the variable ``figure`` is saved under
-that name and shown; without one, the code is only run. ``{live} NAME.html`` saves ``explanation.to_html`` and embeds the page.
+The code of one page runs in one namespace, from the top of the repository. With a file name, the
+variable ``figure`` is saved under that name and shown; without one, the code is only run. ``{live}
+NAME.html`` saves ``explanation.to_html`` and embeds the page.
 """
 
 from __future__ import annotations
@@ -92,7 +93,10 @@ class Live(SphinxDirective):
             self.options.get("title", "An interactive explanation"),
         )
         source = f"_static/{self.arguments[0]}"
-        frame = f'<iframe class="live" src="{source}" title="{title}" height="{height}" loading="lazy"></iframe>'
+        frame = (
+            f'<iframe class="live" src="{source}" title="{title}" height="{height}" '
+            'loading="lazy"></iframe>'
+        )
         link = f'<p class="live-link"><a href="{source}">Open it on a page of its own</a></p>'
         return [nodes.raw("", frame + link, format="html")]
 

@@ -220,7 +220,8 @@ def test_the_package_lime_goes_to_the_limit():
             output = model(torch.tensor(rows))[:, 0].numpy()
         return np.stack([-output, output], axis=1)
 
-    # Words are replaced in place only where the package counts each position by itself, so every word stands once.
+    # Words are replaced in place only where the package counts each position by itself, so every
+    # word stands once.
     theirs = lime_text.LimeTextExplainer(
         split_expression=r"\s+", bow=False, mask_string="[UNK]", random_state=0
     )

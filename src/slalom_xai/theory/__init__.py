@@ -28,32 +28,39 @@ __all__ = [
 # In the order in which a reader meets them: the paper, then the slides.
 _MODULES: tuple[str, ...] = (
     "paper.repeats",
+    "paper.sinks",
     "paper.construction",
     "paper.recovery",
-    "paper.scores",
+    "paper.soft_removal",
+    "paper.shapley",
     "paper.classes",
-    "paper.sums",
-    "paper.slips",
+    "paper.concatenation",
+    "paper.counterexample",
+    "paper.alternating",
+    "paper.gam_table",
+    "paper.word_weights",
     "slides.show_explainers",
     "slides.show_gradient",
     "slides.show_lime",
     "slides.show_runs",
     "slides.show_debate",
+    "slides.show_counterfactual",
     "slides.show_histogram",
 )
 
 
 def reproductions() -> dict[str, Reproduction]:
     """Every reproduction by name, in the order of the modules, whichever was imported first."""
-    places = {
-        import_module(f"slalom_xai.theory.{module}").__name__: place
-        for place, module in enumerate(_MODULES)
-    }
-    return dict(
-        sorted(
-            registered().items(), key=lambda item: places.get(item[1].run.__module__, len(places))
-        )
-    )
+    order = [import_module(f"slalom_xai.theory.{module}").__name__ for module in _MODULES]
+
+    def position(claim: Reproduction) -> int:
+        module = claim.run.__module__
+        if module in order:
+            return order.index(module)
+        return len(order)  # claims from elsewhere come last
+
+    claims = sorted(registered().values(), key=position)
+    return {claim.name: claim for claim in claims}
 
 
 def chosen(names: Iterable[str]) -> list[Reproduction]:

@@ -1,6 +1,7 @@
 """What a reproduction is: a claim as code, the checks that must hold, and its tables and figures.
 
-A reproduction is a function that takes ``Settings`` and returns an ``Outcome``, made known by ``reproduction``:
+A reproduction is a function that takes ``Settings`` and returns an ``Outcome``, made known by
+``reproduction``:
 
     @reproduction(name="repeated-token", title="...", source="Leemann et al. 2024, Prop. 4.1")
     def repeated_token(settings: Settings) -> Outcome: ...
@@ -46,11 +47,13 @@ class Check:
         """Whether the number keeps to its bound; a NaN never does."""
         if math.isnan(self.value):
             return False
-        return self.value <= self.bound if self.relation == "≤" else self.value >= self.bound
+        if self.relation == "≤":
+            return self.value <= self.bound
+        return self.value >= self.bound
 
 
 def at_most(statement: str, value: float, bound: float) -> Check:
-    """A number that must be small, such as the largest difference between two ways to compute the same."""
+    """A number that must be small, such as the largest difference between two computations."""
     return Check(statement, float(value), float(bound), "≤")
 
 
@@ -143,11 +146,12 @@ def registered() -> dict[str, Reproduction]:
 def unknown_name(given: str, known: Iterable[str]) -> InputError:
     """The error for a name that no reproduction has, with the names it may have been meant for."""
     names = list(known)
-    close = (
-        difflib.get_close_matches(given, names, n=3, cutoff=0.4)
-        or [name for name in names if given and given in name][:3]
-    )
-    meant = f"did you mean {' or '.join(close)}? " if close else ""
+    close = difflib.get_close_matches(given, names, n=3, cutoff=0.4)
+    if not close and given:
+        close = [name for name in names if given in name][:3]
+    meant = ""
+    if close:
+        meant = f"did you mean {' or '.join(close)}? "
     return InputError(
         f"unknown reproduction {given!r}: {meant}slalom reproduce --list shows all names"
     )

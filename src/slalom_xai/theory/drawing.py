@@ -1,44 +1,46 @@
-"""One look for the figures of the reproductions."""
+"""The colours and panels of the claims' figures.
+
+The look itself (fonts, spines, how a file is written) is that of every figure of the package and
+is set in ``slalom_xai.reports.figures.canvas``.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from slalom_xai.errors import optional_package
+from slalom_xai.reports.figures import canvas
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-BLUE, RED, GREY, GREEN, ORANGE, PURPLE = (
-    "#2166ac",
-    "#b2182b",
-    "#7f7f7f",
-    "#1b7837",
-    "#e08214",
-    "#762a83",
-)
-STYLE = {
-    "axes.titlesize": 9,
-    "axes.labelsize": 9,
-    "xtick.labelsize": 8,
-    "ytick.labelsize": 8,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "font.family": "sans-serif",
-    "svg.fonttype": "none",  # text stays text, which keeps files small
-}
-COLOURS = (BLUE, RED, GREEN, ORANGE, PURPLE, GREY)
+BLUE = "#2166ac"  # what holds: the mended formula
+RED = "#b2182b"  # what does not: the printed formula
+GREEN = "#1b7837"
+ORANGE = "#e08214"
+PURPLE = "#762a83"
+NEUTRAL = "#7f7f7f"  # axes, diagonals and what stands for the truth
+COLOURS = (BLUE, RED, GREEN, ORANGE, PURPLE, NEUTRAL)  # of curves, one after another
 
 
 def panels(
     count: int = 1, *, width: float = 3.6, height: float = 2.8, share_y: bool = False
 ) -> tuple[Figure, list[Axes]]:
-    """A figure with so many panels side by side; ``report.save`` draws and saves it in ``STYLE``."""
-    optional_package("matplotlib", "drawing a figure")
-    from matplotlib.backends.backend_svg import FigureCanvasSVG
-    from matplotlib.figure import Figure
+    """A figure with panels side by side.
 
-    figure = Figure(figsize=(width * count, height), layout="constrained")
-    FigureCanvasSVG(figure)
-    return figure, list(figure.subplots(1, count, squeeze=False, sharey=share_y)[0])
+    Args:
+        count: how many panels.
+        width: of one panel, in inches.
+        height: of the figure, in inches.
+        share_y: whether all panels have the same vertical axis.
+    """
+    optional_package("matplotlib", "drawing a figure")
+    figure = canvas.sheet("", width * count, height)
+    grid = figure.subplots(1, count, squeeze=False, sharey=share_y)
+    return figure, list(grid[0])
+
+
+def diagonal(axes: Axes, low: float, high: float) -> None:
+    """The line on which both coordinates are the same."""
+    axes.plot([low, high], [low, high], color=NEUTRAL, linewidth=0.8)

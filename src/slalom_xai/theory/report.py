@@ -2,74 +2,80 @@
 
 from __future__ import annotations
 
-import io
 import json
 import math
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from slalom_xai.errors import InputError, optional_package
+from slalom_xai.reports.figures import canvas
 from slalom_xai.system.files import cannot_write, write_file
-from slalom_xai.theory.drawing import STYLE
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.figure import Figure
 
-    from slalom_xai.theory.base import Outcome, Reproduction
+    from slalom_xai.theory.base import Check, Outcome, Reproduction
 
 
-def markdown(found: Reproduction, outcome: Outcome, *, heading: bool = True) -> str:
+def markdown(claim: Reproduction, outcome: Outcome, *, heading: bool = True) -> str:
     """The claim, its checks, its tables and remarks."""
-    lines = (
-        [f"# {found.name}: {found.title}", "", f"Source: {found.source}.", ""] if heading else []
-    )
+    lines = []
+    if heading:
+        lines += [f"# {claim.name}: {claim.title}", "", f"Source: {claim.source}.", ""]
     lines += ["| check | found | | bound | |", "| --- | --- | --- | --- | --- |"]
-    for check in outcome.checks:
-        verdict = "holds" if check.holds else "**FAILS**"
-        lines.append(
-            f"| {_cell(check.statement)} | {_number(check.value)} | {check.relation} | {_number(check.bound)} | {verdict} |"
-        )
+    lines += [_check_line(check) for check in outcome.checks]
     for name, frame in outcome.tables.items():
-        lines += ["", f"**{name.replace('-', ' ').capitalize()}**", "", *_table(frame)]
+        title = name.replace("-", " ").capitalize()
+        lines += ["", f"**{title}**", "", *_table(frame)]
     for remark in outcome.remarks:
         lines += ["", remark]
     return "\n".join([*lines, ""])
 
 
+def _check_line(check: Check) -> str:
+    verdict = "**FAILS**"
+    if check.holds:
+        verdict = "holds"
+    value, bound = _number(check.value), _number(check.bound)
+    return f"| {_cell(check.statement)} | {value} | {check.relation} | {bound} | {verdict} |"
+
+
 def as_dict(
-    found: Reproduction, outcome: Outcome, seconds: float, files: list[Path]
+    claim: Reproduction, outcome: Outcome, seconds: float, files: list[Path]
 ) -> dict[str, Any]:
     """The same for programs."""
+    tables = {
+        name: json.loads(frame.to_json(orient="records")) for name, frame in outcome.tables.items()
+    }
     return {
-        "name": found.name,
-        "title": found.title,
-        "source": found.source,
+        "name": claim.name,
+        "title": claim.title,
+        "source": claim.source,
         "holds": outcome.holds,
-        "checks": [
-            {
-                "statement": check.statement,
-                "value": check.value if math.isfinite(check.value) else None,
-                "relation": check.relation,
-                "bound": check.bound,
-                "holds": check.holds,
-            }
-            for check in outcome.checks
-        ],
-        "tables": {
-            name: json.loads(frame.to_json(orient="records"))
-            for name, frame in outcome.tables.items()
-        },
+        "checks": [_check_dict(check) for check in outcome.checks],
+        "tables": tables,
         "remarks": list(outcome.remarks),
         "seconds": round(seconds, 2),
         "files": [str(path) for path in files],
     }
 
 
+def _check_dict(check: Check) -> dict[str, Any]:
+    value = None  # JSON has no NaN
+    if math.isfinite(check.value):
+        value = check.value
+    return {
+        "statement": check.statement,
+        "value": value,
+        "relation": check.relation,
+        "bound": check.bound,
+        "holds": check.holds,
+    }
+
+
 def prepare(folder: Path) -> None:
-    """Makes the folder and looks for what drawing needs: better known before a run than after it."""
+    """Makes the folder and looks for what drawing needs, so that a run does not end in vain."""
     optional_package("matplotlib", "drawing figures into --out")
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -81,47 +87,55 @@ def prepare(folder: Path) -> None:
         raise InputError(f"--out is {folder}, which cannot be written to: give another folder")
 
 
-def save(found: Reproduction, outcome: Outcome, folder: Path) -> list[Path]:
-    """Writes NAME.md, a CSV file for each table and an SVG file for each figure; returns the files."""
+def save(claim: Reproduction, outcome: Outcome, folder: Path) -> list[Path]:
+    """Writes NAME.md, a CSV file for each table and an SVG file for each figure.
+
+    Returns:
+        The files.
+    """
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise cannot_write(folder, error) from error
-    made = [write_file(folder / f"{found.name}.md", markdown(found, outcome, heading=False))]
+    made = [write_file(folder / f"{claim.name}.md", markdown(claim, outcome, heading=False))]
     for name, frame in outcome.tables.items():
         table = frame.to_csv(index=False, float_format="%.6g", lineterminator="\n")
-        made.append(write_file(folder / f"{found.name}-{name}.csv", table))
+        made.append(write_file(folder / f"{claim.name}-{name}.csv", table))
     for name, draw in outcome.figures.items():
-        made.append(folder / f"{found.name}-{name}.svg")
-        _save_figure(draw, made[-1])
+        path = folder / f"{claim.name}-{name}.svg"
+        with canvas.look(()):
+            canvas.save(draw(), path)
+        made.append(path)
     return made
-
-
-def _save_figure(draw: Callable[[], Figure], path: Path) -> None:
-    """Draws it into an SVG file that is the same every time: no date, fixed ids."""
-    matplotlib = optional_package("matplotlib", "drawing a figure")
-    with matplotlib.rc_context({**STYLE, "svg.hashsalt": path.stem}):
-        drawn = io.BytesIO()
-        draw().savefig(drawn, format="svg", metadata={"Date": None})
-    write_file(path, drawn.getvalue())
 
 
 def _table(frame: pd.DataFrame) -> list[str]:
     names = [_cell(name) for name in frame.columns]
-    lines = [f"| {' | '.join(names)} |", f"| {' | '.join('---' for _ in names)} |"]
-    return lines + [
-        f"| {' | '.join(_cell(cell) for cell in row)} |" for row in frame.itertuples(index=False)
-    ]
+    lines = [_line(names), _line(["---"] * len(names))]
+    for row in frame.itertuples(index=False):
+        lines.append(_line([_cell(cell) for cell in row]))
+    return lines
+
+
+def _line(cells: list[str]) -> str:
+    return f"| {' | '.join(cells)} |"
 
 
 def _cell(cell: object) -> str:
-    return _number(cell) if isinstance(cell, float) else str(cell).replace("|", "\\|")
+    if isinstance(cell, float):
+        return _number(cell)
+    return str(cell).replace("|", "\\|")
 
 
 def _number(number: float) -> str:
     """Four digits, and two of small numbers: 3.142, 2.5e−6, 1e−9."""
     if math.isnan(number):
         return "–"
-    shown = f"{number:.4g}" if number == 0 or abs(number) >= 1e-3 else f"{number:.1e}"
+    shown = f"{number:.4g}"
+    if number != 0 and abs(number) < 1e-3:
+        shown = f"{number:.1e}"
     mantissa, _, power = shown.partition("e")
-    return (mantissa.removesuffix(".0") + (f"e{int(power)}" if power else "")).replace("-", "−")
+    mantissa = mantissa.removesuffix(".0")
+    if power:
+        mantissa += f"e{int(power)}"
+    return mantissa.replace("-", "−")

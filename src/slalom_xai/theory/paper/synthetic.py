@@ -1,13 +1,14 @@
 """A language of ten words whose log odds are a plain sum, and small transformers that learn it.
 
-The words, their weights and how often they occur are those of the paper's Table 3. The transformers are ordinary BERT and GPT-2
-classifiers of a few thousand parameters; positions and the special token in front can be left out, as the paper's theory does.
+The words, their weights and how often they occur are those of the paper's Table 3. The transformers
+are ordinary BERT and GPT-2 classifiers of a few thousand parameters; positions and the special
+token in front can be left out, as the paper's theory does.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
@@ -19,19 +20,33 @@ from torch import Tensor
 WORDS = ("the", "we", "movie", "watch", "good", "best", "perfect", "ok", "bad", "worst")
 WEIGHTS = (0.0, 0.0, 0.0, 0.0, 0.6, 1.0, 1.5, -0.6, -1.0, -1.5)
 CHANCES = (1 / 6, 1 / 6, 1 / 6, 1 / 6, 1 / 15, 1 / 20, 1 / 20, 1 / 15, 1 / 20, 1 / 20)
-LONGEST = 30
+LONGEST = 30  # words in a row of the language
+Ask = Callable[[Sequence[Sequence[int]]], Tensor]  # rows of words to their log odds, (m,)
 
 _PAD, _SPECIAL, _FIRST = 0, 1, 2  # ids: padding, the special token, the first word
 _ROOM = 1100  # positions: the longest row that is asked
+_AT_ONCE = 500  # rows in a batch, which bounds memory
 
 
 def linear_log_odds(rows: Sequence[Sequence[int]]) -> Tensor:
     """The truth, (m,): the sum of the words' weights."""
-    return torch.tensor([sum(WEIGHTS[word] for word in row) for row in rows], dtype=torch.float64)
+    sums = [sum(WEIGHTS[word] for word in row) for row in rows]
+    return torch.tensor(sums, dtype=torch.float64)
+
+
+def rms(residuals: Tensor) -> float:
+    """The root of the mean square."""
+    return float(residuals.square().mean().sqrt())
 
 
 def sample_rows(count: int, seed: int, *, even: bool = False) -> list[list[int]]:
-    """Rows of words drawn independently: Bin(30, 1/2) of them as in the paper, or evenly from 1 to 30."""
+    """Rows of words, each drawn independently of the others.
+
+    Args:
+        count: how many rows.
+        seed: of the draw.
+        even: lengths uniform on 1 to 30; else Bin(30, 1/2), as in the paper.
+    """
     generator = torch.Generator().manual_seed(seed)
     lengths = (torch.rand(count, LONGEST, generator=generator) < 0.5).sum(dim=1).clamp(min=1)
     if even:
@@ -44,11 +59,11 @@ def sample_rows(count: int, seed: int, *, even: bool = False) -> list[list[int]]
 
 def counts(rows: Sequence[Sequence[int]]) -> Tensor:
     """How often each word occurs, (m, words)."""
-    made = torch.zeros(len(rows), len(WORDS), dtype=torch.float64)
-    for place, row in enumerate(rows):
+    occurrences = torch.zeros(len(rows), len(WORDS), dtype=torch.float64)
+    for index, row in enumerate(rows):
         for word in row:
-            made[place, word] += 1
-    return made
+            occurrences[index, word] += 1
+    return occurrences
 
 
 @dataclass(frozen=True)
@@ -56,7 +71,8 @@ class Shape:
     """What a small transformer is like.
 
     Attributes:
-        family: an encoder (BERT, read at the first position) or a decoder (GPT-2, read at the last).
+        family: an encoder (BERT, read at the first position) or a decoder (GPT-2, read at the
+            last).
         layers: how many.
         positions: whether it has positional embeddings.
         special: whether a special token stands in front of every row, as [CLS] does.
@@ -68,17 +84,19 @@ class Shape:
     special: bool = False
 
     def __str__(self) -> str:
-        extras = [
-            name
-            for name, given in (
-                ("[CLS]" if self.family == "encoder" else "start token", self.special),
-                ("positions", self.positions),
-            )
-            if given
-        ]
-        return f"{self.family}, {self.layers} layer{'s' if self.layers > 1 else ''}" + (
-            f", {' and '.join(extras)}" if extras else ""
-        )
+        layers = f"{self.layers} layers"
+        if self.layers == 1:
+            layers = "1 layer"
+        extras = []
+        if self.special and self.family == "encoder":
+            extras.append("[CLS]")
+        elif self.special:
+            extras.append("start token")
+        if self.positions:
+            extras.append("positions")
+        if not extras:
+            return f"{self.family}, {layers}"
+        return f"{self.family}, {layers}, {' and '.join(extras)}"
 
 
 @contextmanager
@@ -98,33 +116,37 @@ class SmallTransformer:
     Args:
         shape: what it is like.
         seed: decides the weights.
-        spread: the standard deviation of the weights; the libraries' own is so small that answers hardly differ.
+        spread: the standard deviation of the weights; the libraries' own is so small that answers
+            hardly differ.
     """
 
     def __init__(self, shape: Shape, seed: int, spread: float = 0.02) -> None:
         self.shape = shape
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            self.network = (_encoder if shape.family == "encoder" else _decoder)(shape, spread)
-        base = self.network.base_model
-        places = base.embeddings.position_embeddings if shape.family == "encoder" else base.wpe
+            if shape.family == "encoder":
+                self.network = _encoder(shape, spread)
+                positions = self.network.base_model.embeddings.position_embeddings
+            else:
+                self.network = _decoder(shape, spread)
+                positions = self.network.base_model.wpe
         if not shape.positions:
-            places.weight.requires_grad_(False).zero_()
+            positions.weight.requires_grad_(False).zero_()
 
     @one_thread()
     def log_odds(self, rows: Sequence[Sequence[int]]) -> Tensor:
         """Its answers in float64, (m,); rows of a length together, so that nothing is padded."""
         if self.network.dtype != torch.float64:
             self.network.double().eval()
-        answers = torch.zeros(len(rows), dtype=torch.float64)
+        log_odds = torch.zeros(len(rows), dtype=torch.float64)
         for length in sorted({len(row) for row in rows}):
-            places = [place for place, row in enumerate(rows) if len(row) == length]
-            for start in range(0, len(places), 500):
-                part = places[start : start + 500]
+            indices = [index for index, row in enumerate(rows) if len(row) == length]
+            for start in range(0, len(indices), _AT_ONCE):
+                part = indices[start : start + _AT_ONCE]
                 with torch.no_grad():
-                    logits = self._logits([rows[place] for place in part])
-                answers[part] = logits[:, 1] - logits[:, 0]
-        return answers
+                    logits = self._logits([rows[index] for index in part])
+                log_odds[part] = logits[:, 1] - logits[:, 0]
+        return log_odds
 
     @one_thread()
     def learn(
@@ -132,9 +154,8 @@ class SmallTransformer:
     ) -> None:
         """Learns the linear language from the true chances of the classes."""
         self.network.float().train()
-        optimizer = torch.optim.AdamW(
-            [one for one in self.network.parameters() if one.requires_grad], lr=rate
-        )
+        trainable = [one for one in self.network.parameters() if one.requires_grad]
+        optimizer = torch.optim.AdamW(trainable, lr=rate)
         schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, rate, total_steps=steps)
         pool = sample_rows(steps * batch, seed, even=even)
         for step in range(steps):
@@ -150,21 +171,27 @@ class SmallTransformer:
             schedule.step()
 
     def _logits(self, rows: Sequence[Sequence[int]]) -> Tensor:
-        front = [_SPECIAL] if self.shape.special else []
+        """Logits (m, 2), rows padded on the right."""
+        front: list[int] = []
+        if self.shape.special:
+            front = [_SPECIAL]
         longest = max(len(row) for row in rows)
-        ids = torch.tensor(
-            [
-                front + [_FIRST + word for word in row] + [_PAD] * (longest - len(row))
-                for row in rows
-            ]
-        )
-        logits: Tensor = self.network(input_ids=ids, attention_mask=(ids != _PAD).long()).logits
+        padded = []
+        for row in rows:
+            words = [_FIRST + word for word in row]
+            padded.append(front + words + [_PAD] * (longest - len(row)))
+        ids = torch.tensor(padded)
+        mask = (ids != _PAD).long()
+        logits: Tensor = self.network(input_ids=ids, attention_mask=mask).logits
         return logits
 
 
 @functools.lru_cache(maxsize=32)
 def trained(shape: Shape, seed: int, steps: int = 250, even: bool = False) -> SmallTransformer:
-    """A small transformer that has learnt the linear language as well as it can; the same one for the same arguments."""
+    """A small transformer that has learnt the linear language as well as it can.
+
+    The same arguments give the same object, so that claims share what takes long.
+    """
     model = SmallTransformer(shape, seed)
     model.learn(steps, seed, even=even)
     return model

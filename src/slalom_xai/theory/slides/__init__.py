@@ -1,1 +1,1 @@
-"""What Lopardo, Precioso and Garreau (2024) prove of a classifier with one attention layer, as code that runs."""
+"""What Lopardo, Precioso and Garreau (2024) prove of one attention layer, as code that runs."""

@@ -1,7 +1,8 @@
 """The attention classifier on one text, as a function of which words are kept.
 
-A word that is removed is replaced by [UNK] wherever it stands, so each head stays a weighted average whose terms change from
-the word's to [UNK]'s in the same place. This is a SLALOM with a sink in which a removed unit leaves something behind.
+A word that is removed is replaced by [UNK] wherever it stands, so each head stays a weighted
+average whose terms change from the word's to [UNK]'s in the same place. This is a SLALOM with a
+sink in which a removed unit leaves something behind.
 """
 
 from __future__ import annotations
@@ -10,11 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
+from slalom_xai.theory.slides.arrays import Floats, Masks
 from slalom_xai.theory.slides.classifier import AttentionClassifier
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -42,16 +41,19 @@ class WordAverages:
         """How many words can be removed."""
         return int(self.kept.shape[1])
 
-    def heads(self, keep: Floats | NDArray[np.bool_]) -> tuple[Floats, Floats]:
-        """Numerators and denominators (K, m) of the averages for rows of kept words (m, d), also for fractions of them."""
-        rows = np.asarray(keep, dtype=np.float64).T
-        above = (
-            self.always_values[:, None] + self.kept_values @ rows + self.removed_values @ (1 - rows)
-        )
-        below = self.always[:, None] + self.kept @ rows + self.removed @ (1 - rows)
+    def heads(self, keep: Floats | Masks) -> tuple[Floats, Floats]:
+        """Numerators and denominators (K, m) of the averages.
+
+        Args:
+            keep: (m, d), which words are kept, or which share of each.
+        """
+        kept = np.asarray(keep, dtype=np.float64).T  # (d, m)
+        gone = 1 - kept
+        above = self.always_values[:, None] + self.kept_values @ kept + self.removed_values @ gone
+        below = self.always[:, None] + self.kept @ kept + self.removed @ gone
         return above, below
 
-    def output(self, keep: Floats | NDArray[np.bool_]) -> Floats:
+    def output(self, keep: Floats | Masks) -> Floats:
         """The output (m,) for rows of kept words, (m, d)."""
         above, below = self.heads(keep)
         result: Floats = (above / below).mean(axis=0)
@@ -83,22 +85,22 @@ def word_averages(
     with torch.no_grad():
         text = model.embed(ids[None])
         erased = model.embed(torch.cat([ids[:1], torch.full_like(ids[1:], model.unknown)])[None])
-        scores = [model.scores(embedded)[0].double() for embedded in (text, erased)]
-        values = [model.place_values(embedded)[0].double() for embedded in (text, erased)]
-    highest = torch.maximum(scores[0], scores[1]).amax(
-        dim=1, keepdim=True
-    )  # the same for both, so that it cancels
-    weights = [torch.exp(score - highest) for score in scores]
-    owner = torch.zeros(model.length, len(words), dtype=torch.float64)
+        scores, erased_scores = (model.scores(one)[0].double() for one in (text, erased))
+        values, erased_values = (model.place_values(one)[0].double() for one in (text, erased))
+    # The same number is taken from both, so that it cancels in the averages.
+    highest = torch.maximum(scores, erased_scores).amax(dim=1, keepdim=True)
+    weights = torch.exp(scores - highest)  # (K, length)
+    erased_weights = torch.exp(erased_scores - highest)
+    owner = torch.zeros(model.length, len(words), dtype=torch.float64)  # which word is where
     owner[1 : len(ids)] = (ids[1:, None] == words).double()
     fixed = owner.sum(dim=1) == 0
     averages = WordAverages(
-        (weights[0] @ owner).numpy(),
-        ((weights[0] * values[0]) @ owner).numpy(),
-        (weights[1] @ owner).numpy(),
-        ((weights[1] * values[1]) @ owner).numpy(),
-        weights[0][:, fixed].sum(dim=1).numpy(),
-        (weights[0] * values[0])[:, fixed].sum(dim=1).numpy(),
+        kept=(weights @ owner).numpy(),
+        kept_values=((weights * values) @ owner).numpy(),
+        removed=(erased_weights @ owner).numpy(),
+        removed_values=((erased_weights * erased_values) @ owner).numpy(),
+        always=weights[:, fixed].sum(dim=1).numpy(),
+        always_values=(weights * values)[:, fixed].sum(dim=1).numpy(),
     )
     return averages, words
 
@@ -106,7 +108,9 @@ def word_averages(
 def random_averages(
     words: int, filling: int, rng: np.random.Generator, *, heads: int = 2, tilt: float = 0.0
 ) -> WordAverages:
-    """Averages with random weights between 1/e and e and random values: a text of any length with nothing special about it.
+    """Averages with random weights between 1/e and e and random values.
+
+    They stand for a text of any length with nothing special about it.
 
     Args:
         words: how many.

@@ -1,7 +1,8 @@
 """A classifier with one layer of attention, small enough to be understood with pencil and paper.
 
-A text is [CLS] and its tokens, filled up with [UNK] to a fixed length. Each token is embedded by its word and its place, [CLS]
-asks, every place answers, and each head returns the average of linear values under a softmax:
+A text is [CLS] and its tokens, filled up with [UNK] to a fixed length. Each token is embedded by
+its word and its place, [CLS] asks, every place answers, and each head returns the average of linear
+values under a softmax:
 
     f(x) = 1/K sum_k sum_t a_t v_t,   a = softmax(q . k_t / sqrt(d)),   v_t = w_k . (W_v e_t).
 
@@ -24,16 +25,23 @@ SPECIAL = ("[PAD]", "[UNK]", "[CLS]")
 
 
 class Answer(NamedTuple):
-    """Logits (rows, 1) with attention weights, one (rows, heads, tokens, tokens) for the one layer."""
+    """What the classifier answers when it is asked for its attention weights.
+
+    Attributes:
+        logits: (rows, 1).
+        attentions: (rows, heads, tokens, tokens) of the one layer.
+    """
 
     logits: Tensor
     attentions: tuple[Tensor, ...]
 
 
 class AttentionClassifier(torch.nn.Module):
-    """One layer of attention with several heads, read at [CLS]; its answer is the log odds of the second of two classes.
+    """One layer of attention with several heads, read at [CLS].
 
-    What the mask leaves out counts as [UNK], as padding does, so that padding on the right changes nothing.
+    Its answer is the log odds of the second of two classes.
+    What the mask leaves out counts as [UNK], as padding does, so that padding on the right changes
+    nothing.
 
     Args:
         words: how many tokens there are.
@@ -66,7 +74,10 @@ class AttentionClassifier(torch.nn.Module):
         def random(*shape: int) -> Tensor:
             return torch.randn(*shape, generator=draw)
 
-        self.unknown, self.length, self.heads, self.key_width = unknown, length, heads, key_width
+        self.unknown = unknown
+        self.length = length
+        self.heads = heads
+        self.key_width = key_width
         self.tokens = torch.nn.Embedding(words, width, _weight=random(words, width))
         self.query = torch.nn.Parameter(random(heads, key_width, width) / math.sqrt(width))
         self.key = torch.nn.Parameter(random(heads, key_width, width) / math.sqrt(width))
@@ -81,9 +92,10 @@ class AttentionClassifier(torch.nn.Module):
         attention_mask: Tensor | None = None,
         output_attentions: bool = False,
     ) -> Tensor | Answer:
-        """Logits (rows, 1) for token ids (rows, tokens); with attention weights where they are asked for.
+        """Logits (rows, 1) for token ids (rows, tokens), and attention weights on request.
 
-        Attention to the filling behind the row is not among the weights, so that they sum to less than 1.
+        Attention to the filling behind the row is not among the weights, so that they sum to less
+        than 1.
         """
         embedded = self.embed(input_ids, attention_mask)
         logits = self.read(embedded)[:, None]
@@ -92,9 +104,8 @@ class AttentionClassifier(torch.nn.Module):
         queries = torch.einsum("kaw,rtw->rkta", self.query, embedded)
         keys = torch.einsum("kaw,rtw->rkta", self.key, embedded)
         tokens = input_ids.shape[1]
-        weights = torch.softmax(
-            queries @ keys.transpose(-1, -2) / math.sqrt(self.key_width), dim=-1
-        )
+        logits_of_weights = queries @ keys.transpose(-1, -2) / math.sqrt(self.key_width)
+        weights = torch.softmax(logits_of_weights, dim=-1)
         return Answer(logits, (weights[:, :, :tokens, :tokens],))
 
     def embed(self, input_ids: Tensor, attention_mask: Tensor | None = None) -> Tensor:
@@ -102,17 +113,15 @@ class AttentionClassifier(torch.nn.Module):
         rows, tokens = input_ids.shape
         if tokens > self.length:
             raise InputError(
-                f"a row has {tokens} tokens, but this model reads {self.length}: shorten it, or make the model longer"
+                f"a row has {tokens} tokens, but this model reads {self.length}: shorten it, or "
+                "make the model longer"
             )
-        ids = (
-            input_ids
-            if attention_mask is None
-            else torch.where(attention_mask.bool(), input_ids, self.unknown)
-        )
+        ids = input_ids
+        if attention_mask is not None:
+            ids = torch.where(attention_mask.bool(), input_ids, self.unknown)
         looked_up = self.tokens(ids)
-        filling = self.tokens(torch.full((1,), self.unknown, device=ids.device)).expand(
-            rows, self.length - tokens, -1
-        )
+        blank = self.tokens(torch.full((1,), self.unknown, device=ids.device))  # (1, width)
+        filling = blank.expand(rows, self.length - tokens, -1)
         return torch.cat([looked_up, filling], dim=1) + self.positions
 
     def scores(self, embedded: Tensor) -> Tensor:
@@ -134,6 +143,13 @@ class AttentionClassifier(torch.nn.Module):
         return (self.attention(embedded) * self.place_values(embedded)).sum(dim=-1).mean(dim=-1)
 
 
+def head_count(heads: int) -> str:
+    """So many heads, in words."""
+    if heads == 1:
+        return "1 head"
+    return f"{heads} heads"
+
+
 def wave_positions(length: int, width: int) -> Tensor:
     """Sines and cosines of a place at wavelengths from one to the length, (length, width)."""
     places = torch.arange(length, dtype=torch.float64)[:, None]
@@ -143,11 +159,14 @@ def wave_positions(length: int, width: int) -> Tensor:
 
 
 def word_tokenizer(words: Sequence[str], length: int) -> Any:
-    """A tokenizer of whole lower-case words with [CLS] in front; its ids are those of ``SPECIAL``, then of the words."""
+    """A tokenizer of whole lower-case words with [CLS] in front.
+
+    Ids number ``SPECIAL`` and then the words.
+    """
     from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
     from tokenizers.processors import TemplateProcessing
 
-    ids = {word: place for place, word in enumerate([*SPECIAL, *words])}
+    ids = {word: index for index, word in enumerate([*SPECIAL, *words])}
     backend: Any = Tokenizer(models.WordLevel(ids, unk_token="[UNK]"))
     backend.normalizer = normalizers.Lowercase()
     backend.pre_tokenizer = pre_tokenizers.Whitespace()

@@ -7,18 +7,20 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from slalom_xai.metrics.ranks import spearman
 from slalom_xai.theory.paper.synthetic import one_thread
+from slalom_xai.theory.slides.arrays import Floats
 from slalom_xai.theory.slides.averages import word_averages
 from slalom_xai.theory.slides.classifier import AttentionClassifier
 from slalom_xai.theory.slides.counterfactual import divergence, two_places
 from slalom_xai.theory.slides.explainers import head_attention, removal_effects, seven_scores
 from slalom_xai.theory.slides.reviews import Reviews
 
-Floats = NDArray[np.float64]
+SHUFFLES = 20  # of the weights of a text, of which the median counts
+PUSH = 50.0  # the price of missing the wanted divergence, in squared log odds; less is not reached
+TINY = 1e-12  # keeps the logarithm of a weight of zero finite
 
 
 @dataclass(frozen=True)
@@ -26,7 +28,8 @@ class TextDebate:
     """What one text says about attention.
 
     Attributes:
-        with_gradient: rank correlation of mean attention with the L2 norm of the gradient, over the words.
+        with_gradient: rank correlation of mean attention with the L2 norm of the gradient, over the
+            words.
         with_removal: the same with the size of what one word's removal changes.
         with_lime: the same with the size of LIME's coefficient.
         same_answer: how far the answer is off with other attention on two places per head.
@@ -51,38 +54,47 @@ def debate_text(model: AttentionClassifier, ids: Tensor, rng: np.random.Generato
     weights = head_attention(model, ids)
     with torch.no_grad():
         values = model.place_values(model.embed(ids[None]))[0].double().numpy()
-    output = float((weights * values).sum(axis=1).mean())
-    other = np.stack(
-        [two_places(weight, value) for weight, value in zip(weights, values, strict=True)]
-    )
-    orders = [rng.permutation(weights.shape[1]) for _ in range(20)]
-    moved = [
-        abs(float((weights[:, order] * values).sum(axis=1).mean()) - output) for order in orders
-    ]
+    output = _mean_output(weights, values)
+    both = list(zip(weights, values, strict=True))  # head by head
+    other = np.stack([two_places(weight, value) for weight, value in both])
+    orders = [rng.permutation(weights.shape[1]) for _ in range(SHUFFLES)]
+    moved = [abs(_mean_output(weights[:, order], values) - output) for order in orders]
     return TextDebate(
-        spearman(attention, scores["gradient, L2"]),
-        spearman(attention, np.abs(removal_effects(model, ids))),
-        spearman(attention, np.abs(scores["LIME"])),
-        abs(float((other * values).sum(axis=1).mean()) - output),
-        float(np.mean([divergence(one, two) for one, two in zip(weights, other, strict=True)])),
-        float(np.median(moved)),
-        output,
+        with_gradient=spearman(attention, scores["gradient, L2"]),
+        with_removal=spearman(attention, np.abs(removal_effects(model, ids))),
+        with_lime=spearman(attention, np.abs(scores["LIME"])),
+        same_answer=abs(_mean_output(other, values) - output),
+        divergence=mean_divergence(weights, other),
+        shuffled=float(np.median(moved)),
+        output=output,
     )
+
+
+def _mean_output(weights: Floats, values: Floats) -> float:
+    """The output that weights and values, (heads, length) each, give."""
+    return float((weights * values).sum(axis=1).mean())
+
+
+def mean_divergence(first: Floats, second: Floats) -> float:
+    """The divergence of two attentions, (heads, length) each, as the mean over heads."""
+    both = zip(first, second, strict=True)
+    return float(np.mean([divergence(one, other) for one, other in both]))
 
 
 def apart(
     first: AttentionClassifier, second: AttentionClassifier, reviews: Reviews
 ) -> tuple[float, float]:
-    """Two models of one head on the same reviews: mean divergence of their attention, and mean difference of their probabilities."""
+    """Two models of one head on the same reviews.
+
+    Returns:
+        The mean divergence of their attention and the mean difference of their probabilities.
+    """
+    weights, chances = [], []
     with torch.no_grad():
-        weights = [
-            model.attention(model.embed(reviews.ids, reviews.mask))[:, 0].double()
-            for model in (first, second)
-        ]
-        chances = [
-            torch.sigmoid(model.read(model.embed(reviews.ids, reviews.mask))).double()
-            for model in (first, second)
-        ]
+        for model in (first, second):
+            embedded = model.embed(reviews.ids, reviews.mask)
+            weights.append(model.attention(embedded)[:, 0].double())
+            chances.append(torch.sigmoid(model.read(embedded)).double())
     return float(divergences(*weights).mean()), float((chances[0] - chances[1]).abs().mean())
 
 
@@ -92,8 +104,9 @@ def diverging_classifier(
 ) -> AttentionClassifier:
     """A whole model that answers like ``base`` and attends elsewhere (Wiegreffe and Pinter, 2019).
 
-    Unlike weights put in for one text, its attention must come from words and places by a rule that holds for all texts. It
-    starts as a copy whose attention is pushed away step by step, and learns to answer as before.
+    Unlike weights put in for one text, its attention must come from words and places by a rule that
+    holds for all texts. It starts as a copy whose attention is pushed away step by step, and learns
+    to answer as before.
 
     Args:
         base: a trained model of one head.
@@ -112,11 +125,10 @@ def diverging_classifier(
             given = base.embed(reviews.ids[batch], reviews.mask[batch])
             wanted, own = base.read(given), base.attention(given)[:, 0]
         embedded = model.embed(reviews.ids[batch], reviews.mask[batch])
-        missing = (
-            target * min(1.0, 2 * step / steps)
-            - divergences(model.attention(embedded)[:, 0], own).mean()
-        )
-        loss = (model.read(embedded) - wanted).square().mean() + 50 * torch.relu(missing)
+        aim = target * min(1.0, 2 * step / steps)
+        missing = aim - divergences(model.attention(embedded)[:, 0], own).mean()
+        off = (model.read(embedded) - wanted).square().mean()
+        loss = off + PUSH * torch.relu(missing)
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
@@ -126,16 +138,17 @@ def diverging_classifier(
 def divergences(first: Tensor, second: Tensor) -> Tensor:
     """Jensen-Shannon divergence (rows,) of rows of weights."""
     middle = (first + second) / 2
-    parts = [
-        (one * ((one + 1e-12) / (middle + 1e-12)).log()).sum(dim=-1) for one in (first, second)
-    ]
-    return (parts[0] + parts[1]) / 2
+    against_first = (first * ((first + TINY) / (middle + TINY)).log()).sum(dim=-1)
+    against_second = (second * ((second + TINY) / (middle + TINY)).log()).sum(dim=-1)
+    return (against_first + against_second) / 2
 
 
 def bag_of_words_sign(model: AttentionClassifier, ids: Tensor) -> tuple[Floats, Floats]:
-    """For one head: the output, and a sum over words that always has its sign, for 200 random shortenings of a text.
+    """For one head: the output, and a sum over words that always has its sign.
 
-    The average's denominator is positive, so the class is decided by the numerator, which is linear in the kept words.
+    Both are (200,), for as many random shortenings of a text.
+    The average's denominator is positive, so the class is decided by the numerator, which is linear
+    in the kept words.
     """
     averages, _ = word_averages(model, ids)
     keep = np.random.default_rng(0).random((200, averages.words)) < 0.5

@@ -8,23 +8,31 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from slalom_xai.models.internals import eager
 from slalom_xai.models.load import text_model
+from slalom_xai.models.transformers import TransformersModel
 from slalom_xai.theory.paper.synthetic import one_thread
+from slalom_xai.theory.slides.arrays import Floats
 
-Floats = NDArray[np.float64]
 FILMS = (
-    "I went in with low hopes and came out beaming. The two leads are so warm and quick that even the tired jokes about the "
-    "in-laws land, and the songs, which I had feared most of all, turn out to be the best thing in it. It runs a little long.",
-    "There is a good story somewhere in here about a father who cannot say sorry, but the director keeps cutting away to car chases "
-    "that nobody asked for. The script is lazy, the score is loud, and by the end I no longer cared who had taken the money.",
-    "A quiet, lovely film. Hardly anything happens: a woman moves into her late aunt's house, mends the roof, and makes a friend. "
-    "Yet every scene is so well watched, and the acting so honest, that I was sorry when the lights came back on.",
-    "Awful. The effects look cheap, the dialogue sounds as if it had been translated twice, and the hero has the charm of a wet towel. "
-    "My brother laughed at the monster, which was meant to be sad. Two hours of my life that I will not get back.",
+    "I went in with low hopes and came out beaming. The two leads are so warm and quick that even "
+    "the tired jokes about the "
+    "in-laws land, and the songs, which I had feared most of all, turn out to be the best thing "
+    "in it. It runs a little long.",
+    "There is a good story somewhere in here about a father who cannot say sorry, but the "
+    "director keeps cutting away to car chases "
+    "that nobody asked for. The script is lazy, the score is loud, and by the end I no longer "
+    "cared who had taken the money.",
+    "A quiet, lovely film. Hardly anything happens: a woman moves into her late aunt's house, "
+    "mends the roof, and makes a friend. "
+    "Yet every scene is so well watched, and the acting so honest, that I was sorry when the "
+    "lights came back on.",
+    "Awful. The effects look cheap, the dialogue sounds as if it had been translated twice, and "
+    "the hero has the charm of a wet towel. "
+    "My brother laughed at the monster, which was meant to be sad. Two hours of my life that I "
+    "will not get back.",
 )
 
 
@@ -41,10 +49,10 @@ class LastLayer:
         text: what it reads.
     """
 
-    def __init__(self, model: Any, text: str) -> None:
+    def __init__(self, model: TransformersModel, text: str) -> None:
         reading = model.read(text, truncation=True)
-        row = reading.shorten(np.ones(len(reading.pieces), dtype=bool))
-        self._model: Any = model.inside(row).module
+        row: Any = reading.shorten(np.ones(len(reading.pieces), dtype=bool))
+        self._model: Any = model.internals(row).module
         self._ids = torch.tensor([row[0]])
         self._part: Any = self._model.bert.encoder.layer[-1].attention.self
         found: list[Tensor] = []
@@ -60,29 +68,32 @@ class LastLayer:
         self.log_odds = float(answer.logits[0, 1] - answer.logits[0, 0])
 
     def answer(self, attention: Floats) -> float:
-        """The log odds with other weights (heads, tokens) for [CLS] in the last layer; all else runs as it is."""
+        """The log odds with other weights (heads, tokens) for [CLS] in the last layer.
+
+        Everything else runs as it is.
+        """
         with torch.no_grad():
             return float(self._answer(torch.as_tensor(attention)))
 
     @one_thread()
     def far_attention(self, steps: int = 150, strictness: float = 100.0) -> Floats:
-        """Weights (heads, tokens) as far from the model's own as can be found with nearly the same answer (Jain and Wallace, 2019).
+        """Weights (heads, tokens) far from the model's own with nearly the same answer.
+
+        They are searched for, as in Jain and Wallace (2019).
 
         Args:
             steps: of Adam on the logarithms of the weights.
-            strictness: the price of a squared change of the log odds, where a divergence of log 2 is worth log 2.
+            strictness: the price of a squared change of the log odds, where a divergence of log 2
+                is worth log 2.
         """
         own = torch.as_tensor(self.attention)
-        free = (
-            (-torch.log(own)).clone().requires_grad_()
-        )  # from the places that the model hardly looks at
+        # The search starts from the places that the model hardly looks at.
+        free = (-torch.log(own)).clone().requires_grad_()
         optimizer = torch.optim.Adam([free], lr=0.3)
         for _ in range(steps):
             weights = torch.softmax(free, dim=-1)
-            loss = (
-                strictness * (self._answer(weights) - self.log_odds) ** 2
-                - _divergence(own, weights).mean()
-            )
+            change = self._answer(weights) - self.log_odds
+            loss = strictness * change**2 - _divergence(own, weights).mean()
             (free.grad,) = torch.autograd.grad(loss, free)
             optimizer.step()
         result: Floats = torch.softmax(free, dim=-1).detach().numpy()
@@ -99,9 +110,11 @@ class LastLayer:
         """Puts in what [CLS] hears from the other places."""
 
         def replace(_: Any, given: Any, out: Any) -> Any:
-            heard = (out[0] if isinstance(out, tuple) else out).clone()
+            if isinstance(out, tuple):  # by version of transformers, with the weights beside it
+                return (replace(_, given, out[0]), *out[1:])
+            heard = out.clone()
             heard[0, 0] = context
-            return (heard, *out[1:]) if isinstance(out, tuple) else heard
+            return heard
 
         handle = self._part.register_forward_hook(replace)
         try:
@@ -110,15 +123,16 @@ class LastLayer:
             handle.remove()
 
 
-def embedded_model() -> Any:
+def embedded_model() -> TransformersModel:
     """The movie-review classifier that comes with the package, in double precision on the CPU."""
-    return text_model(None, device="cpu", dtype=torch.float64)
+    model = text_model(None, device="cpu", dtype=torch.float64)
+    assert isinstance(model, TransformersModel)
+    return model
 
 
 def _divergence(first: Tensor, second: Tensor) -> Tensor:
     """Jensen-Shannon divergence (heads,) of rows of positive weights."""
     middle = (first + second) / 2
-    both = (first * (first / middle).log()).sum(dim=-1) + (
-        second * (second / middle).clamp_min(1e-30).log()
-    ).sum(dim=-1)
-    return both / 2
+    against_first = (first * (first / middle).log()).sum(dim=-1)
+    against_second = (second * (second / middle).clamp_min(1e-30).log()).sum(dim=-1)
+    return (against_first + against_second) / 2

@@ -1,25 +1,25 @@
-"""The seven explainers of the slides on the attention classifier, and the numbers that compare them."""
+"""The seven explainers of the slides on the attention classifier."""
 
 from __future__ import annotations
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
+from slalom_xai.theory.slides.arrays import Floats
 from slalom_xai.theory.slides.averages import word_averages
 from slalom_xai.theory.slides.classifier import AttentionClassifier
 from slalom_xai.theory.slides.gradients import closed_gradient, reduced
 from slalom_xai.theory.slides.lime import lime
 
-Floats = NDArray[np.float64]
 GRADIENTS = {
     "gradient, mean": "mean",
     "gradient, L1": "l1",
     "gradient, L2": "l2",
     "gradient × input": "times-input",
 }
-EXPLAINERS = (*GRADIENTS, "LIME", "attention, mean", "attention, max")
+ATTENTION = ("attention, mean", "attention, max")
+EXPLAINERS = (*GRADIENTS, "LIME", *ATTENTION)
 SIGNED = ("gradient, mean", "gradient × input", "LIME")
 
 
@@ -43,8 +43,8 @@ def seven_scores(
     }
     averages, words = word_averages(model, ids)
     coefficients = lime(averages.output, averages.words, samples, rng)
-    place_of = {word: place for place, word in enumerate(words.tolist())}
-    scores["LIME"] = coefficients[[place_of[word] for word in ids[places].tolist()]]
+    index_of = {word: index for index, word in enumerate(words.tolist())}
+    scores["LIME"] = coefficients[[index_of[word] for word in ids[places].tolist()]]
     attention = head_attention(model, ids)
     scores["attention, mean"] = attention.mean(axis=0)[places]
     scores["attention, max"] = attention.max(axis=0)[places]
@@ -59,7 +59,7 @@ def head_attention(model: AttentionClassifier, ids: Tensor) -> Floats:
 
 
 def removal_effects(model: AttentionClassifier, ids: Tensor) -> Floats:
-    """What the output loses when one token, in its place, becomes [UNK]; (tokens,) without [CLS]."""
+    """What the output loses when one token becomes [UNK] in its place; (tokens,), no [CLS]."""
     rows = ids.repeat(len(ids), 1)
     places = torch.arange(1, len(ids))
     rows[places, places] = model.unknown

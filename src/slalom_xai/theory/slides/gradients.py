@@ -1,9 +1,10 @@
-"""The gradient of the attention classifier by its embeddings, in closed form, and what is made of it.
+"""The gradient of the attention classifier by its embeddings, in closed form.
 
     df/de_t = 1/K sum_k a_t w W_v + a_t / sqrt(d) (v_t - f_k) q^T W_k,
 
-with ``f_k`` a head's output: a place counts as far as it is attended to, by what its value would become and by how far its value
-is from the average. [CLS] also asks, which adds ``1/sqrt(d) sum_s a_s (v_s - f_k) k_s^T W_q`` to its own gradient.
+with ``f_k`` a head's output: a place counts as far as it is attended to, by what its value would
+become and by how far its value is from the average. [CLS] also asks, which adds ``1/sqrt(d) sum_s
+a_s (v_s - f_k) k_s^T W_q`` to its own gradient.
 """
 
 from __future__ import annotations
@@ -19,12 +20,13 @@ REDUCTIONS = ("mean", "l1", "l2", "times-input")
 
 
 def closed_gradient(model: AttentionClassifier, embedded: Tensor, *, asking: bool = True) -> Tensor:
-    """The gradient (length, width) of the output by the embeddings, (length, width), without differentiating.
+    """The gradient (length, width) of the output by the embeddings, without differentiating.
 
     Args:
         model: the classifier.
-        embedded: words with their places, [CLS] first.
-        asking: whether [CLS] is also differentiated as the one who asks; the slides take its query as given.
+        embedded: (length, width), words with their places, [CLS] first.
+        asking: whether [CLS] is also differentiated as the one who asks; the slides take its query
+            as given.
     """
     with torch.no_grad():
         attention = model.attention(embedded[None])[0]
@@ -32,15 +34,13 @@ def closed_gradient(model: AttentionClassifier, embedded: Tensor, *, asking: boo
         deviation = attention * (values - (attention * values).sum(dim=1, keepdim=True))
         query = torch.einsum("kaw,w->ka", model.query, embedded[0])
         direct = torch.einsum("kt,ko,kow->tw", attention, model.head, model.value)
-        weighing = torch.einsum("kt,ka,kaw->tw", deviation, query, model.key) / math.sqrt(
-            model.key_width
-        )
-        gradient = direct + weighing
+        weighing = torch.einsum("kt,ka,kaw->tw", deviation, query, model.key)
+        scale = math.sqrt(model.key_width)
+        gradient = direct + weighing / scale
         if asking:
             keys = torch.einsum("kaw,tw->kta", model.key, embedded)
-            gradient[0] += torch.einsum("kt,kta,kaw->w", deviation, keys, model.query) / math.sqrt(
-                model.key_width
-            )
+            asked = torch.einsum("kt,kta,kaw->w", deviation, keys, model.query)
+            gradient[0] += asked / scale
         return gradient / model.heads
 
 
@@ -52,9 +52,17 @@ def differentiated(model: AttentionClassifier, embedded: Tensor) -> Tensor:
 
 
 def reduced(gradient: Tensor, embedded: Tensor, reduction: str) -> Tensor:
-    """One number per place, (length,): the mean of a gradient, its L1 or L2 norm, or its product with the embedding."""
+    """One number per place, (length,).
+
+    Args:
+        gradient: (length, width).
+        embedded: (length, width).
+        reduction: the mean of the gradient, its L1 or L2 norm, or its product with the embedding.
+    """
     if reduction == "times-input":
         return (gradient * embedded).sum(dim=1)
     if reduction == "mean":
         return gradient.mean(dim=1)
-    return gradient.abs().sum(dim=1) if reduction == "l1" else gradient.square().sum(dim=1).sqrt()
+    if reduction == "l1":
+        return gradient.abs().sum(dim=1)
+    return gradient.square().sum(dim=1).sqrt()

@@ -1,11 +1,12 @@
-"""The histogram task: say for every letter of a word how often it occurs, with one layer of attention.
+"""The histogram task: say for every letter of a word how often it occurs in the word.
 
     DATAIAIAIA -> 1 5 1 5 3 5 3 5 3 5
 
-One layer of attention with equal queries and keys, a residual stream and a small perceptron can do it in two ways. It can compare
-letters: each looks at its equals and at a mark that is always there, and the share of the mark tells how many equals there are.
-(Without the mark it could not: the average of equal letters is the letter, however many.) Or attention does nothing in
-particular, so that the perceptron is given the average of all letters and does the counting itself.
+One layer of attention with equal queries and keys, a residual stream and a small perceptron can do
+it in two ways. It can compare letters: each looks at its equals and at a mark that is always there,
+and the share of the mark tells how many equals there are. (Without the mark it could not: the
+average of equal letters is the letter, however many.) Or attention does nothing in particular, so
+that the perceptron is given the average of all letters and does the counting itself.
 """
 
 from __future__ import annotations
@@ -22,17 +23,20 @@ from torch import Tensor
 from slalom_xai.errors import one_of
 from slalom_xai.theory.paper.synthetic import one_thread
 
-LETTERS, LENGTH, WIDTH, HIDDEN, RANK = 6, 10, 24, 64, 8
-SHARPNESS = 500.0  # how much more an equal letter is attended to than another, where attention starts with letters
+LETTERS, LENGTH = 6, 10  # kinds of letters, and how many letters a word has
+WIDTH, HIDDEN, RANK = 24, 64, 8  # of the embeddings, the perceptron and the keys
+SHARPNESS = 500.0  # times as much as others, equal letters are attended to at the start "letters"
+EVERY = 50  # steps of training from one recorded loss to the next
 STARTS = ("letters", "places")
 NAMES = "DATIKO"[:LETTERS]
 
 
 class HistogramModel(torch.nn.Module):
-    """One layer of attention with tied weights, the residual stream, and a perceptron at every place.
+    """One layer of attention with tied weights, a residual stream and a perceptron at every place.
 
     Args:
-        start: what attention compares at first: "letters" or "places". Both are free to change in training.
+        start: what attention compares at first: "letters" or "places". Both are free to change in
+            training.
         seed: of the random weights.
     """
 
@@ -42,18 +46,19 @@ class HistogramModel(torch.nn.Module):
             raise one_of("start", start, STARTS)
         draw = torch.Generator().manual_seed(seed)
         half = WIDTH // 2
-        letters, places, mark = (
-            torch.zeros(LETTERS, WIDTH),
-            torch.zeros(LENGTH, WIDTH),
-            torch.zeros(WIDTH),
-        )
+        letters, places = torch.zeros(LETTERS, WIDTH), torch.zeros(LENGTH, WIDTH)
+        mark = torch.zeros(WIDTH)
+        # Letters live in the first half of the width and places in the second, each on axes of
+        # their own.
         axes = [torch.linalg.qr(torch.randn(half, half, generator=draw))[0] for _ in range(2)]
-        letters[:, :half], places[:, half:] = 2 * axes[0][:LETTERS], axes[1][:LENGTH]
+        letters[:, :half] = 2 * axes[0][:LETTERS]
+        places[:, half:] = axes[1][:LENGTH]
         mark[half:] = torch.randn(half, generator=draw)
         tied = torch.zeros(WIDTH, RANK)
         if start == "letters":
             mark[:half] = letters.sum(dim=0)[:half]  # as near to each letter as its equals are
-            tied[:half] = axes[0][:RANK].T * (math.sqrt(math.log(SHARPNESS) * math.sqrt(RANK)) / 2)
+            size = math.sqrt(math.log(SHARPNESS) * math.sqrt(RANK)) / 2
+            tied[:half] = axes[0][:RANK].T * size
         else:
             tied[half:] = axes[1][:RANK].T
         self.letters, self.places, self.mark, self.tied = (
@@ -71,17 +76,24 @@ class HistogramModel(torch.nn.Module):
         return torch.softmax(heard[:, :LENGTH] @ heard.transpose(1, 2) / math.sqrt(RANK), dim=-1)
 
     def forward(self, words: Tensor, attention: Tensor | None = None) -> Tensor:
-        """Logits (rows, LENGTH, LENGTH) of the counts 1..LENGTH; with other attention where it is given."""
+        """Logits (rows, LENGTH, LENGTH) of the counts 1..LENGTH.
+
+        Args:
+            words: (rows, LENGTH), the numbers of letters.
+            attention: other weights than the model's own, as ``attention`` gives them.
+        """
         heard = self._heard(words)
-        weights = self.attention(words) if attention is None else attention
+        weights = attention
+        if weights is None:
+            weights = self.attention(words)
         logits: Tensor = self.perceptron(heard[:, :LENGTH] + weights @ heard)
         return logits
 
     def _heard(self, words: Tensor) -> Tensor:
         """What can be attended to, (rows, LENGTH + 1, WIDTH)."""
-        return torch.cat(
-            [self.letters[words] + self.places, self.mark.expand(len(words), 1, WIDTH)], dim=1
-        )
+        letters = self.letters[words] + self.places
+        mark = self.mark.expand(len(words), 1, WIDTH)
+        return torch.cat([letters, mark], dim=1)
 
 
 @dataclass(frozen=True)
@@ -98,7 +110,7 @@ class Solution:
 
 
 def draw_words(count: int, draw: torch.Generator) -> Tensor:
-    """Random words (count, LENGTH) in which a few letters are frequent, so that all counts come up."""
+    """Random words (count, LENGTH); a few letters are frequent, so that all counts come up."""
     weights = torch.rand(count, LETTERS, generator=draw) ** 4
     return torch.multinomial(weights, LENGTH, replacement=True, generator=draw)
 
@@ -119,16 +131,19 @@ def solve(start: str, seed: int = 0, steps: int = 1_500) -> Solution:
 
 
 def kicked(solution: Solution, seed: int = 0, size: float = 0.05, steps: int = 300) -> Solution:
-    """A solution whose weights are all moved by a random share of their sizes, and which is then trained on."""
+    """A solution whose weights are all moved at random, and which is then trained on.
+
+    Args:
+        solution: what is kicked.
+        seed: of the kick.
+        size: of the kick, as a share of the root mean square of each matrix.
+        steps: of training after it.
+    """
     model, draw = copy.deepcopy(solution.model), torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for part in model.parameters():
-            part.add_(
-                size
-                * part.norm()
-                / math.sqrt(part.numel())
-                * torch.randn(part.shape, generator=draw)
-            )
+            scale = size * part.norm() / math.sqrt(part.numel())
+            part.add_(scale * torch.randn(part.shape, generator=draw))
     return trained(model, seed, steps)
 
 
@@ -146,42 +161,44 @@ def trained(model: HistogramModel, seed: int, steps: int) -> Solution:
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
         schedule.step()
-        if step % 50 == 0:
+        if step % EVERY == 0:
             losses.append(loss.item())
     return Solution(model.eval(), np.array(losses))
 
 
 def error(model: HistogramModel, words: Tensor) -> Tensor:
     """The cross entropy of the counts."""
-    return torch.nn.functional.cross_entropy(
-        model(words).flatten(0, 1), counts(words).flatten() - 1
-    )
+    logits = model(words).flatten(0, 1)  # (rows * LENGTH, LENGTH)
+    return torch.nn.functional.cross_entropy(logits, counts(words).flatten() - 1)
 
 
 def between(
     first: HistogramModel, second: HistogramModel, words: Tensor, points: int = 21
 ) -> NDArray[np.float64]:
     """Errors (points,) on the straight line from one model's weights to the other's."""
-    model, found = copy.deepcopy(first), []
+    model, errors = copy.deepcopy(first), []
+    three = (model.parameters(), first.parameters(), second.parameters())
+    parts = list(zip(*three, strict=True))
     for share in np.linspace(0, 1, points):
         with torch.no_grad():
-            for part, one, other in zip(
-                model.parameters(), first.parameters(), second.parameters(), strict=True
-            ):
+            for part, one, other in parts:
                 part.copy_((1 - share) * one + share * other)
-            found.append(float(error(model, words)))
-    return np.array(found)
+            errors.append(float(error(model, words)))
+    return np.array(errors)
 
 
 def accuracy(model: HistogramModel, words: Tensor, attention: Tensor | None = None) -> float:
     """The share of letters that are counted rightly."""
     with torch.no_grad():
-        found = model(words, attention).argmax(dim=-1) + 1
-    return float((found == counts(words)).double().mean())
+        said = model(words, attention).argmax(dim=-1) + 1
+    return float((said == counts(words)).double().mean())
 
 
 def equal_letters(model: HistogramModel, words: Tensor) -> float:
-    """How much more an equal letter elsewhere is attended to than another letter: the ratio of mean weights."""
+    """How much more an equal letter elsewhere is attended to than another letter.
+
+    This is the ratio of their mean weights.
+    """
     with torch.no_grad():
         weights = model.attention(words)
     same = words[:, :, None] == words[:, None, :]
@@ -191,6 +208,9 @@ def equal_letters(model: HistogramModel, words: Tensor) -> float:
 
 
 def blind(model: HistogramModel, words: Tensor) -> Tensor:
-    """The mean attention over words, (LENGTH, LENGTH + 1): what is left when attention may not look at the letters."""
+    """The mean attention over words, (LENGTH, LENGTH + 1).
+
+    It is what is left when attention may not look at the letters.
+    """
     with torch.no_grad():
         return model.attention(words).mean(dim=0)

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from slalom_xai.theory.slides.arrays import Floats
 
 
 def ratio_bound(covariance_bound: float, variance: float, numerator: float, floor: float) -> float:
     """How far E[X/Y] can be from E[X] / E[Y] for Y of at least ``floor``.
 
-    ``E[X/Y] - x/y = -E[(X - x)(Y - y) / (y Y)] + x E[(Y - y)² / (y² Y)]`` with x and y the means, so that the first part is at
-    most sd(X) sd(Y) / floor² and the second |x| Var(Y) / floor³.
+    ``E[X/Y] - x/y = -E[(X - x)(Y - y) / (y Y)] + x E[(Y - y)² / (y² Y)]`` with x and y the means,
+    so that the first part is at most sd(X) sd(Y) / floor² and the second |x| Var(Y) / floor³.
 
     Args:
         covariance_bound: sd(X) times sd(Y).
@@ -24,20 +23,22 @@ def ratio_bound(covariance_bound: float, variance: float, numerator: float, floo
 
 
 def mean_of_sum(kept: Floats, removed: Floats, size: int, word: int) -> float:
-    """Mean of the sum of ``kept`` outside and ``removed`` inside a random set of so many of the other d - 1 words; (d,) each."""
+    """The mean of a sum over the words of a text from which a random set is removed.
+
+    Args:
+        kept: (d,), what each word adds where it is kept.
+        removed: (d,), what it adds where it is removed.
+        size: how many words are removed.
+        word: one that is never removed.
+    """
     share = size / (len(kept) - 1)
-    return float(
-        ((1 - share) * kept + share * removed).sum() + share * (kept[word] - removed[word])
-    )
+    every = ((1 - share) * kept + share * removed).sum()
+    return float(every + share * (kept[word] - removed[word]))
 
 
 def variance_of_sum(kept: Floats, removed: Floats, size: int, word: int) -> float:
     """Variance of the same sum: that of drawing without replacement."""
     d = len(kept)
     change = np.delete(kept - removed, word)
-    return float(
-        size
-        * (d - 1 - size)
-        / ((d - 1) * (d - 2))
-        * ((change**2).sum() - change.sum() ** 2 / (d - 1))
-    )
+    spread = (change**2).sum() - change.sum() ** 2 / (d - 1)
+    return float(size * (d - 1 - size) / ((d - 1) * (d - 2)) * spread)

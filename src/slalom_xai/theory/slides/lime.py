@@ -1,8 +1,9 @@
 """LIME for texts as the slides define it: sampling, weights, regression, and the limits of each.
 
-The number of removed words is uniform on 1..d and the set of them uniform given its size; rows are weighted by the cosine
-distance to the whole text; a linear model with an intercept is fitted. Every number below depends on the size of a row only, so
-that with infinitely many samples all is explicit.
+The number of removed words is uniform on 1..d and the set of them uniform given its size; rows are
+weighted by the cosine distance to the whole text; a linear model with an intercept is fitted. Every
+number below depends on the size of a row only, so that with infinitely many samples all is
+explicit.
 """
 
 from __future__ import annotations
@@ -12,35 +13,39 @@ from dataclasses import dataclass
 from math import comb
 
 import numpy as np
-from numpy.typing import NDArray
 
 from slalom_xai.errors import InputError
+from slalom_xai.theory.slides.arrays import Floats, Masks
 
-Floats = NDArray[np.float64]
-Rows = NDArray[np.bool_]
 LARGEST_TABLE = 16  # words; all sets of more do not fit
 
 
-def sample(words: int, samples: int, rng: np.random.Generator) -> Rows:
-    """Rows of kept words, (samples, words): as many removed as a draw from 1..words says, any of them alike."""
+def sample(words: int, samples: int, rng: np.random.Generator) -> Masks:
+    """Which words each sample keeps, (samples, words).
+
+    The number of removed words is drawn evenly from 1..words, and then which they are.
+    """
     removed = rng.integers(1, words + 1, samples)
     order = rng.random((samples, words)).argsort(axis=1)
-    rows: Rows = order >= removed[:, None]
-    return rows
+    keep: Masks = order >= removed[:, None]
+    return keep
 
 
-def distances(keep: Rows) -> Floats:
-    """Cosine distance (m,) of rows to the whole text; 1 for the empty row, whose angle is not defined."""
+def distances(keep: Masks) -> Floats:
+    """Cosine distance (m,) of rows to the whole text.
+
+    It is 1 for the empty row, whose angle is not defined.
+    """
     result: Floats = 1 - np.sqrt(keep.mean(axis=1))
     return result
 
 
-def row_weights(keep: Rows, bandwidth: float) -> Floats:
+def row_weights(keep: Masks, bandwidth: float) -> Floats:
     """Weights (m,) of rows: ``exp(-distance² / (2 bandwidth²))``."""
     return _kernel(distances(keep), bandwidth)
 
 
-def regress(keep: Rows, outputs: Floats, weights: Floats, ridge: float = 0.0) -> Floats:
+def regress(keep: Masks, outputs: Floats, weights: Floats, ridge: float = 0.0) -> Floats:
     """Coefficients (d,) of weighted least squares with a free intercept.
 
     Args:
@@ -51,15 +56,14 @@ def regress(keep: Rows, outputs: Floats, weights: Floats, ridge: float = 0.0) ->
     """
     share = weights / weights.sum()
     centred = keep - share @ keep
-    outer = (centred * weights[:, None]).T @ centred + ridge * np.eye(keep.shape[1])
-    result: Floats = np.linalg.solve(
-        outer, (centred * weights[:, None]).T @ (outputs - share @ outputs)
-    )
+    weighted = (centred * weights[:, None]).T  # (d, m)
+    outer = weighted @ centred + ridge * np.eye(keep.shape[1])
+    result: Floats = np.linalg.solve(outer, weighted @ (outputs - share @ outputs))
     return result
 
 
 def lime(
-    output: Callable[[Rows], Floats],
+    output: Callable[[Masks], Floats],
     words: int,
     samples: int,
     rng: np.random.Generator,
@@ -67,14 +71,17 @@ def lime(
     bandwidth: float = 0.25,
     ridge: float = 0.0,
 ) -> Floats:
-    """One run of LIME: coefficients (words,). The bandwidth is the one that the package lime calls 25."""
+    """One run of LIME: coefficients (words,).
+
+    The bandwidth of 0.25 is the one that the package lime calls 25, its default.
+    """
     keep = sample(words, samples, rng)
     return regress(keep, output(keep), row_weights(keep, bandwidth), ridge)
 
 
 @dataclass(frozen=True)
 class Means:
-    """What the limit of infinitely many samples needs, under the sampling and with each row's weight as a factor.
+    """Means under the sampling: what the limit of infinitely many samples needs.
 
     Attributes:
         output: mean of weight × output.
@@ -85,11 +92,12 @@ class Means:
     kept: Floats
 
 
-def all_rows(words: int) -> tuple[Rows, Floats]:
+def all_rows(words: int) -> tuple[Masks, Floats]:
     """Every set of kept words, (2^d, d), and its probability; the whole text has none."""
     if words > LARGEST_TABLE:
         raise InputError(
-            f"all sets of {words} words were asked for, which do not fit: give at most {LARGEST_TABLE} words"
+            f"all sets of {words} words were asked for, which do not fit: give at most "
+            f"{LARGEST_TABLE} words"
         )
     keep = (np.arange(2**words)[:, None] >> np.arange(words) & 1).astype(bool)
     removed = words - keep.sum(axis=1)
@@ -105,10 +113,11 @@ def exact_means(outputs: Floats, words: int, bandwidth: float = np.inf) -> Means
 
 
 def infinite_samples(means: Means, words: int, bandwidth: float) -> Floats:
-    """LIME's coefficients (d,) with infinitely many samples, at any bandwidth (Mardaoui and Garreau, 2021).
+    """LIME's coefficients (d,) with infinitely many samples, at any bandwidth.
 
-    The matrix of the regression has one number on its diagonal and one off it, as words are alike to the sampling, so that its
-    inverse is explicit.
+    See Mardaoui and Garreau (2021).
+    The matrix of the regression has one number on its diagonal and one off it, as words are alike
+    to the sampling, so that its inverse is explicit.
     """
     d = _several(words)
     none, one, two = (moment(d, order, bandwidth) for order in range(3))
@@ -116,9 +125,8 @@ def infinite_samples(means: Means, words: int, bandwidth: float) -> Floats:
     first = -one
     third = (one**2 - none * two) / (one - two)
     second = ((d - 2) * none * two - (d - 1) * one**2 + none * one) / (one - two)
-    result: Floats = (
-        first * means.output + second * means.kept + third * (means.kept.sum() - means.kept)
-    ) / scale
+    others = means.kept.sum() - means.kept
+    result: Floats = (first * means.output + second * means.kept + third * others) / scale
     return result
 
 
@@ -133,22 +141,27 @@ def moment(words: int, order: int, bandwidth: float) -> float:
 
 
 def wide_limit_printed(means: Means, words: int) -> Floats:
-    """The limit of a large bandwidth as the slides print it: three times the deviation of E[f | j kept] from its mean."""
+    """The limit of a large bandwidth as the slides print it, (d,).
+
+    It is three times the deviation of E[f | word j is kept] from its mean over the words.
+    """
     expected = kept_means(means, _several(words))
     result: Floats = 3 * (expected - expected.mean())
     return result
 
 
 def wide_limit(means: Means, words: int) -> Floats:
-    """The limit of a large bandwidth: a factor (d - 1) / (d + 1), and the regression on the number of kept words beside it."""
+    """The limit of a large bandwidth, mended, (d,).
+
+    The printed deviation has the factor (d - 1) / (d + 1), and beside it stands the slope of the
+    regression on the number of kept words.
+    """
     d = _several(words)
     expected = kept_means(means, words)
-    together = (
-        means.kept.sum() - means.output * (d - 1) / 2
-    )  # covariance of the number kept and the output
-    result: Floats = 3 * (d - 1) / (d + 1) * (expected - expected.mean()) + together / (
-        (d * d - 1) / 12
-    )
+    covariance = means.kept.sum() - means.output * (d - 1) / 2  # of the number kept and the output
+    variance = (d * d - 1) / 12  # of the number kept
+    deviation = expected - expected.mean()
+    result: Floats = 3 * (d - 1) / (d + 1) * deviation + covariance / variance
     return result
 
 

@@ -1,53 +1,54 @@
 """What LIME says of the attention classifier: exactly, and in the closed forms of the theorem.
 
-``wide_means`` has no sampling in it. A ratio is an integral, ``1/W = int exp(-x W) dx``, and a number removed that is uniform on
-0..d is a coin for each word whose bias is uniform; under both integrals words are independent. What remains is to take out the
-whole text, which LIME never samples.
+``wide_means`` has no sampling in it. A ratio is an integral, ``1/W = int exp(-x W) dx``, and a
+number removed that is uniform on 0..d is a coin for each word whose bias is uniform; under both
+integrals words are independent. What remains is to take out the whole text, which LIME never
+samples.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from slalom_xai.theory.slides.arrays import Floats
 from slalom_xai.theory.slides.averages import WordAverages
 from slalom_xai.theory.slides.lime import Means
 
-Floats = NDArray[np.float64]
-
 
 def wide_means(text: WordAverages, coins: int = 64, nodes: int = 300) -> Means:
-    """Exact means of the output under LIME's sampling, without weights, at a cost linear in the number of words.
+    """Exact means of the output under LIME's sampling, rows having no weights.
+
+    The cost is linear in the number of words.
 
     Args:
         text: the classifier on a text.
         coins: quadrature nodes for the chance that a word is kept.
         nodes: quadrature nodes for the integral of the ratio.
     """
-    d = text.words
+    d, heads = text.words, len(text.always)
     output, kept = 0.0, np.zeros(d)
-    for head in range(len(text.always)):
+    for head in range(heads):
         part = _coin_means(text.one_head(head), coins, nodes)
-        output, kept = output + part.output / len(text.always), kept + part.kept / len(text.always)
+        output = output + part.output / heads
+        kept = kept + part.kept / heads
     whole = float(text.output(np.ones((1, d)))[0])
     return Means((output * (d + 1) - whole) / d, (kept * (d + 1) - whole) / d)
 
 
 def _coin_means(text: WordAverages, coins: int, nodes: int) -> Means:
-    """Means for one head where each word is kept by the same coin and the coin's bias is uniform."""
+    """Means for one head where one coin of uniform bias decides for each word.
+
+    With W the denominator and N the numerator, E[N / W] is the integral of E[N exp(-x W)] over
+    x > 0; given the bias of the coin the expectation is a product over the words.
+    """
     kept, removed, always = text.kept[0], text.removed[0], float(text.always[0])
-    centre = float(
-        text.output(np.ones((1, text.words)))[0]
-    )  # values are taken from here, which conditions the integral
-    kept_values, removed_values = (
-        text.kept_values[0] - centre * kept,
-        text.removed_values[0] - centre * removed,
-    )
+    # Values are taken from the whole text's output, which conditions the integral.
+    centre = float(text.output(np.ones((1, text.words)))[0])
+    kept_values = text.kept_values[0] - centre * kept
+    removed_values = text.removed_values[0] - centre * removed
     rest = float(text.always_values[0]) - centre * always
-    largest, smallest = (
-        always + np.maximum(kept, removed).sum(),
-        always + np.minimum(kept, removed).sum(),
-    )
+    largest = always + np.maximum(kept, removed).sum()
+    smallest = always + np.minimum(kept, removed).sum()
     points, log_weights = _between(np.log(1e-9 / largest), np.log(60 / smallest), nodes)
     x = np.exp(points)
     here, gone = np.exp(-np.outer(x, kept)), np.exp(-np.outer(x, removed))
@@ -58,9 +59,8 @@ def _coin_means(text: WordAverages, coins: int, nodes: int) -> Means:
         terms = (chance * here * kept_values + (1 - chance) * gone * removed_values) / factor
         total = terms.sum(axis=1) + rest
         output += float(product @ total)
-        by_word += (
-            product[:, None] * chance * here / factor * (total[:, None] - terms + kept_values)
-        ).sum(axis=0)
+        with_word = total[:, None] - terms + kept_values  # (nodes, d): word j is kept for sure
+        by_word += (product[:, None] * chance * here / factor * with_word).sum(axis=0)
     return Means(output, by_word)
 
 
@@ -71,18 +71,21 @@ def _between(low: float, high: float, nodes: int) -> tuple[Floats, Floats]:
 
 
 def theorem_printed(text: WordAverages) -> Floats:
-    """The theorem's approximation as printed: 3/2 of attention times value, minus the same for [UNK]; (d,)."""
+    """The theorem's approximation as printed, (d,).
+
+    It is 3/2 of attention times value, minus the same for [UNK].
+    """
     full, blank = _totals(text)
-    result: Floats = 1.5 * (text.kept_values / full[1] - text.removed_values / blank[1]).mean(
-        axis=0
-    )
+    difference = text.kept_values / full[1] - text.removed_values / blank[1]  # (K, d)
+    result: Floats = 1.5 * difference.mean(axis=0)
     return result
 
 
 def theorem_mended(text: WordAverages) -> Floats:
-    """The same with the factor 1, and with values taken from half way between the whole text and [UNK] alone; (d,).
+    """The same with the factor 1 and with centred values, (d,).
 
-    It is right where the filling outweighs the text, which is what the theorem assumes.
+    Values are measured from half way between the whole text and [UNK] alone. The form is right
+    where the filling outweighs the text, which is what the theorem assumes.
     """
     full, blank = _totals(text)
     middle = (full[0] / full[1] + blank[0] / blank[1]) / 2
@@ -93,11 +96,13 @@ def theorem_mended(text: WordAverages) -> Floats:
 
 
 def theorem_along(text: WordAverages, bandwidth: float = np.inf) -> Floats:
-    """The effect of a word averaged along the way from the whole text to [UNK] alone, (d,): right also without filling.
+    """The effect of a word averaged along the way from the whole text to [UNK] alone, (d,).
 
-    With a share p of the words kept, numerator and denominator are near their means, and word j moves the average by
-    ``[a_j (v_j - F) - b_j (u_j - F)] / W`` with F and W those of p. LIME averages this with the weight of p times p (1 - p), and
-    adds what the number of kept words alone explains.
+    This is right also without filling.
+    With a share p of the words kept, numerator and denominator are near their means, and word j
+    moves the average by ``[a_j (v_j - F) - b_j (u_j - F)] / W`` with F and W those of p. LIME
+    averages this with the weight of p times p (1 - p), and adds what the number of kept words alone
+    explains.
     """
     d = text.words
     share = 1 - np.arange(1, d + 1) / d
@@ -105,10 +110,12 @@ def theorem_along(text: WordAverages, bandwidth: float = np.inf) -> Floats:
     above, below = text.heads(rows)
     average = above / below
     weight = np.exp(-((1 - np.sqrt(share)) ** 2) / (2 * bandwidth**2))
-    spread = weight * share * (1 - share) / (weight * share * (1 - share)).sum()
-    one, centred = spread / below, spread / below * average
-    effect = ((text.kept_values - text.removed_values) * one.sum(axis=1)[:, None]).mean(axis=0)
-    effect = effect - ((text.kept - text.removed) * centred.sum(axis=1)[:, None]).mean(axis=0)
+    raw = weight * share * (1 - share)
+    spread = raw / raw.sum()
+    one, centred = spread / below, spread / below * average  # (K, d) each
+    of_values = (text.kept_values - text.removed_values) * one.sum(axis=1)[:, None]
+    of_weights = (text.kept - text.removed) * centred.sum(axis=1)[:, None]
+    effect = of_values.mean(axis=0) - of_weights.mean(axis=0)
     level = share - (weight @ share) / weight.sum()
     slope = (weight * level) @ average.mean(axis=0) / ((weight * level) @ level)
     result: Floats = effect - effect.mean() + slope / d

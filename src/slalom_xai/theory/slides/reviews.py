@@ -1,7 +1,8 @@
 """Made-up restaurant reviews, and attention classifiers trained on them in seconds.
 
-A review is a string of short clauses. Each says a pleasant, an unpleasant or a neutral thing of some part of the evening, and the
-class is the sign of the sum: which words matter, and which way, is known.
+A review is a string of short clauses. Each says a pleasant, an unpleasant or a neutral thing of
+some part of the evening, and the class is the sign of the sum: which words matter, and which way,
+is known.
 """
 
 from __future__ import annotations
@@ -73,7 +74,10 @@ def write_reviews(count: int, seed: int) -> Reviews:
         if tendency == 0:
             continue
         clauses = [
-            f"{one_of(('the', 'our'))} {one_of(SUBJECTS)} {one_of(('was', 'is'))} {one_of(('', 'very ', 'quite '))}{word}"
+            (
+                f"{one_of(('the', 'our'))} {one_of(SUBJECTS)} {one_of(('was', 'is'))} "
+                f"{one_of(('', 'very ', 'quite '))}{word}"
+            )
             for word in adjectives
         ]
         joined = clauses[0] + "".join(
@@ -99,7 +103,8 @@ def trained_classifier(
 ) -> AttentionClassifier:
     """A classifier trained on reviews, in evaluation mode.
 
-    Words are replaced by [UNK] now and then, so that a text with removed words is nothing new to it.
+    Words are replaced by [UNK] now and then, so that a text with removed words is nothing new to
+    it.
 
     Args:
         reviews: what it is trained on.

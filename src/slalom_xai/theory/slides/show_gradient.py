@@ -11,7 +11,7 @@ from torch import Tensor
 from slalom_xai.theory.base import Outcome, Settings, at_least, at_most, reproduction
 from slalom_xai.theory.drawing import COLOURS, panels
 from slalom_xai.theory.paper.synthetic import one_thread
-from slalom_xai.theory.slides.classifier import AttentionClassifier
+from slalom_xai.theory.slides.classifier import AttentionClassifier, head_count
 from slalom_xai.theory.slides.gradients import REDUCTIONS, closed_gradient, differentiated, reduced
 from slalom_xai.theory.slides.reviews import STRENGTH, tokenizer, trained_classifier, write_reviews
 
@@ -22,6 +22,7 @@ HEADS = (1, 2, 4)
 TEXTS = 20
 TEXT = "the soup was superb and the bread was fresh but our waiter was rude so the bill was awful"
 SOURCE = "Lopardo, Precioso and Garreau 2024, gradient theorem"
+LOWERED = {"rude": -7, "fresh": -7}  # points: labels that would cover others
 
 
 @reproduction(
@@ -31,28 +32,17 @@ SOURCE = "Lopardo, Precioso and Garreau 2024, gradient theorem"
 )
 @one_thread()
 def closed_form(settings: Settings) -> Outcome:
-    """Compares both gradients on trained models with one and several heads, place by place and reduced."""
+    """Compares both gradients on trained models with one and several heads."""
     train, test = write_reviews(1500, settings.seed), write_reviews(TEXTS, settings.seed + 1)
     rows, asking, weighing, models = [], [], [], {}
     for heads in settings.track(HEADS, "models"):
         model = models[heads] = trained_classifier(train, settings.seed, heads=heads).double()
         texts = model.embed(test.ids, test.mask).detach()
-        row: dict[str, float] = {
-            "heads": heads,
-            "every entry": 0.0,
-            **dict.fromkeys(REDUCTIONS, 0.0),
-        }
-        for embedded in texts:
-            true, found = differentiated(model, embedded), closed_gradient(model, embedded)
-            row["every entry"] = max(row["every entry"], float((true - found).abs().max()))
-            for name in REDUCTIONS:
-                change = reduced(true, embedded, name) - reduced(found, embedded, name)
-                row[name] = max(row[name], float(change.abs().max()))
-            as_given = closed_gradient(model, embedded, asking=False)
-            asking.append(float((true - as_given)[0].norm() / true[0].norm()))
-            weighing.append(_without_weighing(model, embedded, true))
-        rows.append(row)
-    table = pd.DataFrame(rows)
+        differences = pd.DataFrame([_differences(model, embedded) for embedded in texts])
+        rows.append({"heads": heads, **differences.max()})
+        asking += [_without_asking(model, embedded) for embedded in texts]
+        weighing += [_without_weighing(model, embedded) for embedded in texts]
+    table = pd.DataFrame(rows).astype({"heads": int})
     return Outcome(
         checks=(
             at_most(
@@ -66,21 +56,36 @@ def closed_form(settings: Settings) -> Outcome:
         tables={"differences": table},
         figures={"attention": lambda: _draw(models)},
         remarks=(
-            f"Float64, {TEXTS} made-up reviews per model. The slides take the query of [CLS] as given; if it is differentiated too, "
+            f"Float64, {TEXTS} made-up reviews per model. The slides take the query of [CLS] as "
+            "given; if it is differentiated too, "
             "its own gradient has one more term.",
         ),
     )
 
 
-def _without_weighing(model: AttentionClassifier, embedded: Tensor, true: Tensor) -> float:
+def _differences(model: AttentionClassifier, embedded: Tensor) -> dict[str, float]:
+    """The closed form against automatic differentiation, entry by entry and reduced."""
+    true, closed = differentiated(model, embedded), closed_gradient(model, embedded)
+    differences = {"every entry": float((true - closed).abs().max())}
+    for name in REDUCTIONS:
+        change = reduced(true, embedded, name) - reduced(closed, embedded, name)
+        differences[name] = float(change.abs().max())
+    return differences
+
+
+def _without_asking(model: AttentionClassifier, embedded: Tensor) -> float:
+    """The relative error at [CLS] of leaving out that it also asks."""
+    true = differentiated(model, embedded)[0]
+    as_given = closed_gradient(model, embedded, asking=False)[0]
+    return float((true - as_given).norm() / true.norm())
+
+
+def _without_weighing(model: AttentionClassifier, embedded: Tensor) -> float:
     """The relative error of leaving out that a place's attention changes with it."""
+    true = differentiated(model, embedded)
     with torch.no_grad():
-        direct = (
-            torch.einsum(
-                "kt,ko,kow->tw", model.attention(embedded[None])[0], model.head, model.value
-            )
-            / model.heads
-        )
+        attention = model.attention(embedded[None])[0]
+        direct = torch.einsum("kt,ko,kow->tw", attention, model.head, model.value) / model.heads
     return float((true - direct)[1:].norm() / true[1:].norm())
 
 
@@ -89,21 +94,19 @@ def _draw(models: dict[int, AttentionClassifier]) -> Figure:
     ids = torch.tensor(tokenizer()(TEXT)["input_ids"])
     names = tokenizer().convert_ids_to_tokens(ids.tolist())
     figure, axes = panels(len(models), width=3.3, height=3.2)
-    for place, (heads, model) in enumerate(models.items()):
+    for index, (heads, model) in enumerate(models.items()):
+        panel = axes[index]
         embedded = model.embed(ids[None])[0].detach()
         attention = model.attention(embedded[None])[0].mean(dim=0).detach()[1 : len(ids)]
         size = reduced(closed_gradient(model, embedded), embedded, "l2")[1 : len(ids)]
-        axes[place].scatter(attention, size, s=14, color=COLOURS[place])
+        panel.scatter(attention, size, s=14, color=COLOURS[index])
         for name, x, y in zip(names[1:], attention.tolist(), size.tolist(), strict=True):
             if name in STRENGTH:
-                axes[place].annotate(
-                    name,
-                    (x, y),
-                    fontsize=6,
-                    xytext=(3, -7 if name in ("rude", "fresh") else 3),
-                    textcoords="offset points",
+                above = LOWERED.get(name, 3)
+                panel.annotate(
+                    name, (x, y), fontsize=6, xytext=(3, above), textcoords="offset points"
                 )
-        axes[place].set_title(f"{heads} head{'s' if heads > 1 else ''}", fontsize=9)
-        axes[place].set_xlabel("attention, mean over heads")
+        panel.set_title(head_count(heads), fontsize=9)
+        panel.set_xlabel("attention, mean over heads")
     axes[0].set_ylabel("L2 norm of the gradient")
     return figure

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
-from slalom_xai.theory.base import Outcome, Settings, at_least, at_most, reproduction
-from slalom_xai.theory.drawing import BLUE, GREEN, GREY, RED, panels
+from slalom_xai.theory.base import Check, Outcome, Settings, at_least, at_most, reproduction
+from slalom_xai.theory.drawing import BLUE, GREEN, NEUTRAL, RED, panels
+from slalom_xai.theory.slides.arrays import Floats
 from slalom_xai.theory.slides.averages import random_averages
 from slalom_xai.theory.slides.lime import (
     all_rows,
@@ -33,174 +33,172 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-Floats = NDArray[np.float64]
-SIZES, BANDWIDTHS, SAMPLES = (
-    (4, 6, 8, 10, 12),
-    (0.25, 1.0, 4.0, 16.0, 64.0),
-    (1_000, 4_000, 16_000, 64_000),
-)
-LENGTHS = (12, 25, 50, 100, 200, 400)
+SIZES = (4, 6, 8, 10, 12)  # words of texts of which all sets are asked
+BANDWIDTHS = (0.25, 1.0, 4.0, 16.0, 64.0)
+SAMPLES = (1_000, 4_000, 16_000, 64_000)
+DEFAULT = 0.25  # LIME's own bandwidth
+WORDS = 8  # of the text that is followed to its limits
+LENGTHS = (12, 25, 50, 100, 200, 400)  # words of the texts of the closed forms
+SQUARE = "words squared"  # places in all, of which the text takes as many as it has words
 FORMS = {"printed": (RED, "x"), "mended": (BLUE, "o"), "along the way": (GREEN, "s")}
 
 
 @reproduction(
     name="lime-wide",
-    title="LIME with a large bandwidth is an expectation, with a term more than the slides print",
+    title="LIME with a large bandwidth is an expectation, with one more term than the slides print",
     source="Mardaoui and Garreau 2021 on the slides of Lopardo, Precioso and Garreau 2024",
 )
 def wide_bandwidth(settings: Settings) -> Outcome:
     """Compares LIME over all sets of words with the explicit limits, and watches it get there."""
     sizes = pd.DataFrame([_size(d, settings.seed) for d in settings.track(SIZES, "sizes")])
     bandwidths, samples = _to_the_limit(settings.seed), _more_samples(settings)
-    last = bandwidths["distance to the limit"].to_numpy()
-    noise = samples["distance to the limit"].to_numpy()
     return Outcome(
         checks=(
-            at_most(
-                "LIME at the default bandwidth over all sets, minus its explicit form",
-                sizes["explicit, bandwidth 0.25"].max(),
-                1e-10,
-            ),
-            at_most(
-                "LIME at a large bandwidth, minus the mended limit",
-                sizes["mended limit"].max(),
-                1e-10,
-            ),
-            at_least(
-                "the same minus the printed limit, relative", sizes["printed limit"].min(), 0.1
-            ),
-            at_most(
-                "the distance shrinks with the square of the bandwidth: largest ratio per factor 4",
-                (last[2:] / last[1:-1]).max(),
-                0.07,
-            ),
-            at_most(
-                "the distance shrinks with the number of samples: ratio over a factor 64",
-                noise[-1] / noise[0],
-                0.25,
-            ),
-            at_most(
-                "f = mean of the kept words, d = 10: mended limit minus 0.1",
-                abs(_mean_of_words(10)[0] - 0.1),
-                1e-12,
-            ),
-            at_most(
-                "the same: the printed limit, which should be 0.1",
-                abs(_mean_of_words(10)[1]),
-                1e-12,
-            ),
+            *_size_checks(sizes),
+            *_distance_checks(bandwidths, samples),
+            *_mean_checks(),
         ),
         tables={"sizes": sizes, "bandwidths": bandwidths, "samples": samples},
         figures={"limits": lambda: _draw_limits(sizes, bandwidths, samples)},
         remarks=(
-            "Errors are largest differences, those of the printed limit relative to the coefficients' length; outputs are random numbers, one for each set of words.",
+            "Errors are largest differences, those of the printed limit relative to the "
+            "coefficients' length; outputs are random numbers, one for each set of words.",
         ),
     )
 
 
 def _size(words: int, seed: int) -> dict[str, float]:
+    """LIME over all sets of so many words, with random outputs, against the explicit forms."""
     keep, chances = all_rows(words)
-    outputs = np.random.default_rng(seed + words).normal(size=len(keep)) + keep.sum(axis=1) / words
-    narrow = regress(keep, outputs, chances * row_weights(keep, 0.25))
+    noise = np.random.default_rng(seed + words).normal(size=len(keep))
+    outputs = noise + keep.sum(axis=1) / words
+    narrow = regress(keep, outputs, chances * row_weights(keep, DEFAULT))
+    explicit = infinite_samples(exact_means(outputs, words, DEFAULT), words, DEFAULT)
     wide = regress(keep, outputs, chances)
     means = exact_means(outputs, words)
     return {
         "words": words,
-        "explicit, bandwidth 0.25": float(
-            np.abs(narrow - infinite_samples(exact_means(outputs, words, 0.25), words, 0.25)).max()
-        ),
+        "explicit, bandwidth 0.25": float(np.abs(narrow - explicit).max()),
         "mended limit": float(np.abs(wide - wide_limit(means, words)).max()),
         "printed limit": relative_error(wide_limit_printed(means, words), wide),
     }
 
 
-def _mean_of_words(words: int) -> tuple[float, float]:
-    """The mended and the printed limit of the first word for the share of words that are kept."""
-    means = exact_means(all_rows(words)[0].mean(axis=1), words)
-    return float(wide_limit(means, words)[0]), float(wide_limit_printed(means, words)[0])
-
-
-def _to_the_limit(seed: int) -> pd.DataFrame:
-    words = 8
-    keep, chances = all_rows(words)
-    outputs = random_averages(words, 4, np.random.default_rng(seed)).output(keep)
-    limit = wide_limit(exact_means(outputs, words), words)
-    found = [
-        regress(keep, outputs, chances * row_weights(keep, bandwidth)) for bandwidth in BANDWIDTHS
-    ]
-    return pd.DataFrame(
-        {
-            "bandwidth": BANDWIDTHS,
-            "distance to the limit": [relative_error(one, limit) for one in found],
-        }
+def _size_checks(sizes: pd.DataFrame) -> tuple[Check, ...]:
+    return (
+        at_most(
+            "LIME at the default bandwidth over all sets, minus its explicit form",
+            sizes["explicit, bandwidth 0.25"].max(),
+            1e-10,
+        ),
+        at_most(
+            "LIME at a large bandwidth, minus the mended limit",
+            sizes["mended limit"].max(),
+            1e-10,
+        ),
+        at_least("the same minus the printed limit, relative", sizes["printed limit"].min(), 0.1),
     )
 
 
+def _distance_checks(bandwidths: pd.DataFrame, samples: pd.DataFrame) -> tuple[Check, ...]:
+    by_bandwidth = bandwidths["distance to the limit"].to_numpy()
+    by_samples = samples["distance to the limit"].to_numpy()
+    return (
+        at_most(
+            "the distance shrinks with the square of the bandwidth: largest ratio per factor 4",
+            (by_bandwidth[2:] / by_bandwidth[1:-1]).max(),
+            0.07,
+        ),
+        at_most(
+            "the distance shrinks with the number of samples: ratio over a factor 64",
+            by_samples[-1] / by_samples[0],
+            0.25,
+        ),
+    )
+
+
+def _mean_checks() -> tuple[Check, ...]:
+    """The share of words that are kept, whose coefficients are known: a tenth for each of ten."""
+    means = exact_means(all_rows(10)[0].mean(axis=1), 10)
+    mended, printed = float(wide_limit(means, 10)[0]), float(wide_limit_printed(means, 10)[0])
+    return (
+        at_most(
+            "f = mean of the kept words, d = 10: mended limit minus 0.1",
+            abs(mended - 0.1),
+            1e-12,
+        ),
+        at_most("the same: the printed limit, which should be 0.1", abs(printed), 1e-12),
+    )
+
+
+def _to_the_limit(seed: int) -> pd.DataFrame:
+    """The distance of LIME to its limit as the bandwidth grows."""
+    keep, chances = all_rows(WORDS)
+    outputs = random_averages(WORDS, 4, np.random.default_rng(seed)).output(keep)
+    limit = wide_limit(exact_means(outputs, WORDS), WORDS)
+    distances = []
+    for bandwidth in BANDWIDTHS:
+        coefficients = regress(keep, outputs, chances * row_weights(keep, bandwidth))
+        distances.append(relative_error(coefficients, limit))
+    return pd.DataFrame({"bandwidth": BANDWIDTHS, "distance to the limit": distances})
+
+
 def _more_samples(settings: Settings) -> pd.DataFrame:
-    """The distance of LIME runs to their limit at bandwidth 0.25, as a root mean square over ten runs."""
-    words = 8
-    text = random_averages(words, 4, np.random.default_rng(settings.seed))
-    limit = infinite_samples(exact_means(text.output(all_rows(words)[0]), words, 0.25), words, 0.25)
+    """The distance of LIME to its limit at bandwidth 0.25: a root mean square over ten runs."""
+    text = random_averages(WORDS, 4, np.random.default_rng(settings.seed))
+    outputs = text.output(all_rows(WORDS)[0])
+    limit = infinite_samples(exact_means(outputs, WORDS, DEFAULT), WORDS, DEFAULT)
     rng = np.random.default_rng(settings.seed + 1)
     rows = []
     for count in settings.track(SAMPLES, "samples"):
-        errors = [relative_error(lime(text.output, words, count, rng), limit) for _ in range(10)]
-        rows.append(
-            {"samples": count, "distance to the limit": float(np.sqrt(np.mean(np.square(errors))))}
-        )
+        errors = [relative_error(lime(text.output, WORDS, count, rng), limit) for _ in range(10)]
+        distance = float(np.sqrt(np.mean(np.square(errors))))
+        rows.append({"samples": count, "distance to the limit": distance})
     return pd.DataFrame(rows)
 
 
 def _draw_limits(sizes: pd.DataFrame, bandwidths: pd.DataFrame, samples: pd.DataFrame) -> Figure:
-    figure, axes = panels(3, width=3.1)
-    axes[0].semilogy(sizes["words"], sizes["printed limit"], "x-", color=RED, label="printed")
-    axes[0].semilogy(sizes["words"], sizes["mended limit"], "o-", color=BLUE, label="mended")
-    axes[0].set_xlabel("words in the text")
-    axes[0].set_ylabel("error of the limit")
-    axes[0].legend(fontsize=8, frameon=False)
-    for place, frame, slope in ((1, bandwidths, -2.0), (2, samples, -0.5)):
-        x, y = frame.iloc[:, 0].to_numpy(), frame.iloc[:, 1].to_numpy()
-        axes[place].loglog(x, y, "o-", color=BLUE)
-        axes[place].loglog(
-            x, y[-1] * (x / x[-1]) ** slope, ":", color=GREY, label=f"power {slope:g}"
-        )
-        axes[place].set_xlabel(frame.columns[0])
-        axes[place].set_ylabel("distance of LIME to its limit")
-        axes[place].legend(fontsize=8, frameon=False)
-    axes[2].set_yticks([1e-3, 2e-3, 5e-3], ["0.001", "0.002", "0.005"])
-    axes[2].minorticks_off()
+    """Errors of both limits, and how LIME comes near its limit."""
+    figure, (errors, by_bandwidth, by_samples) = panels(3, width=3.1)
+    errors.semilogy(sizes["words"], sizes["printed limit"], "x-", color=RED, label="printed")
+    errors.semilogy(sizes["words"], sizes["mended limit"], "o-", color=BLUE, label="mended")
+    errors.set_xlabel("words in the text")
+    errors.set_ylabel("error of the limit")
+    errors.legend(fontsize=8, frameon=False)
+    _draw_distances(by_bandwidth, bandwidths, -2.0)
+    _draw_distances(by_samples, samples, -0.5)
+    by_samples.set_yticks([1e-3, 2e-3, 5e-3], ["0.001", "0.002", "0.005"])
+    by_samples.minorticks_off()
     return figure
+
+
+def _draw_distances(axes: Axes, frame: pd.DataFrame, slope: float) -> None:
+    """Distances over what grows, beside a power of it."""
+    x, y = frame.iloc[:, 0].to_numpy(), frame.iloc[:, 1].to_numpy()
+    power = y[-1] * (x / x[-1]) ** slope
+    axes.loglog(x, y, "o-", color=BLUE)
+    axes.loglog(x, power, ":", color=NEUTRAL, label=f"power {slope:g}")
+    axes.set_xlabel(frame.columns[0])
+    axes.set_ylabel("distance of LIME to its limit")
+    axes.legend(fontsize=8, frameon=False)
 
 
 @reproduction(
     name="lime-theorem",
-    title="What LIME says of one attention layer, in closed form: the printed one misses, the mended ones converge",
+    title="What LIME says of one attention layer has a closed form; the printed one misses it, the "
+    "mended ones converge to it",
     source="Lopardo, Precioso and Garreau 2024, LIME theorem",
 )
 def closed_forms(settings: Settings) -> Outcome:
-    """Relative errors of three closed forms over the length of the text, with and without filling."""
+    """Errors of three closed forms over the length of the text, with and without filling."""
     rows = []
     for words in settings.track(LENGTHS, "lengths"):
-        for filling in ("words squared", "none"):
-            places = words**2 - words if filling == "words squared" else 0
-            text = random_averages(
-                words, places, np.random.default_rng(settings.seed + 1), tilt=0.5
-            )
-            true = wide_limit(wide_means(text), words)
-            forms = {
-                "printed": theorem_printed(text),
-                "mended": theorem_mended(text),
-                "along the way": theorem_along(text),
-            }
-            rows.append(
-                {
-                    "words": words,
-                    "filling": filling,
-                    **{name: relative_error(form, true) for name, form in forms.items()},
-                }
-            )
+        for name, filling in ((SQUARE, words**2 - words), ("none", 0)):
+            errors = _form_errors(words, filling, settings.seed)
+            rows.append({"words": words, "filling": name, **errors})
     table = pd.DataFrame(rows)
-    filled, bare = (table[table["filling"] == kind] for kind in ("words squared", "none"))
+    filled = table[table["filling"] == SQUARE]
+    bare = table[table["filling"] == "none"]
     return Outcome(
         checks=(
             at_least(
@@ -208,59 +206,67 @@ def closed_forms(settings: Settings) -> Outcome:
                 table["printed"].min(),
                 0.2,
             ),
-            at_most(
-                "mended form, text in a square of filling: error at 400 words",
-                filled["mended"].iloc[-1],
-                2e-3,
-            ),
-            at_most(
-                "the same: error at 400 words over error at 12",
-                filled["mended"].iloc[-1] / filled["mended"].iloc[0],
-                0.1,
-            ),
-            at_least(
-                "mended form without filling: error at 400 words, which does not fall",
-                bare["mended"].iloc[-1],
-                0.03,
-            ),
-            at_most(
-                "form along the way, without filling: error at 400 words",
-                bare["along the way"].iloc[-1],
-                2e-3,
-            ),
-            at_most(
-                "the same: error at 400 words over error at 12",
-                bare["along the way"].iloc[-1] / bare["along the way"].iloc[0],
-                0.1,
-            ),
+            *_mended_checks(filled["mended"].to_numpy(), bare["mended"].to_numpy()),
+            *_along_checks(bare["along the way"].to_numpy()),
         ),
         tables={"errors": table},
         figures={"errors": lambda: _draw_forms(filled, bare)},
         remarks=(
-            "The truth is LIME with infinitely many samples and a large bandwidth, computed by quadrature without sampling. The theorem lets "
-            "the filling outgrow the text; the slides' own example has none.",
+            "The truth is LIME with infinitely many samples and a large bandwidth, computed by "
+            "quadrature without sampling. The theorem lets the filling outgrow the text; the "
+            "slides' own example has none.",
         ),
     )
 
 
+def _form_errors(words: int, filling: int, seed: int) -> dict[str, float]:
+    """Relative errors of the closed forms for a random text."""
+    text = random_averages(words, filling, np.random.default_rng(seed + 1), tilt=0.5)
+    true = wide_limit(wide_means(text), words)
+    return {
+        "printed": relative_error(theorem_printed(text), true),
+        "mended": relative_error(theorem_mended(text), true),
+        "along the way": relative_error(theorem_along(text), true),
+    }
+
+
+def _mended_checks(filled: Floats, bare: Floats) -> tuple[Check, ...]:
+    """Errors by length, with a square of filling and without any."""
+    return (
+        at_most(
+            "mended form, text in a square of filling: error at 400 words",
+            filled[-1],
+            2e-3,
+        ),
+        at_most("the same: error at 400 words over error at 12", filled[-1] / filled[0], 0.1),
+        at_least(
+            "mended form without filling: error at 400 words, which does not fall",
+            bare[-1],
+            0.03,
+        ),
+    )
+
+
+def _along_checks(bare: Floats) -> tuple[Check, ...]:
+    return (
+        at_most("form along the way, without filling: error at 400 words", bare[-1], 2e-3),
+        at_most("the same: error at 400 words over error at 12", bare[-1] / bare[0], 0.1),
+    )
+
+
 def _draw_forms(filled: pd.DataFrame, bare: pd.DataFrame) -> Figure:
-    figure, axes = panels(2, width=3.8, share_y=True)
-    for place, (frame, title) in enumerate(
-        (
-            (filled, "T words among T² places (the theorem)"),
-            (bare, "T words, T places (the example)"),
-        )
-    ):
-        _forms(axes[place], frame)
-        axes[place].set_title(title, fontsize=9)
-        axes[place].set_xlabel("words in the text, T")
-        axes[place].set_xticks(LENGTHS, [str(length) for length in LENGTHS])
-        axes[place].minorticks_off()
-    axes[0].set_ylabel("relative error")
-    axes[0].legend(fontsize=8, frameon=False)
+    """Errors over the length of the text, with filling and without."""
+    figure, (left, right) = panels(2, width=3.8, share_y=True)
+    left.set_title("T words among T² places (the theorem)", fontsize=9)
+    right.set_title("T words, T places (the example)", fontsize=9)
+    for axes, frame in ((left, filled), (right, bare)):
+        for name, (colour, mark) in FORMS.items():
+            axes.loglog(
+                frame["words"], frame[name], f"{mark}-", color=colour, label=name, markersize=4
+            )
+        axes.set_xlabel("words in the text, T")
+        axes.set_xticks(LENGTHS, [str(length) for length in LENGTHS])
+        axes.minorticks_off()
+    left.set_ylabel("relative error")
+    left.legend(fontsize=8, frameon=False)
     return figure
-
-
-def _forms(axes: Axes, frame: pd.DataFrame) -> None:
-    for name, (colour, mark) in FORMS.items():
-        axes.loglog(frame["words"], frame[name], f"{mark}-", color=colour, label=name, markersize=4)

@@ -10,9 +10,10 @@ import pandas as pd
 import torch
 from numpy.typing import NDArray
 
-from slalom_xai.theory.base import Outcome, Settings, at_least, at_most, reproduction
-from slalom_xai.theory.drawing import BLUE, GREEN, GREY, RED, panels
+from slalom_xai.theory.base import Check, Outcome, Settings, at_least, at_most, reproduction
+from slalom_xai.theory.drawing import BLUE, GREEN, NEUTRAL, RED, panels
 from slalom_xai.theory.paper.synthetic import one_thread
+from slalom_xai.theory.slides.arrays import Floats
 from slalom_xai.theory.slides.averages import WordAverages, random_averages, word_averages
 from slalom_xai.theory.slides.classifier import AttentionClassifier
 from slalom_xai.theory.slides.lemmas import mean_of_sum, ratio_bound, variance_of_sum
@@ -25,12 +26,19 @@ from slalom_xai.theory.slides.lime_forms import (
 )
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-Floats = NDArray[np.float64]
-WORDS, RUNS, SAMPLES, SHOWN = 99, 5, 1_000, 10
-SETS = 30_000
+WORDS = 99  # different words of the text
+RUNS, SAMPLES = 5, 1_000  # of LIME, and rows of each
+SHOWN = 10  # words in the figure
+SETS, BATCHES = 30_000, 10  # random sets of each length, and in how many parts they are drawn
 BANDWIDTHS = {"0.25": 0.25, "infinite": float("inf")}
+STYLES = {  # colour, mark, and how far to the right
+    "printed": (RED, "x", -0.2),
+    "mended": (BLUE, "+", 0.0),
+    "along the way": (GREEN, "_", 0.2),
+}
 
 
 @reproduction(
@@ -45,56 +53,55 @@ def five_runs(settings: Settings) -> Outcome:
     rng = np.random.default_rng(settings.seed)
     rows, runs = [], {}
     for name, bandwidth in settings.track(BANDWIDTHS.items(), "bandwidths"):
-        found = runs[name] = np.stack(
-            [lime(text.output, WORDS, SAMPLES, rng, bandwidth=bandwidth) for _ in range(RUNS)]
-        )
-        mean = found.mean(axis=0)
-        noise = float(np.sqrt(found.var(axis=0, ddof=1).sum() / RUNS) / np.linalg.norm(mean))
-        rows.append(
-            {
-                "bandwidth": name,
-                **{
-                    form: relative_error(value, mean)
-                    for form, value in _forms(text, bandwidth).items()
-                },
-                "noise of the runs": noise,
-            }
-        )
+        some = [lime(text.output, WORDS, SAMPLES, rng, bandwidth=bandwidth) for _ in range(RUNS)]
+        runs[name] = np.stack(some)  # (RUNS, WORDS)
+        rows.append({"bandwidth": name, **_distances(text, runs[name], bandwidth)})
     table = pd.DataFrame(rows)
     return Outcome(
-        checks=(
-            at_least(
-                "printed form: least relative distance to the mean of five runs",
-                table["printed"].min(),
-                0.3,
-            ),
-            at_most(
-                "form along the way: largest distance to the mean of five runs",
-                table["along the way"].max(),
-                0.1,
-            ),
-            at_least(
-                "distance of the printed form over that of the form along the way",
-                (table["printed"] / table["along the way"]).min(),
-                5.0,
-            ),
-        ),
+        checks=_run_checks(table),
         tables={"distances": table},
         figures={"boxes": lambda: _draw_boxes(text, runs)},
         remarks=(
-            f"A classifier with random weights, 3 heads, {WORDS} different words and no filling, {SAMPLES} samples a run. The printed and the "
-            "mended form know no bandwidth; the one along the way is taken at that of the run.",
+            f"A classifier with random weights, 3 heads, {WORDS} different words and no filling, "
+            f"{SAMPLES} samples a run. The printed and the mended form know no bandwidth; the one "
+            "along the way is taken at that of the run.",
+        ),
+    )
+
+
+def _distances(text: WordAverages, runs: Floats, bandwidth: float) -> dict[str, float]:
+    """How far each form is from the mean of the runs (RUNS, WORDS), and how sure that mean is."""
+    mean = runs.mean(axis=0)
+    forms = _forms(text, bandwidth).items()
+    distances = {name: relative_error(form, mean) for name, form in forms}
+    noise = np.sqrt(runs.var(axis=0, ddof=1).sum() / RUNS)
+    distances["noise of the runs"] = float(noise / np.linalg.norm(mean))
+    return distances
+
+
+def _run_checks(table: pd.DataFrame) -> tuple[Check, ...]:
+    printed, along = table["printed"], table["along the way"]
+    return (
+        at_least(
+            "printed form: least relative distance to the mean of five runs", printed.min(), 0.3
+        ),
+        at_most("form along the way: largest distance to the mean of five runs", along.max(), 0.1),
+        at_least(
+            "distance of the printed form over that of the form along the way",
+            (printed / along).min(),
+            5.0,
         ),
     )
 
 
 def _long_text(seed: int) -> WordAverages:
-    model = AttentionClassifier(
-        WORDS + 2, 0, length=WORDS + 1, heads=3, width=24, seed=seed
-    ).double()
+    """A text of different words, read by a classifier with random weights."""
+    model = AttentionClassifier(WORDS + 2, 0, length=WORDS + 1, heads=3, width=24, seed=seed)
+    model = model.double()
     with torch.no_grad():
         model.key.mul_(0.5)  # so that no one word has most of the attention
-    averages, _ = word_averages(model, torch.cat([torch.tensor([1]), torch.arange(2, WORDS + 2)]))
+    ids = torch.cat([torch.tensor([1]), torch.arange(2, WORDS + 2)])
+    averages, _ = word_averages(model, ids)
     return averages
 
 
@@ -109,30 +116,28 @@ def _forms(text: WordAverages, bandwidth: float) -> dict[str, Floats]:
 def _draw_boxes(text: WordAverages, runs: dict[str, Floats]) -> Figure:
     """About every tenth word by its coefficient, so that large and small ones are seen."""
     figure, axes = panels(len(runs), width=4.6, height=3.0, share_y=True)
-    order = np.argsort(theorem_along(text))[np.linspace(3, WORDS - 4, SHOWN).astype(int)]
-    for place, (name, found) in enumerate(runs.items()):
-        ticks = np.arange(SHOWN)
-        axes[place].boxplot(
-            found[:, order], positions=ticks, widths=0.5, whis=(0, 100), medianprops={"color": GREY}
-        )
-        styles = {
-            "printed": (RED, "x", -0.2),
-            "mended": (BLUE, "+", 0.0),
-            "along the way": (GREEN, "_", 0.2),
-        }
+    spread = np.linspace(3, WORDS - 4, SHOWN).astype(int)
+    order = np.argsort(theorem_along(text))[spread]
+    for panel, (name, some) in zip(axes, runs.items(), strict=True):
+        _draw_runs(panel, some[:, order], order)
         for form, values in _forms(text, BANDWIDTHS[name]).items():
-            colour, mark, aside = styles[form]
-            axes[place].plot(
-                ticks + aside, values[order], mark, color=colour, label=form, markersize=7, zorder=3
-            )
-        axes[place].axhline(0, color=GREY, linewidth=0.5)
-        axes[place].set_xticks(
-            ticks, [f"word {int(word) + 1}" for word in order], rotation=60, fontsize=7
-        )
-        axes[place].set_title(f"bandwidth {name}", fontsize=9)
+            colour, mark, aside = STYLES[form]
+            ticks = np.arange(SHOWN) + aside
+            panel.plot(ticks, values[order], mark, color=colour, label=form, markersize=7, zorder=3)
+        panel.set_title(f"bandwidth {name}", fontsize=9)
     axes[0].set_ylabel("LIME coefficient")
     axes[0].legend(fontsize=8, frameon=False)
     return figure
+
+
+def _draw_runs(panel: Axes, runs: Floats, order: NDArray[np.int64]) -> None:
+    """A box for each of some words, over the runs (RUNS, SHOWN)."""
+    ticks = np.arange(SHOWN)
+    grey = {"color": NEUTRAL}
+    panel.boxplot(runs, positions=ticks, widths=0.5, whis=(0, 100), medianprops=grey)
+    panel.axhline(0, color=NEUTRAL, linewidth=0.5)
+    labels = [f"word {int(word) + 1}" for word in order]
+    panel.set_xticks(ticks, labels, rotation=60, fontsize=7)
 
 
 @reproduction(
@@ -143,10 +148,8 @@ def _draw_boxes(text: WordAverages, runs: dict[str, Floats]) -> Figure:
 def lemmas(settings: Settings) -> Outcome:
     """The sums over all sets, and the ratio's error within its bound as texts grow."""
     sums = pd.DataFrame([_sums(d, settings.seed) for d in (4, 6, 8, 10)])
-    ratios = pd.DataFrame(
-        [_ratio(d, settings.seed) for d in settings.track((25, 50, 100, 200, 400), "lengths")]
-    )
-    error, bound = ratios["error of the ratio"].to_numpy(), ratios["bound"].to_numpy()
+    lengths = settings.track((25, 50, 100, 200, 400), "lengths")
+    ratios = pd.DataFrame([_ratio(d, settings.seed) for d in lengths])
     return Outcome(
         checks=(
             at_most("mean of the sum over all sets, minus its formula", sums["mean"].max(), 1e-10),
@@ -155,23 +158,34 @@ def lemmas(settings: Settings) -> Outcome:
                 sums["variance"].max(),
                 1e-10,
             ),
-            at_most("error of E[X]/E[Y] over its bound, largest", (error / bound).max(), 1.0),
-            at_most("the error itself at 400 words over that at 25", error[-1] / error[0], 0.3),
-            at_most(
-                "the bound times the length: largest over least, which stays put if the bound falls like 1/length",
-                (bound * ratios["words"]).max() / (bound * ratios["words"]).min(),
-                2.0,
-            ),
+            *_ratio_checks(ratios),
         ),
         tables={"sums": sums, "ratios": ratios},
         figures={"ratios": lambda: _draw_ratios(ratios)},
         remarks=(
-            f"Half of the words are removed, the first one never. The error is from {SETS:,} sets a length; their linear part has no mean and is left out.",
+            f"Half of the words are removed, the first one never. The error is from {SETS:,} sets "
+            "a length; their linear part has no mean and is left out.",
+        ),
+    )
+
+
+def _ratio_checks(ratios: pd.DataFrame) -> tuple[Check, ...]:
+    error, bound = ratios["error of the ratio"].to_numpy(), ratios["bound"].to_numpy()
+    scaled = bound * ratios["words"]
+    return (
+        at_most("error of E[X]/E[Y] over its bound, largest", (error / bound).max(), 1.0),
+        at_most("the error itself at 400 words over that at 25", error[-1] / error[0], 0.3),
+        at_most(
+            "the bound times the length: largest over least, which stays put if the bound falls "
+            "like 1/length",
+            scaled.max() / scaled.min(),
+            2.0,
         ),
     )
 
 
 def _sums(words: int, seed: int) -> dict[str, float]:
+    """The largest errors of the two formulas, over every size of a set."""
     rng = np.random.default_rng(seed + words)
     kept, removed = rng.normal(size=(2, words))
     mean = variance = 0.0
@@ -180,52 +194,49 @@ def _sums(words: int, seed: int) -> dict[str, float]:
         for gone in combinations(range(1, words), size):
             mask = np.isin(np.arange(words), gone)
             totals.append(float(np.where(mask, removed, kept).sum()))
-        mean = max(mean, abs(float(np.mean(totals)) - mean_of_sum(kept, removed, size, 0)))
-        variance = max(
-            variance, abs(float(np.var(totals)) - variance_of_sum(kept, removed, size, 0))
-        )
+        mean_error = abs(float(np.mean(totals)) - mean_of_sum(kept, removed, size, 0))
+        variance_error = abs(float(np.var(totals)) - variance_of_sum(kept, removed, size, 0))
+        mean, variance = max(mean, mean_error), max(variance, variance_error)
     return {"words": words, "mean": float(mean), "variance": float(variance)}
 
 
 def _ratio(words: int, seed: int) -> dict[str, float]:
-    """E[X/Y] against E[X]/E[Y] for the classifier's numerator and denominator with half of the words removed."""
+    """E[X/Y] against E[X]/E[Y] for the classifier's numerator X and denominator Y.
+
+    Half of the words are removed, and the first one never is.
+    """
     text = random_averages(words, 0, np.random.default_rng(seed), heads=1)
     rng = np.random.default_rng(seed + words)
-    size, values = words // 2, []
-    top, bottom = ((text.kept_values[0], text.removed_values[0]), (text.kept[0], text.removed[0]))
+    size, errors = words // 2, []
+    top = text.kept_values[0], text.removed_values[0]
+    bottom = text.kept[0], text.removed[0]
     x, y = mean_of_sum(*top, size, 0), mean_of_sum(*bottom, size, 0)
-    for _ in range(10):
-        order = rng.random((SETS // 10, words))
+    for _ in range(BATCHES):
+        order = rng.random((SETS // BATCHES, words))
         order[:, 0] = 2.0  # the first word is never among those removed
         above, below = text.heads(order.argsort(axis=1).argsort(axis=1) >= size)
-        linear = (above - x) / y - x * (
-            below - y
-        ) / y**2  # its mean is zero: leaving it out leaves little noise
-        values.append((above / below - x / y - linear)[0])
-    spread = variance_of_sum(*bottom, size, 0)
+        # The linear part has a mean of zero: leaving it out leaves little noise.
+        linear = (above - x) / y - x * (below - y) / y**2
+        errors.append((above / below - x / y - linear)[0])
+    variance = variance_of_sum(*bottom, size, 0)
+    covariance_bound = float(np.sqrt(variance_of_sum(*top, size, 0) * variance))
     floor = float(np.minimum(*bottom).sum())
-    bound = ratio_bound(float(np.sqrt(variance_of_sum(*top, size, 0) * spread)), spread, x, floor)
     return {
         "words": words,
-        "error of the ratio": abs(float(np.concatenate(values).mean())),
-        "bound": bound,
+        "error of the ratio": abs(float(np.concatenate(errors).mean())),
+        "bound": ratio_bound(covariance_bound, variance, x, floor),
     }
 
 
 def _draw_ratios(ratios: pd.DataFrame) -> Figure:
+    """The bound and the error over the length of the text."""
     figure, (axes,) = panels(1, width=4.2)
-    axes.loglog(ratios["words"], ratios["bound"], "o-", color=BLUE, label="bound of the lemma")
-    axes.loglog(
-        ratios["words"], ratios["error of the ratio"], "x-", color=RED, label="|E[X/Y] − E[X]/E[Y]|"
-    )
-    axes.loglog(
-        ratios["words"],
-        ratios["bound"].iloc[0] * ratios["words"].iloc[0] / ratios["words"],
-        ":",
-        color=GREY,
-        label="1 / length",
-    )
-    axes.set_xticks(ratios["words"], [str(words) for words in ratios["words"]])
+    words, bound, error = ratios["words"], ratios["bound"], ratios["error of the ratio"]
+    falling = bound.iloc[0] * words.iloc[0] / words
+    axes.loglog(words, bound, "o-", color=BLUE, label="bound of the lemma")
+    axes.loglog(words, error, "x-", color=RED, label="|E[X/Y] − E[X]/E[Y]|")
+    axes.loglog(words, falling, ":", color=NEUTRAL, label="1 / length")
+    axes.set_xticks(words, [str(count) for count in words])
     axes.minorticks_off()
     axes.set_xlabel("words in the text")
     axes.set_ylabel("size")

@@ -1,4 +1,4 @@
-"""Results as lines of JSON, written as soon as they are there; what happens goes to standard error."""
+"""Results as lines of JSON, written as soon as they are there; progress on standard error."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def say(line: str) -> None:
     print(time.strftime("%H:%M:%S"), line, file=sys.stderr, flush=True)
 
 
-class Log:
+class ResultsFile:
     """A file of results that grows.
 
     Args:
@@ -71,11 +71,9 @@ def machine(device: str) -> dict[str, Any]:
     import torch
     import transformers
 
-    name = (
-        torch.cuda.get_device_name()
-        if device == "cuda"
-        else f"{platform.machine()}, {torch.get_num_threads()} threads"
-    )
+    name = f"{platform.machine()}, {torch.get_num_threads()} threads"
+    if device == "cuda":
+        name = torch.cuda.get_device_name()
     return {
         "machine": name,
         "torch": torch.__version__,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 @dataclass(frozen=True)
-class Settings:
+class SpeedOptions:
     """Options that all parts share.
 
     Attributes:
