@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from slalom_xai.errors import InputError
-from slalom_xai.tables.table import Cells
 from slalom_xai.system.switches import Switch
+from slalom_xai.tables.table import Cells
 
 # Lets the csv module read texts of any length.
 _LONG_FIELDS = Switch(csv.field_size_limit, csv.field_size_limit, 2**31 - 1)
