@@ -108,6 +108,9 @@ def _candidates(
 
 def _exact_fits(evidence: Evidence, counts: Tensor, fit: Fit) -> list[Fit]:
     """Fits whose prior vanishes, where they end with nothing left; none elsewhere."""
+    outputs = evidence.fit.outputs
+    if bool((outputs == outputs[0]).all()):
+        return []  # a constant, of which no fit leaves anything
     if share_left(fit, evidence) >= PAPER.suspected:
         return []
     fits = _vanishing(evidence, counts, fit)
