@@ -10,7 +10,6 @@ import torch
 
 from slalom_xai.models import Reading, Row
 from slalom_xai.outputs import Outputs
-from slalom_xai.text import equal_codes, words
 
 
 class Averaging:
@@ -46,17 +45,7 @@ class Averaging:
         truncation: bool = False,
         removal: str = "delete",
     ) -> Reading:
-        units = words(text)
-        texts = np.array([unit.text for unit in units])
-        codes = equal_codes(texts.tolist())
-        return Reading(
-            text,
-            units,
-            codes,
-            "",
-            lambda indices: " ".join(texts[indices]),
-            lambda keep: " ".join(texts[keep]),
-        )
+        return Reading.of_words(text)
 
     def size(self, row: Row) -> int:
         return len(str(row).split())

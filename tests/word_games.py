@@ -11,7 +11,6 @@ import torch
 
 from slalom_xai.models import Reading, Row
 from slalom_xai.outputs import Outputs
-from slalom_xai.text import equal_codes, words
 
 
 class Game:
@@ -46,14 +45,7 @@ class Game:
         truncation: bool = False,
         removal: str = "delete",
     ) -> Reading:
-        units = words(text)
-        texts = np.array([unit.text for unit in units])
-        codes = equal_codes(texts.tolist())
-
-        def row(kept: np.ndarray) -> str:
-            return " ".join(filter(None, [self.start, *texts[kept]]))
-
-        return Reading(text, units, codes, "", row, row)
+        return Reading.of_words(text, lambda kept: " ".join(filter(None, [self.start, *kept])))
 
     def size(self, row: Row) -> int:
         return len(str(row).split())

@@ -6,6 +6,8 @@ import subprocess
 import sys
 import time
 
+from processes import started
+
 PARENT = """
 import multiprocessing, time
 from fuzz.workers import _end_with_parent
@@ -38,10 +40,11 @@ def is_running(pid):
 def test_a_worker_ends_when_its_parent_is_killed(tmp_path):
     script = tmp_path / "parent.py"
     script.write_text(PARENT)
-    parent = subprocess.Popen([sys.executable, script], stdout=subprocess.PIPE, text=True)
-    worker = int(parent.stdout.readline())
-    parent.send_signal(signal.SIGKILL)
-    parent.communicate()
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, script]
+    with started(command, stdout=subprocess.PIPE, text=True, env=environment) as parent:
+        worker = int(parent.stdout.readline())
+        parent.send_signal(signal.SIGKILL)
     deadline = time.monotonic() + 10
     while is_running(worker) and time.monotonic() < deadline:
         time.sleep(0.05)

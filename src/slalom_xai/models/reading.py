@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from slalom_xai.models.rows import Indices, Row, Rows, StringRows
 from slalom_xai.models.token_rows import KeptTokens, TokenText, WrittenTokens
-from slalom_xai.text import Unit
+from slalom_xai.text import Unit, equal_codes, words
 
 
 class AnyReading(Protocol):
@@ -83,6 +83,8 @@ class AnyReading(Protocol):
 class Reading:
     """A text as a model of strings reads it; what an adapter of your own returns.
 
+    ``Reading.of_words`` makes one that suits most models.
+
     Attributes:
         text: the whole text as given.
         pieces: the words in reading order.
@@ -103,6 +105,26 @@ class Reading:
     shorten: Callable[[NDArray[np.bool_]], Row]
     text_pair: str | None = None
     in_place: bool = False
+
+    @classmethod
+    def of_words(cls, text: str, spell: Callable[[list[str]], Row] = " ".join) -> Reading:
+        """A text as its words, for adapters that need nothing special.
+
+        Args:
+            text: the whole text as given.
+            spell: the words that a row has to the row that the model is asked; joined by spaces by
+                default.
+        """
+        pieces = words(text)
+        texts = [piece.text for piece in pieces]
+
+        def compose(indices: Indices) -> Row:
+            return spell([texts[index] for index in indices])
+
+        def shorten(keep: NDArray[np.bool_]) -> Row:
+            return compose(np.flatnonzero(keep))
+
+        return cls(text, pieces, equal_codes(texts), "", compose, shorten)
 
     @property
     def texts(self) -> tuple[str, ...]:
