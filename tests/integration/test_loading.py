@@ -338,3 +338,10 @@ def test_a_tokenizer_whose_limit_is_no_number_is_refused(length, tmp_path):
     path = saved(tmp_path) / "tokenizer_config.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "model_max_length": length}))
     assert "model_max_length" in refusal(str(tmp_path))
+
+
+def test_a_tokenizer_that_fails_only_when_it_is_used_is_refused(tmp_path):
+    path = saved(tmp_path) / "tokenizer_config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "model_input_names": 3}))
+    with pytest.raises(ModelError, match=r"the tokenizer fails on 'a quiet film' \(TypeError"):
+        Explainer(str(tmp_path), budget=60)("a quiet film")

@@ -9,7 +9,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from slalom_xai.errors import InputError, shortened
+from slalom_xai.errors import InputError, ModelError, shortened
 from slalom_xai.models.reading import TokenReading
 from slalom_xai.models.rows import Indices, Row
 from slalom_xai.models.token_rows import Streams, TokenRow, TokenText
@@ -86,14 +86,31 @@ class Tokens:
         tokens = self.tokenizer.convert_ids_to_tokens(list(ids))
         return " ".join(str(token) for token in tokens)
 
+    def _encoding(self, text: str, text_pair: str | None) -> Any:
+        """What the tokenizer makes of a text.
+
+        Raises:
+            ModelError: it fails. One with damaged files may do so only when it is used.
+        """
+        try:
+            return self.tokenizer(
+                text,
+                text_pair,
+                return_offsets_mapping=True,
+                return_special_tokens_mask=True,
+                verbose=False,
+            )
+        except MemoryError:
+            raise
+        except Exception as error:
+            reason = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+            raise ModelError(
+                f"the tokenizer fails on {shortened(text)} ({reason}): "
+                "check its files, or save it again with save_pretrained"
+            ) from error
+
     def _encoded(self, text: str, text_pair: str | None) -> _EncodedText:
-        encoding = self.tokenizer(
-            text,
-            text_pair,
-            return_offsets_mapping=True,
-            return_special_tokens_mask=True,
-            verbose=False,
-        )
+        encoding = self._encoding(text, text_pair)
         streams = [np.array(encoding["input_ids"], dtype=np.int64)]
         types = encoding.get("token_type_ids")
         if self._segments and types is not None:
