@@ -398,7 +398,7 @@ def saved_model(folder):
 
 
 def command(*arguments):
-    return [sys.executable, "-m", "slalom_xai.cli", "bench", *map(str, arguments)]
+    return [sys.executable, "-m", "slalom_xai", "bench", *map(str, arguments)]
 
 
 ENVIRONMENT = {**os.environ, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}

@@ -445,7 +445,7 @@ def test_damaged_weights_are_named(trained, reviews, tmp_path):
 
 
 def slalom(*arguments):
-    return [sys.executable, "-m", "slalom_xai.cli", *map(str, arguments)]
+    return [sys.executable, "-m", "slalom_xai", *map(str, arguments)]
 
 
 SHAPE = [
