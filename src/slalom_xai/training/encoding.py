@@ -15,7 +15,7 @@ from slalom_xai.errors import InputError
 from slalom_xai.models.internals import evaluating
 from slalom_xai.models.transformers import takes, token_limit
 from slalom_xai.progress import Bar
-from slalom_xai.tables.examples import Examples
+from slalom_xai.training.data import Examples
 
 _MOST = 512  # tokens of a text where nobody says more
 _CHUNK = 1000  # texts tokenised at a time
