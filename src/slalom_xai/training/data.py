@@ -15,6 +15,8 @@ from slalom_xai.training.classes import Classes, ordered_classes, sorted_labels
 from slalom_xai.training.options import TrainingOptions
 from slalom_xai.training.settings import DEFAULTS
 
+__all__ = ["Examples", "Prepared", "prepare", "split"]
+
 
 @dataclass(frozen=True)
 class Prepared:
