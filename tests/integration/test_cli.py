@@ -45,8 +45,8 @@ def test_explain_shows_the_text_the_scores_the_trust_and_the_file(tmp_path):
     assert "wonderful" in done.stdout
     assert re.search(r"value .*importance .*lost without it", done.stdout)
     sentence = (
-        r"[Pp]redicts \d+% of what deletions do.* "
-        r"a linear explanation of the same calls predicts \S+%"
+        r"[Pp]redicts \d+% of what deletions do.*"
+        r" a linear explanation of the same calls predicts \S+%"
     )
     assert re.search(sentence, " ".join(done.stdout.split()))
     assert f"Saved: {tmp_path / 'e.json'}" in done.stdout
