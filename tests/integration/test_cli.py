@@ -15,9 +15,9 @@ from tiny import tiny
 
 import slalom_xai
 from slalom_xai import Explanation, methods
-from slalom_xai.cli.output import check_writable
 from slalom_xai.cli.words import for_command_line
 from slalom_xai.errors import InputError
+from slalom_xai.system.writable import check_writable
 
 REVIEW = "The opening is slow, but the two leads are wonderful and I would gladly watch it again."
 ROOT = Path(__file__).parents[2]
@@ -45,8 +45,8 @@ def test_explain_shows_the_text_the_scores_the_trust_and_the_file(tmp_path):
     assert "wonderful" in done.stdout
     assert re.search(r"value .*importance .*lost without it", done.stdout)
     sentence = (
-        r"[Pp]redicts \d+% of what deletions do.* "
-        r"a linear explanation of the same calls predicts \S+%"
+        r"[Pp]redicts \d+% of what deletions do.*"
+        r" a linear explanation of the same calls predicts \S+%"
     )
     assert re.search(sentence, " ".join(done.stdout.split()))
     assert f"Saved: {tmp_path / 'e.json'}" in done.stdout

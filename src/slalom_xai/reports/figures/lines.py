@@ -90,22 +90,23 @@ def _paragraphs(explanation: Explanation, score: str) -> Iterator[list[Run]]:
     for part, text in enumerate(texts):
         if part == 1:
             yield []
+        end = len(text)
         if part == len(texts) - 1:
-            text = text[: len(text) - len(explanation.left_out)]
+            end -= len(explanation.left_out)
         scored = zip(words, intensities, strict=True)
         own = [(word, float(intensity)) for word, intensity in scored if word.part == part]
-        yield from _split_lines(_runs(text, own))
+        yield from _split_lines(_runs(text, end, own))
 
 
-def _runs(text: str, scored: Sequence[tuple[Word, float]]) -> list[Run]:
-    """A text as runs: its words with their intensities, and what is between them."""
+def _runs(text: str, end: int, scored: Sequence[tuple[Word, float]]) -> list[Run]:
+    """A text up to ``end`` as runs: its words with their intensities, and what is between them."""
     runs: list[Run] = []
     position = 0
     for word, intensity in scored:
         runs.append(Run(text[position : word.start], None))
         runs.append(Run(text[max(word.start, position) : word.end], intensity))
         position = max(position, word.end)
-    return [*runs, Run(text[position:], None)]
+    return [*runs, Run(text[position:end], None)]
 
 
 def _split_lines(runs: Sequence[Run]) -> Iterator[list[Run]]:
