@@ -1,4 +1,4 @@
-"""Strips the notebooks in examples/ of outputs and counters, so that a change shows what a person changed.
+"""Strips the notebooks in examples/ of outputs and counters: changes then show what people changed.
 
 python scripts/notebooks.py           # in place
 python scripts/notebooks.py --check   # only says which are not, and fails

@@ -1,4 +1,6 @@
-"""Makes the fixture of deletion and insertion: what ``ferret-xai`` calls AOPC comprehensiveness and sufficiency.
+r"""Makes the fixture of deletion and insertion, with ``ferret-xai``.
+
+Ferret calls them AOPC comprehensiveness and sufficiency.
 
 It is made once, in an environment of its own: ferret needs a transformers before 5, and with
 ``only_pos=False`` a numpy before 1.25 (it compares an array with an empty list). Of its many
@@ -8,15 +10,16 @@ is opened without running its own imports.
     python -m venv reference && . reference/bin/activate
     pip install torch==2.13.0 transformers==4.52.4 numpy==1.24.4 scipy==1.11.4
     pip install --no-deps ferret-xai==0.4.2
-    python scripts/reference_ferret.py --model tests/fixtures/lrp/bert --out tests/fixtures/ferret.json
+    python scripts/reference_ferret.py --model tests/fixtures/lrp/bert \
+        --out tests/fixtures/ferret.json
 
 ``--model`` is a folder with a classifier of two classes and its tokenizer, whose words stand for
 themselves: ferret decodes what is left of a text and tokenises it again. The tiny BERT comes from
 ``scripts/reference_lrp.py``. For random scores of random texts, for each answer of the model, the
 fixture holds what ferret gives
 
-    perc      over the bins 1, 5, 10, 20, 50 %, as one number (by default it takes 10, 20, ..., 100
-    %) curve     over the top 1, 2, ..., n − 1 tokens, as one number
+    perc      over the bins 1, 5, 10, 20, 50 %, as one number (its default is 10, 20, ..., 100 %)
+    curve     over the top 1, 2, ..., n − 1 tokens, as one number
     drops     for each of these alone
 
 with tokens deleted or masked, and with ``only_pos`` off and on.
@@ -41,7 +44,10 @@ BINS = (0.01, 0.05, 0.1, 0.2, 0.5)
 
 
 def ferret() -> tuple[Any, Any]:
-    """The measures' module and the class of explanations; ``ferret/__init__`` is left out, which imports all that ferret can do."""
+    """The measures' module and the class of explanations.
+
+    ``ferret/__init__`` is left out, which imports all that ferret can do.
+    """
     found = importlib.util.find_spec("ferret")
     if found is None or not found.submodule_search_locations:
         raise SystemExit("ferret is not installed: pip install --no-deps ferret-xai==0.4.2")
@@ -100,35 +106,23 @@ def main() -> None:
         "sufficiency": measures.AOPC_Sufficiency_Evaluation(model, words),
     }
     rng = np.random.default_rng(given.seed)
-    plain = [
-        word
-        for word in sorted(words.get_vocab(), key=words.get_vocab().get)
-        if word not in words.all_special_tokens
-    ]
     cases = []
     for length in LENGTHS:
         for answer in (0, 1):
-            text, probabilities = drawn(model, words, rng, plain, length, answer)
-            scores = (
-                rng.permutation(np.arange(length) - length // 2 + 0.5) / length
-            )  # no ties; half of them argue for the answer
-            explanation = explanation_of(
-                text, words(text).tokens(), np.concatenate([[0], scores, [0]]), "random", answer
-            )
-            cases += [
-                {
-                    "text": text,
-                    "target": answer,
-                    "probability": probabilities[answer],
-                    "scores": scores.tolist(),
-                }
-                | {
-                    "removal": removal,
-                    "only_pos": only_pos,
-                    **measured(evaluators, explanation, answer, removal, only_pos),
-                }
-                for removal, only_pos in (("delete", False), ("mask", False), ("delete", True))
-            ]
+            text, probabilities = drawn(model, words, rng, length, answer)
+            # No ties; half of them argue for the answer.
+            scores = rng.permutation(np.arange(length) - length // 2 + 0.5) / length
+            with_special = np.concatenate([[0], scores, [0]])
+            explanation = explanation_of(text, words(text).tokens(), with_special, "random", answer)
+            case = {
+                "text": text,
+                "target": answer,
+                "probability": probabilities[answer],
+                "scores": scores.tolist(),
+            }
+            for removal, only_pos in (("delete", False), ("mask", False), ("delete", True)):
+                found = measured(evaluators, explanation, answer, removal, only_pos)
+                cases.append(case | {"removal": removal, "only_pos": only_pos, **found})
             print(length, answer, {name: cases[-3][name]["perc"] for name in evaluators})
     versions = {
         package: importlib.metadata.version(package)
@@ -139,9 +133,11 @@ def main() -> None:
 
 
 def drawn(
-    model: Any, words: Any, rng: np.random.Generator, plain: list[str], length: int, answer: int
+    model: Any, words: Any, rng: np.random.Generator, length: int, answer: int
 ) -> tuple[str, list[float]]:
     """A random text that the model answers so, with its probabilities."""
+    by_id = sorted(words.get_vocab(), key=words.get_vocab().get)
+    plain = [word for word in by_id if word not in words.all_special_tokens]
     while True:
         text = " ".join(rng.choice(plain, length))
         probabilities = model(**words(text, return_tensors="pt")).logits.softmax(-1)[0].tolist()

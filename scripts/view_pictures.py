@@ -1,4 +1,9 @@
-"""Makes the README's pictures of the interactive view: python scripts/view_pictures.py (needs a Chromium, see CONTRIBUTING.md)."""
+"""Makes the README's pictures of the interactive view.
+
+    python scripts/view_pictures.py
+
+It needs a Chromium, see CONTRIBUTING.md.
+"""
 
 from __future__ import annotations
 

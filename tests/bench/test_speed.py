@@ -20,18 +20,26 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from slalom_xai import Explainer
 
 torch.manual_seed(0)
-words = Tokenizer(models.WordLevel({"[UNK]": 0} | {f"w{i}": i + 1 for i in range(500)}, unk_token="[UNK]"))
+vocabulary = {"[UNK]": 0} | {f"w{i}": i + 1 for i in range(500)}
+words = Tokenizer(models.WordLevel(vocabulary, unk_token="[UNK]"))
 words.pre_tokenizer = pre_tokenizers.Whitespace()
 tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=words, unk_token="[UNK]")
 config = transformers.BertConfig(
-    vocab_size=501, hidden_size=16, num_hidden_layers=1, num_attention_heads=1, intermediate_size=16, max_position_embeddings=4096
+    vocab_size=501,
+    hidden_size=16,
+    num_hidden_layers=1,
+    num_attention_heads=1,
+    intermediate_size=16,
+    max_position_embeddings=4096,
 )
 model = transformers.BertForSequenceClassification(config).eval()
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 start = time.time()
 explanation = Explainer(model, tokenizer, budget=5000)(" ".join(f"w{i % 500}" for i in range(2000)))
 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-print(f"{explanation.calls} calls, {len(explanation)} units, {time.time() - start:.0f} s, peak {peak / 2**20:.2f} GiB ({(peak - before) / 2**20:.2f} above the model)")
+seconds, above = time.time() - start, (peak - before) / 2**20
+print(f"{explanation.calls} calls, {len(explanation)} units, {seconds:.0f} s")
+print(f"peak {peak / 2**20:.2f} GiB ({above:.2f} above the model)")
 assert peak < 4 * 2**20
 """
 

@@ -96,6 +96,7 @@ def outcome():
 
         figure, (axes,) = panels()
         axes.plot([1, 2])
+        assert not axes.spines["top"].get_visible()  # the look of all figures
         return figure
 
     table = pd.DataFrame({"|V|": [2], "text": ["a|b"], "number": [math.nan]})
@@ -136,8 +137,12 @@ def test_a_claim_from_the_command_line(slalom, tmp_path):
     (record,) = json.loads(done.stdout)
     assert record["holds"] is True
     assert all(check["holds"] for check in record["checks"])
-    assert {Path(path).suffix for path in record["files"]} == {".md", ".csv", ".svg"}
-    assert all(Path(path).stat().st_size for path in record["files"])
+    page, table, figure = (Path(path) for path in record["files"])
+    assert page.read_text().count("| holds |") == len(record["checks"])
+    names, *lines = table.read_text().splitlines()
+    assert names.split(",") == list(record["tables"]["sizes"][0])
+    assert len(lines) == len(record["tables"]["sizes"]) == 9
+    assert "<svg" in figure.read_text()
 
 
 def test_a_check_that_fails_is_told_and_exits_with_1(slalom, monkeypatch):

@@ -32,7 +32,7 @@ from slalom_xai.theory.slides.explainers import (
     seven_scores,
 )
 from slalom_xai.theory.slides.histogram import (
-    LENGTH,
+    WORD_LENGTH,
     HistogramModel,
     accuracy,
     blind,
@@ -194,7 +194,25 @@ def test_a_trained_classifier_answers_the_same_with_attention_elsewhere(model):
     assert (
         np.median([one.shuffled for one in found]) > 0.1
     )  # while other weights do change the answer
-    assert all(-1 <= one.with_removal <= 1 for one in found)
+
+
+def test_a_debate_correlates_attention_with_each_importance(model):
+    ids = ids_of()
+    debated = debate_text(model, ids, np.random.default_rng(0))
+    scores = seven_scores(model, ids, np.random.default_rng(0))
+
+    def ranks(values: np.ndarray) -> np.ndarray:
+        return np.array([(values < one).sum() + (values == one).sum() / 2 for one in values])
+
+    def correlation(importance: np.ndarray) -> float:
+        attention = ranks(scores["attention, mean"])
+        return np.corrcoef(attention, ranks(np.abs(importance)))[0, 1]
+
+    assert debated.with_removal == pytest.approx(correlation(removal_effects(model, ids)), abs=1e-9)
+    assert debated.with_gradient == pytest.approx(correlation(scores["gradient, L2"]), abs=1e-9)
+    assert debated.with_lime == pytest.approx(correlation(scores["LIME"]), abs=1e-9)
+    with torch.no_grad():
+        assert debated.output == pytest.approx(float(model(ids[None])), abs=1e-5)
 
 
 def test_a_whole_model_can_attend_elsewhere(single, reviews):
@@ -271,6 +289,6 @@ def test_attention_to_letters_starts_from_letters_only():
     by_letter, by_place = HistogramModel("letters"), HistogramModel("places")
     assert equal_letters(by_letter, words) > 100
     assert equal_letters(by_place, words) == pytest.approx(1.0, abs=0.05)
-    assert by_letter.attention(words).shape == (300, LENGTH, LENGTH + 1)
+    assert by_letter.attention(words).shape == (300, WORD_LENGTH, WORD_LENGTH + 1)
     with pytest.raises(InputError, match="letters, places"):
         HistogramModel("words")
