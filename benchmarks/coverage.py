@@ -22,8 +22,8 @@ from slalom_xai.estimators import Slalom
 from slalom_xai.surrogates.formula import SlalomSurrogate
 from slalom_xai.surrogates.scores import slalom_score
 
-SHOWN = ("value", "importance", "alone", "slope", "removal", "shapley")
-WIDTH = 1.645  # standard errors on each side of a 90% interval
+COVERED_SCORES = ("value", "importance", "alone", "slope", "removal", "shapley")
+INTERVAL = 1.645  # standard errors on each side of a 90% interval
 
 
 def cover(seed: int, units: int, noise: float, budget: int, heads: int | None) -> dict[str, float]:
@@ -54,9 +54,9 @@ def cover(seed: int, units: int, noise: float, budget: int, heads: int | None) -
     if found.importances is None:
         return {}
     inside = {}
-    for name in SHOWN:
+    for name in COVERED_SCORES:
         missed = np.abs(found.scores(name) - slalom_score(truth, name, 0).numpy())
-        inside[name] = float((missed <= WIDTH * found.standard_errors[name]).mean())
+        inside[name] = float((missed <= INTERVAL * found.standard_errors[name]).mean())
     return inside
 
 
@@ -79,7 +79,7 @@ def main() -> None:
         every = [found for found in pool.map(cover, range(given.games), *settings) if found]
     print(f"{len(every)} of {given.games} games got importances")
     print("| score | covered by 90% intervals | standard error |\n| --- | --- | --- |")
-    for name in SHOWN:
+    for name in COVERED_SCORES:
         shares = np.array([found[name] for found in every])
         print(f"| {name} | {shares.mean():.2f} | {shares.std() / len(shares) ** 0.5:.2f} |")
 

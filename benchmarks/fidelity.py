@@ -192,7 +192,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--model", help="folder of a classifier")
-    parser.add_argument("--data", type=Path, help="table with a column text")
+    parser.add_argument("--data", type=Path, help="table with a field text")
     parser.add_argument("--out", type=Path, default=Path("fidelity.jsonl"))
     parser.add_argument("--texts", type=int, default=30)
     parser.add_argument("--budgets", default="500,2000,5000")

@@ -25,7 +25,7 @@ from slalom_xai.queries.shared_batches import SharedBatch, plan_batches
 
 transformers: Any = import_module("transformers")  # its own types say less than Any
 
-VOCABULARY = 8192  # tokens of the made model
+MODEL_VOCABULARY = 8192  # tokens of the made model
 HEAD_WIDTH = 64  # of each attention head
 DESIGNS: dict[
     str, tuple[int, float | None, float]
@@ -98,7 +98,7 @@ def model(
         "num_hidden_layers": layers,
         "num_attention_heads": heads,
         "hidden_size": width,
-        "vocab_size": VOCABULARY,
+        "vocab_size": MODEL_VOCABULARY,
         "pad_token_id": 0,
     }
     made: torch.nn.Module
@@ -167,7 +167,7 @@ class DesignRows:
         self._places = torch.from_numpy(places).to(device)
         self._lengths = torch.from_numpy(lengths).to(device)
         draw = torch.Generator().manual_seed(0)
-        ids = torch.randint(2, VOCABULARY, (tokens,), generator=draw)
+        ids = torch.randint(2, MODEL_VOCABULARY, (tokens,), generator=draw)
         self._text = ids.to(device)
         self._ids = ids.tolist()
         self._cache = PrefixCache(network)

@@ -35,7 +35,7 @@ def main() -> None:
         action="append",
         default=[],
         metavar="METRIC:NUMBER",
-        help="a column other than each metric's first",
+        help="a number other than each metric's first",
     )
     given = parser.parse_args()
     options = BenchOptions(

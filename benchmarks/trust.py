@@ -24,7 +24,7 @@ from slalom_xai import Explainer
 
 BROKEN = 0.3  # fresh R2 below which a trusted explanation breaks its promise
 FRESH_ROWS = 2_000  # deletions that test an explanation
-SIZES = (6, 9, 12, 16, 20, 30, 45)  # words of a game
+GAME_SIZES = (6, 9, 12, 16, 20, 30, 45)  # words of a game
 BUDGETS = (None, None, 300, 1000)  # None: by the size of the game, as most users have it
 
 Play = Callable[[NDArray[np.int64]], float]  # places of the words that are left, in their order
@@ -137,7 +137,7 @@ def judge(family: str, seed: int) -> Verdict:
     """Explains one game and tests the explanation."""
     torch.set_num_threads(1)
     rng = np.random.default_rng([list(FAMILIES).index(family), seed])
-    size, budget = int(rng.choice(SIZES)), BUDGETS[int(rng.integers(len(BUDGETS)))]
+    size, budget = int(rng.choice(GAME_SIZES)), BUDGETS[int(rng.integers(len(BUDGETS)))]
     play = FAMILIES[family](size, rng)
     words = [f"w{index}" for index in range(size)]
 

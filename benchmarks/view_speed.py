@@ -37,7 +37,7 @@ PAINTED = (
     "new Promise(done => requestAnimationFrame(() => setTimeout(() => done(performance.now()))))"
 )
 HOVERS = 40  # elements that are hovered over, one after another
-NAMES = ("chromium", "chromium-browser", "google-chrome")  # of the program, in this order
+PROGRAM_NAMES = ("chromium", "chromium-browser", "google-chrome")  # of the program, in this order
 
 
 def made(length: int, seed: int) -> Explanation:
@@ -162,7 +162,7 @@ def _browser() -> str | None:
     named = os.environ.get("SLALOM_CHROMIUM")
     if named:
         return named
-    for name in NAMES:
+    for name in PROGRAM_NAMES:
         path = shutil.which(name)
         if path:
             return path

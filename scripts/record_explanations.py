@@ -124,8 +124,8 @@ def differences(before: Any, after: Any, where: str = "") -> Iterator[str]:
         for name in sorted(before.keys() | after.keys()):
             yield from differences(before.get(name), after.get(name), f"{where} {name}")
     elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
-        for place, (one, other) in enumerate(zip(before, after, strict=True)):
-            yield from differences(one, other, f"{where}[{place}]")
+        for index, (one, other) in enumerate(zip(before, after, strict=True)):
+            yield from differences(one, other, f"{where}[{index}]")
     elif isinstance(before, float) and isinstance(after, float):
         alike = before == after or (math.isnan(before) and math.isnan(after))
         if not alike and not abs(before - after) <= TOLERANCE * (1 + abs(before)):

@@ -106,35 +106,23 @@ def main() -> None:
         "sufficiency": measures.AOPC_Sufficiency_Evaluation(model, words),
     }
     rng = np.random.default_rng(given.seed)
-    plain = [
-        word
-        for word in sorted(words.get_vocab(), key=words.get_vocab().get)
-        if word not in words.all_special_tokens
-    ]
     cases = []
     for length in LENGTHS:
         for answer in (0, 1):
-            text, probabilities = drawn(model, words, rng, plain, length, answer)
-            scores = (
-                rng.permutation(np.arange(length) - length // 2 + 0.5) / length
-            )  # no ties; half of them argue for the answer
-            explanation = explanation_of(
-                text, words(text).tokens(), np.concatenate([[0], scores, [0]]), "random", answer
-            )
-            cases += [
-                {
-                    "text": text,
-                    "target": answer,
-                    "probability": probabilities[answer],
-                    "scores": scores.tolist(),
-                }
-                | {
-                    "removal": removal,
-                    "only_pos": only_pos,
-                    **measured(evaluators, explanation, answer, removal, only_pos),
-                }
-                for removal, only_pos in (("delete", False), ("mask", False), ("delete", True))
-            ]
+            text, probabilities = drawn(model, words, rng, length, answer)
+            # No ties; half of them argue for the answer.
+            scores = rng.permutation(np.arange(length) - length // 2 + 0.5) / length
+            with_special = np.concatenate([[0], scores, [0]])
+            explanation = explanation_of(text, words(text).tokens(), with_special, "random", answer)
+            case = {
+                "text": text,
+                "target": answer,
+                "probability": probabilities[answer],
+                "scores": scores.tolist(),
+            }
+            for removal, only_pos in (("delete", False), ("mask", False), ("delete", True)):
+                found = measured(evaluators, explanation, answer, removal, only_pos)
+                cases.append(case | {"removal": removal, "only_pos": only_pos, **found})
             print(length, answer, {name: cases[-3][name]["perc"] for name in evaluators})
     versions = {
         package: importlib.metadata.version(package)
@@ -145,9 +133,11 @@ def main() -> None:
 
 
 def drawn(
-    model: Any, words: Any, rng: np.random.Generator, plain: list[str], length: int, answer: int
+    model: Any, words: Any, rng: np.random.Generator, length: int, answer: int
 ) -> tuple[str, list[float]]:
     """A random text that the model answers so, with its probabilities."""
+    by_id = sorted(words.get_vocab(), key=words.get_vocab().get)
+    plain = [word for word in by_id if word not in words.all_special_tokens]
     while True:
         text = " ".join(rng.choice(plain, length))
         probabilities = model(**words(text, return_tensors="pt")).logits.softmax(-1)[0].tolist()

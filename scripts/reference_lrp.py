@@ -81,9 +81,9 @@ BUILT = {
 
 def tokenizer(name: str) -> PreTrainedTokenizerFast:
     """Words w5, w6, ... that are their own ids; BERT's puts [CLS] and [SEP] around them."""
-    words = [*SPECIAL.values(), *(f"w{place}" for place in range(len(SPECIAL), VOCABULARY))]
+    words = [*SPECIAL.values(), *(f"w{number}" for number in range(len(SPECIAL), VOCABULARY))]
     backend = Tokenizer(
-        models.WordLevel({word: place for place, word in enumerate(words)}, unk_token="[UNK]")
+        models.WordLevel({word: number for number, word in enumerate(words)}, unk_token="[UNK]")
     )
     backend.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     if name == "gpt2":
@@ -157,33 +157,31 @@ def main() -> None:
         model.save_pretrained(given.out / name)
         tokenizer(name).save_pretrained(given.out / name)
     patch()
-    versions = {
-        package: importlib.metadata.version(package) for package in ("lxt", "transformers", "torch")
-    }
-    for name, (kind, _) in BUILT.items():
-        patched = getattr(
-            {"bert": modeling_bert, "gpt2": modeling_gpt2}[name], kind.__name__
-        )  # lxt has a BERT of its own
-        model = patched.from_pretrained(given.out / name).double().eval()
-        found = []
-        for text in texts:
-            ids = tokenizer(name)(text, return_tensors="pt")["input_ids"]
-            logits, relevance = relevances(model, ids)
-            found.append(
-                {"text": text, "ids": ids[0].tolist(), "logits": logits, "relevance": relevance}
-            )
-            print(
-                f"{name}, {ids.shape[1]} tokens: logits {logits}, largest relevance "
-                f"{max(map(abs, relevance)):.4g}"
-            )
-        reference = {
-            "about": "made by scripts/reference_lrp.py",
-            "versions": versions,
-            "texts": found,
-        }
-        (given.out / name / "reference.json").write_text(
-            json.dumps(reference, indent=1) + "\n", encoding="utf-8"
+    for name in BUILT:
+        write_reference(name, given.out / name, texts)
+
+
+def write_reference(name: str, folder: Path, texts: list[str]) -> None:
+    """Logits and relevances of the saved model, under the rules of lxt."""
+    kind, _ = BUILT[name]
+    module = {"bert": modeling_bert, "gpt2": modeling_gpt2}[name]
+    patched = getattr(module, kind.__name__)  # lxt has a BERT of its own
+    model = patched.from_pretrained(folder).double().eval()
+    found = []
+    for text in texts:
+        ids = tokenizer(name)(text, return_tensors="pt")["input_ids"]
+        logits, relevance = relevances(model, ids)
+        found.append(
+            {"text": text, "ids": ids[0].tolist(), "logits": logits, "relevance": relevance}
         )
+        largest = max(map(abs, relevance))
+        print(f"{name}, {ids.shape[1]} tokens: logits {logits}, largest relevance {largest:.4g}")
+    packages = ("lxt", "transformers", "torch")
+    versions = {package: importlib.metadata.version(package) for package in packages}
+    about = "made by scripts/reference_lrp.py"
+    reference = {"about": about, "versions": versions, "texts": found}
+    written = json.dumps(reference, indent=1) + "\n"
+    (folder / "reference.json").write_text(written, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ from pathlib import Path
 
 import torch
 
-from benchmarks.published.compare import Comparison, compare
+from benchmarks.published.compare import TextComparison, compare
 from benchmarks.published.report import save, table, verdicts
 from benchmarks.published.texts import read_texts
 from slalom_xai import Explainer
@@ -41,7 +41,7 @@ def main() -> None:
         raise SystemExit(
             f"the model has {len(model.outputs.labels)} classes: the comparison is written for two"
         )
-    comparisons: list[Comparison] = []
+    comparisons: list[TextComparison] = []
     for number, reading in enumerate(read_texts(options.data, model, options.texts), start=1):
         comparison = compare(
             model, number, reading, options.calls, options.seed, options.rows, options.steps

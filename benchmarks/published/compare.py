@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from scipy.stats import spearmanr
 
-from benchmarks.published.package import BATCH, Scores, published
+from benchmarks.published.package import PUBLISHED_BATCH, Scores, published
 from benchmarks.published.texts import LOCAL, SHORT_ROW, AnsweredRows, Array, Text
 from slalom_xai import Explainer, Explanation
 from slalom_xai.estimators import SlalomEff, SlalomFidel
@@ -19,7 +19,7 @@ from slalom_xai.surrogates.fit import fit_slalom
 
 
 @dataclass(frozen=True)
-class Comparison:
+class TextComparison:
     """One text. Errors are mean squares; ranks are Spearman's correlations with the published.
 
     Attributes:
@@ -97,7 +97,7 @@ def trained(text: Text, calls: int, seed: int, steps: int) -> tuple[float, float
     if not steps:
         return float("nan"), float("nan")
     # The package keeps every third epoch, so their number is a multiple of three.
-    third = math.ceil(steps / 3 / math.ceil(calls / BATCH))
+    third = math.ceil(steps / 3 / math.ceil(calls / PUBLISHED_BATCH))
     scores, rows = published(text, "eff", calls, seed, epochs=3 * third)
     counts = torch.as_tensor(rows.counts)
     log_odds = torch.as_tensor(rows.log_odds)[:, None]
@@ -108,7 +108,7 @@ def trained(text: Text, calls: int, seed: int, steps: int) -> tuple[float, float
 
 def compare(
     model: TextModel, number: int, reading: Reading, calls: int, seed: int, rows: int, steps: int
-) -> Comparison:
+) -> TextComparison:
     """Explains one text by both sides and measures.
 
     Args:
@@ -132,7 +132,7 @@ def compare(
     reseeded, _ = published(text, "eff", calls, seed + 1)
     fidel_error = error_of_change(fidel, deletions)
     fidel_published_error = error_of_change(fidel_published, deletions)
-    return Comparison(
+    return TextComparison(
         number,
         len(text.codes),
         len(text.first_positions),

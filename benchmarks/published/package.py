@@ -17,7 +17,7 @@ from benchmarks.published.texts import AnsweredRows, Array, Predict, Text
 from slalom_xai.models import Row
 
 PAD = 0  # the id with which the published code fills up rows
-EPOCHS, BATCH = 60, 128  # its default training
+PUBLISHED_EPOCHS, PUBLISHED_BATCH = 60, 128  # its default training
 TOKENS_FROM = 1000  # our ids for the distinct tokens of a text, clear of the ids that it writes
 
 
@@ -96,7 +96,7 @@ def repaired() -> Iterator[None]:
 
 
 def published(
-    text: Text, method: str, calls: int, seed: int, epochs: int = EPOCHS
+    text: Text, method: str, calls: int, seed: int, epochs: int = PUBLISHED_EPOCHS
 ) -> tuple[Scores, AnsweredRows]:
     """What the published package finds, with its default settings, and the rows it drew.
 

@@ -9,16 +9,16 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.published.compare import Comparison
+from benchmarks.published.compare import TextComparison
 from benchmarks.published.texts import Array
 
 LEAST_RANKS = {"values": 0.95, "importances": 0.9}  # mean rank correlations that are aimed at
 LARGEST_RATIO = 1.1  # of the errors of fidel on any text
 
 
-def table(comparisons: Sequence[Comparison]) -> str:
+def table(comparisons: Sequence[TextComparison]) -> str:
     """Markdown, a line per text and the mean, least and greatest of each field."""
-    names = [field.name for field in fields(Comparison)]
+    names = [field.name for field in fields(TextComparison)]
     lines = [_line([name.replace("_", " ") for name in names]), _line(["---"] * len(names))]
     for comparison in comparisons:
         lines.append(_line([f"{number:.4g}" for number in asdict(comparison).values()]))
@@ -32,12 +32,12 @@ def _line(cells: Sequence[str]) -> str:
     return "| " + " | ".join(cells) + " |"
 
 
-def entries(comparisons: Sequence[Comparison], name: str) -> Array:
+def entries(comparisons: Sequence[TextComparison], name: str) -> Array:
     """One field of all texts."""
     return np.array([getattr(comparison, name) for comparison in comparisons], dtype=np.float64)
 
 
-def verdicts(comparisons: Sequence[Comparison]) -> list[str]:
+def verdicts(comparisons: Sequence[TextComparison]) -> list[str]:
     """One line per target."""
     worst = float(entries(comparisons, "fidel_ratio").max())
     return [
@@ -52,7 +52,7 @@ def verdicts(comparisons: Sequence[Comparison]) -> list[str]:
     ]
 
 
-def _rank_verdicts(comparisons: Sequence[Comparison], suffix: str, how: str) -> list[str]:
+def _rank_verdicts(comparisons: Sequence[TextComparison], suffix: str, how: str) -> list[str]:
     lines = []
     for score, least in LEAST_RANKS.items():
         ranks = entries(comparisons, f"{score}_rank{suffix}")
@@ -64,7 +64,7 @@ def _rank_verdicts(comparisons: Sequence[Comparison], suffix: str, how: str) -> 
     return lines
 
 
-def _error_verdict(comparisons: Sequence[Comparison], name: str) -> str:
+def _error_verdict(comparisons: Sequence[TextComparison], name: str) -> str:
     ours = float(entries(comparisons, name).mean())
     theirs = float(entries(comparisons, f"{name}_published").mean())
     target = f"{name.replace('_', ', ')}: mean error at most the published"
@@ -78,9 +78,9 @@ def _verdict(target: str, measured: str, met: bool) -> str:
     return f"- {target}: {measured}: {verdict}"
 
 
-def save(comparisons: Sequence[Comparison], path: Path) -> None:
+def save(comparisons: Sequence[TextComparison], path: Path) -> None:
     """Writes a CSV file, a line per text."""
     with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, [field.name for field in fields(Comparison)])
+        writer = csv.DictWriter(file, [field.name for field in fields(TextComparison)])
         writer.writeheader()
         writer.writerows(asdict(comparison) for comparison in comparisons)

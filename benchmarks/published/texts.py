@@ -18,7 +18,7 @@ Array = NDArray[np.float64]
 Predict = Callable[[Array], Array]  # counts over distinct tokens (m, K) to log odds (m,)
 
 SHORT_ROW = 3  # tokens in a short row, of the published code's sampling "short"
-SHORTEST, LONGEST = 40, 180  # tokens in a text that is taken
+SHORTEST_TEXT, LONGEST_TEXT = 40, 180  # tokens in a text that is taken
 LOCAL = 10  # tokens that are deleted at most where few are
 
 
@@ -90,13 +90,13 @@ def read_texts(path: Path, model: TextModel, count: int) -> list[Reading]:
     with _opened(path) as lines:
         for line in lines:
             reading = model.read(json.loads(line)["text"], truncation=True)
-            if SHORTEST <= len(reading.pieces) <= LONGEST and not reading.left_out:
+            if SHORTEST_TEXT <= len(reading.pieces) <= LONGEST_TEXT and not reading.left_out:
                 readings.append(reading)
             if len(readings) == count:
                 return readings
     raise SystemExit(
-        f"{path} holds {len(readings)} texts of {SHORTEST} to {LONGEST} tokens: ask for fewer than "
-        f"{count} with --texts"
+        f"{path} holds {len(readings)} texts of {SHORTEST_TEXT} to {LONGEST_TEXT} tokens: "
+        f"ask for fewer than {count} with --texts"
     )
 
 

@@ -20,8 +20,8 @@ from benchmarks.speed.subjects import Lab, Subject
 
 RIVALS = ("shap-partition", "shap-kernel", "lime")  # whose error at RIVAL_CALLS is to be reached
 RIVAL_CALLS = 5000
-HOPELESS = 3.0  # times the largest of their errors: a method this far off climbs no further ...
-HOPELESS_FROM = 1000  # ... once it has so many calls
+NO_CHANCE = 3.0  # times the largest of their errors: a method this far off climbs no further ...
+NO_CHANCE_FROM = 1000  # ... once it has so many calls
 LADDER = (100, 150, 200, 300, 400, 500, 700, 1000, 1500, 2000, 3000, 5000)
 
 
@@ -68,7 +68,7 @@ class Climb:
         if not theirs:
             return
         aim, limit = min(rung.wide for rung in theirs), max(rung.seconds for rung in theirs)
-        hopeless = HOPELESS * max(rung.wide for rung in theirs)
+        hopeless = NO_CHANCE * max(rung.wide for rung in theirs)
         for method in methods:
             for calls in LADDER:
                 rung = self.rung(method, calls, self._repeats)
@@ -76,7 +76,7 @@ class Climb:
                     return
                 if rung is None:
                     continue
-                no_chance = calls >= HOPELESS_FROM and rung.wide > hopeless
+                no_chance = calls >= NO_CHANCE_FROM and rung.wide > hopeless
                 if rung.wide <= aim or rung.seconds > limit or no_chance:
                     break
 

@@ -17,25 +17,25 @@ from benchmarks.speed.texts import text_of as text_of
 transformers: Any = import_module("transformers")  # its own types say less than Any
 
 POSITIONS = 4200  # as many as any text here needs
-MINILM = {
+MINILM_SHAPE = {
     "hidden_size": 384,
     "num_hidden_layers": 6,
     "num_attention_heads": 12,
     "intermediate_size": 1536,
 }
-EMBEDDED = {
+EMBEDDED_SHAPE = {
     "hidden_size": 128,
     "num_hidden_layers": 2,
     "num_attention_heads": 4,
     "intermediate_size": 512,
 }
-THIN = {
+THIN_SHAPE = {
     "hidden_size": 32,
     "num_hidden_layers": 1,
     "num_attention_heads": 1,
     "intermediate_size": 64,
 }
-LLAMA = {
+LLAMA_SHAPE = {
     "hidden_size": 4096,
     "num_hidden_layers": 32,
     "num_attention_heads": 32,
@@ -162,7 +162,7 @@ def _llama(device: str, classes: int) -> Lab:
         max_position_embeddings=POSITIONS,
         pad_token_id=words.pad_token_id,
         num_labels=classes,
-        **LLAMA,
+        **LLAMA_SHAPE,
     )
     return _random(
         "llama7b", "Llama's shape, 32 layers × 4096, bf16", config, words, device, torch.bfloat16
@@ -171,9 +171,9 @@ def _llama(device: str, classes: int) -> Lab:
 
 NAMED: dict[str, Make] = {
     "embedded": _embedded,
-    "minilm": _bert("minilm", MINILM),
-    "tiny": _bert("tiny", EMBEDDED),
-    "thin": _bert("thin", THIN),
+    "minilm": _bert("minilm", MINILM_SHAPE),
+    "tiny": _bert("tiny", EMBEDDED_SHAPE),
+    "thin": _bert("thin", THIN_SHAPE),
     "distil2": _distilbert("distil2", 2),
     "distil6": _distilbert("distil6", 6),
     "llama7b": _llama,

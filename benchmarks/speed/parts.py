@@ -21,15 +21,15 @@ from benchmarks.speed.options import SpeedOptions
 from benchmarks.speed.others import LIBRARIES, build, missing
 from benchmarks.speed.results_file import ResultsFile, machine, say
 from benchmarks.speed.subjects import Lab, Subject
+from benchmarks.speed.targets import LONG_CALLS, LONG_TOKENS
 from benchmarks.speed.texts import text_of, texts_of
 
-LONG, LONG_CALLS = 4096, 5000  # tokens and calls of what is called a long text
 LONG_SECONDS = 30.0  # what takes longer is steady enough without warm-up and repeats
 GROWTH = {
     "calls": (250, 500, 1000, 2000, 4000, 8000),
     "classes": (2, 3, 5, 10, 20, 50),
     "texts": (1, 3, 10, 30, 100, 300, 1000),
-    "tokens": (32, 64, 128, 256, 512, 1024, 2048, LONG),
+    "tokens": (32, 64, 128, 256, 512, 1024, 2048, LONG_TOKENS),
 }
 FIXED = {  # what stays while one of them grows
     "calls": {"tokens": 64, "classes": 2, "texts": 1},
@@ -146,9 +146,9 @@ def long_text(options: SpeedOptions, log: ResultsFile) -> None:
         if log.late(f"memory, {method}"):
             return
         calls = LONG_CALLS
-        say(f"memory: {method}, {calls} calls on {LONG} tokens")
+        say(f"memory: {method}, {calls} calls on {LONG_TOKENS} tokens")
         if options.device == "cpu":
-            case = MemoryCase("thin", method, calls, LONG, threads=options.threads)
+            case = MemoryCase("thin", method, calls, LONG_TOKENS, threads=options.threads)
             found = peak(case, log.left)
             log.write(
                 {
@@ -157,13 +157,13 @@ def long_text(options: SpeedOptions, log: ResultsFile) -> None:
                     "note": "random weights, 1 layer × 32",
                     **machine(options.device),
                     "method": method,
-                    "tokens": LONG,
+                    "tokens": LONG_TOKENS,
                     "budget": calls,
                     **found,
                 }
             )
         else:
-            grow(options, log, "tokens", "distil2", (LONG,), method, calls)
+            grow(options, log, "tokens", "distil2", (LONG_TOKENS,), method, calls)
 
 
 def grow(

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 Record = dict[str, Any]
-AXES = {
+AXIS_LABELS = {
     "calls": "model calls",
     "tokens": "tokens in the text",
     "classes": "classes",
@@ -43,7 +43,7 @@ def plots(records: list[Record], folder: Path) -> list[Path]:
 def _draw(records: list[Record], folder: Path, machine: str) -> Path:
     import matplotlib.pyplot as plt
 
-    axes = [axis for axis in AXES if any(one["axis"] == axis for one in records)]
+    axes = [axis for axis in AXIS_LABELS if any(one["axis"] == axis for one in records)]
     rows = 1
     if any(one.get("memory") for one in records):
         rows = 2
@@ -64,7 +64,7 @@ def _draw(records: list[Record], folder: Path, machine: str) -> Path:
                 _memory(panels[1][index], points, method)
         for panel in panels[:, index]:
             _ticks(panel, sorted({at for _, at in latest}))
-        panels[-1][index].set_xlabel(AXES[axis])
+        panels[-1][index].set_xlabel(AXIS_LABELS[axis])
         panels[0][index].set_title(_held(points), fontsize=8)
     panels[0][0].set_ylabel("seconds")
     if rows == 2:

@@ -32,7 +32,7 @@ from slalom_xai.theory.slides.explainers import (
     seven_scores,
 )
 from slalom_xai.theory.slides.histogram import (
-    LENGTH,
+    WORD_LENGTH,
     HistogramModel,
     accuracy,
     blind,
@@ -289,6 +289,6 @@ def test_attention_to_letters_starts_from_letters_only():
     by_letter, by_place = HistogramModel("letters"), HistogramModel("places")
     assert equal_letters(by_letter, words) > 100
     assert equal_letters(by_place, words) == pytest.approx(1.0, abs=0.05)
-    assert by_letter.attention(words).shape == (300, LENGTH, LENGTH + 1)
+    assert by_letter.attention(words).shape == (300, WORD_LENGTH, WORD_LENGTH + 1)
     with pytest.raises(InputError, match="letters, places"):
         HistogramModel("words")

@@ -11,7 +11,12 @@ from slalom_xai.errors import InputError
 from slalom_xai.estimators.gradients import Gradient
 from slalom_xai.theory.slides.averages import word_averages
 from slalom_xai.theory.slides.classifier import AttentionClassifier, wave_positions, word_tokenizer
-from slalom_xai.theory.slides.gradients import REDUCTIONS, closed_gradient, differentiated, reduced
+from slalom_xai.theory.slides.gradients import (
+    GRADIENT_REDUCTIONS,
+    closed_gradient,
+    differentiated,
+    reduced,
+)
 
 WORDS = [f"word{number}" for number in range(20)]
 TEXT = "word3 word1 word4 word1 word5 word9 word2 word6"
@@ -101,7 +106,7 @@ def test_the_closed_gradient_is_the_gradient(heads):
     embedded = model.embed(ids_of(words)[None])[0].detach()
     true, found = differentiated(model, embedded), closed_gradient(model, embedded)
     assert found.numpy() == pytest.approx(true.numpy(), abs=1e-12)
-    for reduction in REDUCTIONS:
+    for reduction in GRADIENT_REDUCTIONS:
         assert reduced(found, embedded, reduction).numpy() == pytest.approx(
             reduced(true, embedded, reduction).numpy(), abs=1e-12
         )
@@ -112,7 +117,7 @@ def test_the_closed_gradient_is_the_gradient(heads):
     assert not torch.allclose(as_given[0], true[0], rtol=1e-2)
 
 
-@pytest.mark.parametrize("reduction", REDUCTIONS)
+@pytest.mark.parametrize("reduction", GRADIENT_REDUCTIONS)
 def test_the_gradient_methods_give_the_closed_form(reduction):
     pytest.importorskip("captum")
     model, words = build()

@@ -30,7 +30,7 @@ from slalom_xai.theory.paper.transformer import (
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-EXACT = 1e-6  # a transformer and the formula are the same within this
+SAME_AS_FORMULA = 1e-6  # a transformer and the formula are the same within this
 _UNITS = 12
 _LAYERS = ((1, 0), (2, 1), (4, 2))  # how many, and which one does the work
 _HEADS = ((1, 1, 1), (4, 1, 1), (4, 3, 1), (2, 2, 3))  # per layer, of the SLALOM; outputs
@@ -68,7 +68,7 @@ def planted_slalom(settings: Settings) -> Outcome:
             at_most(
                 "mended weights: largest difference to the formula over all models and 200 rows",
                 largest,
-                EXACT,
+                SAME_AS_FORMULA,
             ),
             *_printed_checks(known, outputs),
             *_half_mended_checks(known, counts, outputs),

@@ -49,7 +49,7 @@ _STEPS = 400  # of training: enough for rows of all lengths, which are harder th
 _MOST = 64  # repeats on which the sink found from 0, 1 and 2 repeats is tried
 
 
-class Curve(NamedTuple):
+class RepeatCurve(NamedTuple):
     """Answers to so many repeats of a word, and the nearest curve of a sink; (m,) each."""
 
     times: Tensor
@@ -115,7 +115,7 @@ def repeated_token_sink(settings: Settings) -> Outcome:
     )
 
 
-def _curve(model: SmallTransformer, word: int) -> Curve:
+def _curve(model: SmallTransformer, word: int) -> RepeatCurve:
     """A model's answers to repeats; only a model with a special token reads an empty row."""
     fewest = 1
     if model.shape.special:
@@ -123,10 +123,10 @@ def _curve(model: SmallTransformer, word: int) -> Curve:
     times = torch.arange(fewest, LONGEST + 1).double()
     log_odds = model.log_odds([[word] * int(count) for count in times])
     sink = sink_curve(times, log_odds).predict(times[:, None])[:, 0]
-    return Curve(times, log_odds, sink)
+    return RepeatCurve(times, log_odds, sink)
 
 
-def _curve_errors(curve: Curve) -> dict[str, float]:
+def _curve_errors(curve: RepeatCurve) -> dict[str, float]:
     """How well a constant, a line and a sink describe a curve."""
     times, log_odds, sink = curve
     design = torch.stack([torch.ones_like(times), times], dim=1)  # (m, 2)
@@ -214,7 +214,7 @@ def _sink_checks(table: pd.DataFrame, settled: pd.DataFrame, exact: float) -> tu
     )
 
 
-def _draw(curves: dict[tuple[str, str], Curve]) -> Figure:
+def _draw(curves: dict[tuple[str, str], RepeatCurve]) -> Figure:
     """A panel for each model; dots are answers, lines sinks, dotted lines what was taught."""
     models = list(dict.fromkeys(model for model, _ in curves))[1:]  # the first is flat
     words = list(dict.fromkeys(word for _, word in curves))
@@ -229,7 +229,7 @@ def _draw(curves: dict[tuple[str, str], Curve]) -> Figure:
     return figure
 
 
-def _draw_curve(axes: Axes, curve: Curve, word: str, colour: str) -> None:
+def _draw_curve(axes: Axes, curve: RepeatCurve, word: str, colour: str) -> None:
     times = curve.times.tolist()
     taught = [WEIGHTS[WORDS.index(word)] * count for count in times]
     axes.plot(times, taught, color=colour, linestyle=":", linewidth=1)

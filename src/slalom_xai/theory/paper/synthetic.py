@@ -23,6 +23,30 @@ CHANCES = (1 / 6, 1 / 6, 1 / 6, 1 / 6, 1 / 15, 1 / 20, 1 / 20, 1 / 15, 1 / 20, 1
 LONGEST = 30  # words in a row of the language
 Ask = Callable[[Sequence[Sequence[int]]], Tensor]  # rows of words to their log odds, (m,)
 
+
+@dataclass(frozen=True)
+class SmallSize:
+    """The size of the small transformers, and how they are trained.
+
+    They are as small as learns the language, so that a claim takes seconds: a few thousand
+    parameters and a few hundred steps.
+
+    Attributes:
+        width: of the embeddings.
+        heads: of each layer.
+        inner: width of the feed-forward layers.
+        batch: rows of a step.
+        rate: the largest of AdamW's one-cycle schedule.
+    """
+
+    width: int = 32
+    heads: int = 4
+    inner: int = 64
+    batch: int = 64
+    rate: float = 3e-3
+
+
+SMALL = SmallSize()
 _PAD, _SPECIAL, _FIRST = 0, 1, 2  # ids: padding, the special token, the first word
 _ROOM = 1100  # positions: the longest row that is asked
 _AT_ONCE = 500  # rows in a batch, which bounds memory
@@ -149,17 +173,15 @@ class SmallTransformer:
         return log_odds
 
     @one_thread()
-    def learn(
-        self, steps: int, seed: int, *, even: bool = False, batch: int = 64, rate: float = 3e-3
-    ) -> None:
+    def learn(self, steps: int, seed: int, *, even: bool = False) -> None:
         """Learns the linear language from the true chances of the classes."""
         self.network.float().train()
         trainable = [one for one in self.network.parameters() if one.requires_grad]
-        optimizer = torch.optim.AdamW(trainable, lr=rate)
-        schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, rate, total_steps=steps)
-        pool = sample_rows(steps * batch, seed, even=even)
-        for step in range(steps):
-            rows = pool[step * batch : (step + 1) * batch]
+        optimizer = torch.optim.AdamW(trainable, lr=SMALL.rate)
+        schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, SMALL.rate, total_steps=steps)
+        pool = sample_rows(steps * SMALL.batch, seed, even=even)
+        for start in range(0, len(pool), SMALL.batch):
+            rows = pool[start : start + SMALL.batch]
             logits = self._logits(rows)
             truth = torch.sigmoid(linear_log_odds(rows)).float()
             loss = torch.nn.functional.binary_cross_entropy_with_logits(
@@ -201,10 +223,10 @@ def _encoder(shape: Shape, spread: float) -> Any:
     library: Any = import_module("transformers")
     config = library.BertConfig(
         vocab_size=_FIRST + len(WORDS),
-        hidden_size=32,
+        hidden_size=SMALL.width,
         num_hidden_layers=shape.layers,
-        num_attention_heads=4,
-        intermediate_size=64,
+        num_attention_heads=SMALL.heads,
+        intermediate_size=SMALL.inner,
         max_position_embeddings=_ROOM,
         hidden_dropout_prob=0.0,
         attention_probs_dropout_prob=0.0,
@@ -219,10 +241,10 @@ def _decoder(shape: Shape, spread: float) -> Any:
     library: Any = import_module("transformers")
     config = library.GPT2Config(
         vocab_size=_FIRST + len(WORDS),
-        n_embd=32,
+        n_embd=SMALL.width,
         n_layer=shape.layers,
-        n_head=4,
-        n_inner=64,
+        n_head=SMALL.heads,
+        n_inner=SMALL.inner,
         n_positions=_ROOM,
         resid_pdrop=0.0,
         embd_pdrop=0.0,

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from slalom_xai.errors import InputError
 
-SPECIAL = ("[PAD]", "[UNK]", "[CLS]")
+SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]")
 
 
 class Answer(NamedTuple):
@@ -161,12 +161,12 @@ def wave_positions(length: int, width: int) -> Tensor:
 def word_tokenizer(words: Sequence[str], length: int) -> Any:
     """A tokenizer of whole lower-case words with [CLS] in front.
 
-    Ids number ``SPECIAL`` and then the words.
+    Ids number ``SPECIAL_TOKENS`` and then the words.
     """
     from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
     from tokenizers.processors import TemplateProcessing
 
-    ids = {word: index for index, word in enumerate([*SPECIAL, *words])}
+    ids = {word: index for index, word in enumerate([*SPECIAL_TOKENS, *words])}
     backend: Any = Tokenizer(models.WordLevel(ids, unk_token="[UNK]"))
     backend.normalizer = normalizers.Lowercase()
     backend.pre_tokenizer = pre_tokenizers.Whitespace()

@@ -19,8 +19,29 @@ from slalom_xai.theory.slides.explainers import head_attention, removal_effects,
 from slalom_xai.theory.slides.reviews import Reviews
 
 SHUFFLES = 20  # of the weights of a text, of which the median counts
-PUSH = 50.0  # the price of missing the wanted divergence, in squared log odds; less is not reached
 TINY = 1e-12  # keeps the logarithm of a weight of zero finite
+
+
+@dataclass(frozen=True)
+class Pushing:
+    """How a model is pushed away from another's attention.
+
+    Attributes:
+        batch: reviews of a step.
+        rate: of Adam.
+        kick: the size of the random change of the keys with which it begins, as the divergence has
+            no slope where both are the same.
+        price: of missing the wanted divergence, in squared log odds. A smaller one lets the model
+            stay where it is; a larger one lets its answers drift.
+    """
+
+    batch: int = 128
+    rate: float = 0.01
+    kick: float = 0.05
+    price: float = 50.0
+
+
+PUSHING = Pushing()
 
 
 @dataclass(frozen=True)
@@ -113,14 +134,14 @@ def diverging_classifier(
         reviews: what both read.
         target: the divergence that is wanted.
         seed: of the push and the order of the reviews.
-        steps: of Adam, 128 reviews each.
+        steps: of Adam.
     """
     model, draw = copy.deepcopy(base), torch.Generator().manual_seed(seed)
     with torch.no_grad():
-        model.key.add_(0.05 * torch.randn(model.key.shape, generator=draw))
-    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+        model.key.add_(PUSHING.kick * torch.randn(model.key.shape, generator=draw))
+    optimizer = torch.optim.Adam(model.parameters(), lr=PUSHING.rate)
     for step in range(steps):
-        batch = torch.randint(len(reviews.labels), (128,), generator=draw)
+        batch = torch.randint(len(reviews.labels), (PUSHING.batch,), generator=draw)
         with torch.no_grad():
             given = base.embed(reviews.ids[batch], reviews.mask[batch])
             wanted, own = base.read(given), base.attention(given)[:, 0]
@@ -128,7 +149,7 @@ def diverging_classifier(
         aim = target * min(1.0, 2 * step / steps)
         missing = aim - divergences(model.attention(embedded)[:, 0], own).mean()
         off = (model.read(embedded) - wanted).square().mean()
-        loss = off + PUSH * torch.relu(missing)
+        loss = off + PUSHING.price * torch.relu(missing)
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()

@@ -55,8 +55,8 @@ class LastLayer:
         self._model: Any = model.internals(row).module
         self._ids = torch.tensor([row[0]])
         self._part: Any = self._model.bert.encoder.layer[-1].attention.self
-        found: list[Tensor] = []
-        handle = self._part.value.register_forward_hook(lambda _, given, out: found.append(out[0]))
+        heard: list[Tensor] = []
+        handle = self._part.value.register_forward_hook(lambda _, given, out: heard.append(out[0]))
         try:
             with torch.no_grad(), eager(self._model):
                 answer = self._model(input_ids=self._ids, output_attentions=True)
@@ -64,7 +64,7 @@ class LastLayer:
             handle.remove()
         self.attention: Floats = answer.attentions[-1][0, :, 0].numpy()
         heads, tokens = self.attention.shape
-        self.values: Floats = found[0].reshape(tokens, heads, -1).transpose(0, 1).numpy()
+        self.values: Floats = heard[0].reshape(tokens, heads, -1).transpose(0, 1).numpy()
         self.log_odds = float(answer.logits[0, 1] - answer.logits[0, 0])
 
     def answer(self, attention: Floats) -> float:

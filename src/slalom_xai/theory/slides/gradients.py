@@ -16,7 +16,7 @@ from torch import Tensor
 
 from slalom_xai.theory.slides.classifier import AttentionClassifier
 
-REDUCTIONS = ("mean", "l1", "l2", "times-input")
+GRADIENT_REDUCTIONS = ("mean", "l1", "l2", "times-input")
 
 
 def closed_gradient(model: AttentionClassifier, embedded: Tensor, *, asking: bool = True) -> Tensor:

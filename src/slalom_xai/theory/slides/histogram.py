@@ -23,12 +23,13 @@ from torch import Tensor
 from slalom_xai.errors import one_of
 from slalom_xai.theory.paper.synthetic import one_thread
 
-LETTERS, LENGTH = 6, 10  # kinds of letters, and how many letters a word has
-WIDTH, HIDDEN, RANK = 24, 64, 8  # of the embeddings, the perceptron and the keys
+LETTERS, WORD_LENGTH = 6, 10  # kinds of letters, and how many letters a word has
+EMBEDDING_WIDTH, HIDDEN, RANK = 24, 64, 8  # of the embeddings, the perceptron and the keys
 SHARPNESS = 500.0  # times as much as others, equal letters are attended to at the start "letters"
+BATCH_WORDS, RATE = 128, 5e-3  # of a step of Adam; the rate trades speed for a calm end
 EVERY = 50  # steps of training from one recorded loss to the next
 STARTS = ("letters", "places")
-NAMES = "DATIKO"[:LETTERS]
+ALPHABET = "DATIKO"[:LETTERS]
 
 
 class HistogramModel(torch.nn.Module):
@@ -45,16 +46,19 @@ class HistogramModel(torch.nn.Module):
         if start not in STARTS:
             raise one_of("start", start, STARTS)
         draw = torch.Generator().manual_seed(seed)
-        half = WIDTH // 2
-        letters, places = torch.zeros(LETTERS, WIDTH), torch.zeros(LENGTH, WIDTH)
-        mark = torch.zeros(WIDTH)
+        half = EMBEDDING_WIDTH // 2
+        letters, places = (
+            torch.zeros(LETTERS, EMBEDDING_WIDTH),
+            torch.zeros(WORD_LENGTH, EMBEDDING_WIDTH),
+        )
+        mark = torch.zeros(EMBEDDING_WIDTH)
         # Letters live in the first half of the width and places in the second, each on axes of
         # their own.
         axes = [torch.linalg.qr(torch.randn(half, half, generator=draw))[0] for _ in range(2)]
         letters[:, :half] = 2 * axes[0][:LETTERS]
-        places[:, half:] = axes[1][:LENGTH]
+        places[:, half:] = axes[1][:WORD_LENGTH]
         mark[half:] = torch.randn(half, generator=draw)
-        tied = torch.zeros(WIDTH, RANK)
+        tied = torch.zeros(EMBEDDING_WIDTH, RANK)
         if start == "letters":
             mark[:half] = letters.sum(dim=0)[:half]  # as near to each letter as its equals are
             size = math.sqrt(math.log(SHARPNESS) * math.sqrt(RANK)) / 2
@@ -67,32 +71,40 @@ class HistogramModel(torch.nn.Module):
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             self.perceptron = torch.nn.Sequential(
-                torch.nn.Linear(WIDTH, HIDDEN), torch.nn.ReLU(), torch.nn.Linear(HIDDEN, LENGTH)
+                torch.nn.Linear(EMBEDDING_WIDTH, HIDDEN),
+                torch.nn.ReLU(),
+                torch.nn.Linear(HIDDEN, WORD_LENGTH),
             )
 
     def attention(self, words: Tensor) -> Tensor:
-        """Attention (rows, LENGTH, LENGTH + 1) of letters to letters and, last, to the mark."""
+        """Attention of letters to letters and, last, to the mark.
+
+        Returns:
+            (rows, WORD_LENGTH, WORD_LENGTH + 1).
+        """
         heard = self._heard(words) @ self.tied
-        return torch.softmax(heard[:, :LENGTH] @ heard.transpose(1, 2) / math.sqrt(RANK), dim=-1)
+        return torch.softmax(
+            heard[:, :WORD_LENGTH] @ heard.transpose(1, 2) / math.sqrt(RANK), dim=-1
+        )
 
     def forward(self, words: Tensor, attention: Tensor | None = None) -> Tensor:
-        """Logits (rows, LENGTH, LENGTH) of the counts 1..LENGTH.
+        """Logits (rows, WORD_LENGTH, WORD_LENGTH) of the counts 1..WORD_LENGTH.
 
         Args:
-            words: (rows, LENGTH), the numbers of letters.
+            words: (rows, WORD_LENGTH), the numbers of letters.
             attention: other weights than the model's own, as ``attention`` gives them.
         """
         heard = self._heard(words)
         weights = attention
         if weights is None:
             weights = self.attention(words)
-        logits: Tensor = self.perceptron(heard[:, :LENGTH] + weights @ heard)
+        logits: Tensor = self.perceptron(heard[:, :WORD_LENGTH] + weights @ heard)
         return logits
 
     def _heard(self, words: Tensor) -> Tensor:
-        """What can be attended to, (rows, LENGTH + 1, WIDTH)."""
+        """What can be attended to, (rows, WORD_LENGTH + 1, EMBEDDING_WIDTH)."""
         letters = self.letters[words] + self.places
-        mark = self.mark.expand(len(words), 1, WIDTH)
+        mark = self.mark.expand(len(words), 1, EMBEDDING_WIDTH)
         return torch.cat([letters, mark], dim=1)
 
 
@@ -110,18 +122,18 @@ class Solution:
 
 
 def draw_words(count: int, draw: torch.Generator) -> Tensor:
-    """Random words (count, LENGTH); a few letters are frequent, so that all counts come up."""
+    """Random words (count, WORD_LENGTH); a few letters are frequent, so that all counts come up."""
     weights = torch.rand(count, LETTERS, generator=draw) ** 4
-    return torch.multinomial(weights, LENGTH, replacement=True, generator=draw)
+    return torch.multinomial(weights, WORD_LENGTH, replacement=True, generator=draw)
 
 
 def spell(word: str) -> Tensor:
-    """A word as the numbers of its letters, (1, LENGTH)."""
-    return torch.tensor([[NAMES.index(letter) for letter in word]])
+    """A word as the numbers of its letters, (1, WORD_LENGTH)."""
+    return torch.tensor([[ALPHABET.index(letter) for letter in word]])
 
 
 def counts(words: Tensor) -> Tensor:
-    """How often each letter of each word occurs in it, (rows, LENGTH)."""
+    """How often each letter of each word occurs in it, (rows, WORD_LENGTH)."""
     return (words[:, :, None] == words[:, None, :]).sum(dim=-1)
 
 
@@ -151,11 +163,11 @@ def kicked(solution: Solution, seed: int = 0, size: float = 0.05, steps: int = 3
 def trained(model: HistogramModel, seed: int, steps: int) -> Solution:
     """Trains a model on ever new words."""
     draw = torch.Generator().manual_seed(seed + 1)
-    optimizer = torch.optim.Adam(model.parameters(), lr=5e-3)
+    optimizer = torch.optim.Adam(model.parameters(), lr=RATE)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
     losses = []
     for step in range(steps):
-        words = draw_words(128, draw)
+        words = draw_words(BATCH_WORDS, draw)
         loss = error(model, words)
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
@@ -168,7 +180,7 @@ def trained(model: HistogramModel, seed: int, steps: int) -> Solution:
 
 def error(model: HistogramModel, words: Tensor) -> Tensor:
     """The cross entropy of the counts."""
-    logits = model(words).flatten(0, 1)  # (rows * LENGTH, LENGTH)
+    logits = model(words).flatten(0, 1)  # (rows * WORD_LENGTH, WORD_LENGTH)
     return torch.nn.functional.cross_entropy(logits, counts(words).flatten() - 1)
 
 
@@ -202,13 +214,13 @@ def equal_letters(model: HistogramModel, words: Tensor) -> float:
     with torch.no_grad():
         weights = model.attention(words)
     same = words[:, :, None] == words[:, None, :]
-    elsewhere = ~torch.eye(LENGTH, dtype=torch.bool)
-    among = weights[:, :, :LENGTH]
+    elsewhere = ~torch.eye(WORD_LENGTH, dtype=torch.bool)
+    among = weights[:, :, :WORD_LENGTH]
     return float(among[same & elsewhere].mean() / among[~same].mean())
 
 
 def blind(model: HistogramModel, words: Tensor) -> Tensor:
-    """The mean attention over words, (LENGTH, LENGTH + 1).
+    """The mean attention over words, (WORD_LENGTH, WORD_LENGTH + 1).
 
     It is what is left when attention may not look at the letters.
     """

@@ -16,7 +16,7 @@ from slalom_xai.theory.slides.counterfactual import same_context
 from slalom_xai.theory.slides.debate import SHUFFLES, debate_text, mean_divergence
 from slalom_xai.theory.slides.embedded_attention import FILMS, LastLayer, embedded_model
 from slalom_xai.theory.slides.reviews import trained_classifier, write_reviews
-from slalom_xai.theory.slides.show_debate import HEADS, SOURCE, TEXTS
+from slalom_xai.theory.slides.show_debate import DEBATED_TEXTS, HEADS, SOURCE
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -60,7 +60,10 @@ def other_attention(settings: Settings) -> Outcome:
 
 def _one_layer(settings: Settings) -> list[_Record]:
     """Attention on two places only, for classifiers of one layer."""
-    train, test = write_reviews(1500, settings.seed), write_reviews(TEXTS, settings.seed + 1)
+    train, test = (
+        write_reviews(1500, settings.seed),
+        write_reviews(DEBATED_TEXTS, settings.seed + 1),
+    )
     rng = np.random.default_rng(settings.seed)
     records: list[_Record] = []
     for heads in settings.track(HEADS, "models"):

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 HEADS = (1, 2, 4)  # of the trained models
 SEEDS = (0, 1, 2)  # of the trained models, beside the claim's own
-TEXTS = 40  # new reviews that are measured
+DEBATED_TEXTS = 40  # new reviews that are measured
 TARGETS = (0.1, 0.3, 0.5)  # divergences to which whole models are pushed
 SOURCE = (
     "Jain and Wallace 2019, Wiegreffe and Pinter 2019, on the slides of Lopardo, Precioso and "
@@ -60,7 +60,7 @@ def against_importance(settings: Settings) -> Outcome:
         tables={"correlations": table, "embedded model": films, "rivals": rivals},
         figures={"correlations": lambda: _draw(every)},
         remarks=(
-            f"Rank correlations over the words of {TEXTS} new reviews. Divergences are "
+            f"Rank correlations over the words of {DEBATED_TEXTS} new reviews. Divergences are "
             f"Jensen-Shannon, at most log 2 = {LARGEST_DIVERGENCE:.3f}.",
         ),
     )
@@ -72,7 +72,7 @@ def _correlations(
     """Correlations of attention with importance: a line per model, a line per text, the models."""
     rng = np.random.default_rng(settings.seed)
     rows, texts, models = [], [], {}
-    ids = [test.ids[text][test.mask[text].bool()] for text in range(TEXTS)]
+    ids = [test.ids[text][test.mask[text].bool()] for text in range(DEBATED_TEXTS)]
     for heads in HEADS:
         for seed in settings.track(SEEDS, f"models of {head_count(heads)}"):
             model = trained_classifier(train, settings.seed + seed, heads=heads, steps=300)

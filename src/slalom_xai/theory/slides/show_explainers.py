@@ -21,6 +21,7 @@ from slalom_xai.theory.slides.averages import word_averages
 from slalom_xai.theory.slides.classifier import AttentionClassifier
 from slalom_xai.theory.slides.explainers import ATTENTION, EXPLAINERS, SIGNED, seven_scores
 from slalom_xai.theory.slides.reviews import (
+    EXAMPLE_REVIEW,
     STRENGTH,
     accuracy,
     tokenizer,
@@ -31,7 +32,6 @@ from slalom_xai.theory.slides.reviews import (
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-TEXT = "the soup was superb and the bread was fresh but our waiter was rude so the bill was awful"
 REVIEWS = 60
 
 
@@ -52,7 +52,7 @@ def ordinary_explainer(settings: Settings) -> Outcome:
         show_progress=False,
         random_state=settings.seed,
     )
-    explanation = explainer(TEXT)
+    explanation = explainer(EXAMPLE_REVIEW)
     table = pd.DataFrame(
         {
             "word": [unit.text for unit in explanation.units],
@@ -89,7 +89,7 @@ def _explanation_checks(
     model: AttentionClassifier, explanation: Explanation, seed: int
 ) -> tuple[Check, ...]:
     """The explanation against the module's answers and against its formula."""
-    ids = torch.tensor(tokenizer()(TEXT)["input_ids"])
+    ids = torch.tensor(tokenizer()(EXAMPLE_REVIEW)["input_ids"])
     averages, _ = word_averages(model, ids)
     keep = np.random.default_rng(seed).random((500, averages.words)) < 0.5
     predicted, true = explanation.predict(keep), averages.output(keep)
@@ -151,7 +151,7 @@ def side_by_side(settings: Settings) -> Outcome:
     model = trained_classifier(
         write_reviews(1500, settings.seed), settings.seed, heads=4, steps=300
     )
-    ids = torch.tensor(tokenizer()(TEXT)["input_ids"])
+    ids = torch.tensor(tokenizer()(EXAMPLE_REVIEW)["input_ids"])
     scores = _scores(model, ids, settings.seed)
     with torch.no_grad():
         model.head.neg_()
@@ -238,12 +238,12 @@ def _table(scores: dict[str, Floats]) -> pd.DataFrame:
     for name, values in scores.items():
         rounded = np.round(values / np.abs(values).max(), 2)
         scaled[name] = rounded + 0.0  # no negative zeros
-    return pd.DataFrame({"word": TEXT.split(), **scaled})
+    return pd.DataFrame({"word": EXAMPLE_REVIEW.split(), **scaled})
 
 
 def _draw_sentence(scores: dict[str, Floats]) -> Figure:
     """One row of coloured words for each explainer, each scaled by its largest score."""
-    words = TEXT.split()
+    words = EXAMPLE_REVIEW.split()
     figure, (axes,) = panels(1, width=9.2, height=2.6)
     grid = np.stack([values / np.abs(values).max() for values in scores.values()])
     axes.imshow(grid, cmap="RdBu", vmin=-1.2, vmax=1.2, aspect="auto")

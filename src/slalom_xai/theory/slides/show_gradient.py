@@ -12,23 +12,32 @@ from slalom_xai.theory.base import Outcome, Settings, at_least, at_most, reprodu
 from slalom_xai.theory.drawing import COLOURS, panels
 from slalom_xai.theory.paper.synthetic import one_thread
 from slalom_xai.theory.slides.classifier import AttentionClassifier, head_count
-from slalom_xai.theory.slides.gradients import REDUCTIONS, closed_gradient, differentiated, reduced
-from slalom_xai.theory.slides.reviews import STRENGTH, tokenizer, trained_classifier, write_reviews
+from slalom_xai.theory.slides.gradients import (
+    GRADIENT_REDUCTIONS,
+    closed_gradient,
+    differentiated,
+    reduced,
+)
+from slalom_xai.theory.slides.reviews import (
+    EXAMPLE_REVIEW,
+    STRENGTH,
+    tokenizer,
+    trained_classifier,
+    write_reviews,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 HEADS = (1, 2, 4)
 TEXTS = 20
-TEXT = "the soup was superb and the bread was fresh but our waiter was rude so the bill was awful"
-SOURCE = "Lopardo, Precioso and Garreau 2024, gradient theorem"
 LOWERED = {"rude": -7, "fresh": -7}  # points: labels that would cover others
 
 
 @reproduction(
     name="closed-gradient",
     title="The gradient of one attention layer has a closed form",
-    source=SOURCE,
+    source="Lopardo, Precioso and Garreau 2024, gradient theorem",
 )
 @one_thread()
 def closed_form(settings: Settings) -> Outcome:
@@ -67,7 +76,7 @@ def _differences(model: AttentionClassifier, embedded: Tensor) -> dict[str, floa
     """The closed form against automatic differentiation, entry by entry and reduced."""
     true, closed = differentiated(model, embedded), closed_gradient(model, embedded)
     differences = {"every entry": float((true - closed).abs().max())}
-    for name in REDUCTIONS:
+    for name in GRADIENT_REDUCTIONS:
         change = reduced(true, embedded, name) - reduced(closed, embedded, name)
         differences[name] = float(change.abs().max())
     return differences
@@ -91,7 +100,7 @@ def _without_weighing(model: AttentionClassifier, embedded: Tensor) -> float:
 
 def _draw(models: dict[int, AttentionClassifier]) -> Figure:
     """Attention beside the size of the gradient, token by token: they need not go together."""
-    ids = torch.tensor(tokenizer()(TEXT)["input_ids"])
+    ids = torch.tensor(tokenizer()(EXAMPLE_REVIEW)["input_ids"])
     names = tokenizer().convert_ids_to_tokens(ids.tolist())
     figure, axes = panels(len(models), width=3.3, height=3.2)
     for index, (heads, model) in enumerate(models.items()):

@@ -33,12 +33,12 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-SIZES = (4, 6, 8, 10, 12)  # words of texts of which all sets are asked
-BANDWIDTHS = (0.25, 1.0, 4.0, 16.0, 64.0)
-SAMPLES = (1_000, 4_000, 16_000, 64_000)
+TEXT_SIZES = (4, 6, 8, 10, 12)  # words of texts of which all sets are asked
+GROWING_BANDWIDTHS = (0.25, 1.0, 4.0, 16.0, 64.0)
+GROWING_SAMPLES = (1_000, 4_000, 16_000, 64_000)
 DEFAULT = 0.25  # LIME's own bandwidth
-WORDS = 8  # of the text that is followed to its limits
-LENGTHS = (12, 25, 50, 100, 200, 400)  # words of the texts of the closed forms
+FOLLOWED_WORDS = 8  # of the text that is followed to its limits
+TEXT_LENGTHS = (12, 25, 50, 100, 200, 400)  # words of the texts of the closed forms
 SQUARE = "words squared"  # places in all, of which the text takes as many as it has words
 FORMS = {"printed": (RED, "x"), "mended": (BLUE, "o"), "along the way": (GREEN, "s")}
 
@@ -50,7 +50,7 @@ FORMS = {"printed": (RED, "x"), "mended": (BLUE, "o"), "along the way": (GREEN, 
 )
 def wide_bandwidth(settings: Settings) -> Outcome:
     """Compares LIME over all sets of words with the explicit limits, and watches it get there."""
-    sizes = pd.DataFrame([_size(d, settings.seed) for d in settings.track(SIZES, "sizes")])
+    sizes = pd.DataFrame([_size(d, settings.seed) for d in settings.track(TEXT_SIZES, "sizes")])
     bandwidths, samples = _to_the_limit(settings.seed), _more_samples(settings)
     return Outcome(
         checks=(
@@ -133,25 +133,27 @@ def _mean_checks() -> tuple[Check, ...]:
 
 def _to_the_limit(seed: int) -> pd.DataFrame:
     """The distance of LIME to its limit as the bandwidth grows."""
-    keep, chances = all_rows(WORDS)
-    outputs = random_averages(WORDS, 4, np.random.default_rng(seed)).output(keep)
-    limit = wide_limit(exact_means(outputs, WORDS), WORDS)
+    keep, chances = all_rows(FOLLOWED_WORDS)
+    outputs = random_averages(FOLLOWED_WORDS, 4, np.random.default_rng(seed)).output(keep)
+    limit = wide_limit(exact_means(outputs, FOLLOWED_WORDS), FOLLOWED_WORDS)
     distances = []
-    for bandwidth in BANDWIDTHS:
+    for bandwidth in GROWING_BANDWIDTHS:
         coefficients = regress(keep, outputs, chances * row_weights(keep, bandwidth))
         distances.append(relative_error(coefficients, limit))
-    return pd.DataFrame({"bandwidth": BANDWIDTHS, "distance to the limit": distances})
+    return pd.DataFrame({"bandwidth": GROWING_BANDWIDTHS, "distance to the limit": distances})
 
 
 def _more_samples(settings: Settings) -> pd.DataFrame:
     """The distance of LIME to its limit at bandwidth 0.25: a root mean square over ten runs."""
-    text = random_averages(WORDS, 4, np.random.default_rng(settings.seed))
-    outputs = text.output(all_rows(WORDS)[0])
-    limit = infinite_samples(exact_means(outputs, WORDS, DEFAULT), WORDS, DEFAULT)
+    text = random_averages(FOLLOWED_WORDS, 4, np.random.default_rng(settings.seed))
+    outputs = text.output(all_rows(FOLLOWED_WORDS)[0])
+    limit = infinite_samples(exact_means(outputs, FOLLOWED_WORDS, DEFAULT), FOLLOWED_WORDS, DEFAULT)
     rng = np.random.default_rng(settings.seed + 1)
     rows = []
-    for count in settings.track(SAMPLES, "samples"):
-        errors = [relative_error(lime(text.output, WORDS, count, rng), limit) for _ in range(10)]
+    for count in settings.track(GROWING_SAMPLES, "samples"):
+        errors = [
+            relative_error(lime(text.output, FOLLOWED_WORDS, count, rng), limit) for _ in range(10)
+        ]
         distance = float(np.sqrt(np.mean(np.square(errors))))
         rows.append({"samples": count, "distance to the limit": distance})
     return pd.DataFrame(rows)
@@ -192,7 +194,7 @@ def _draw_distances(axes: Axes, frame: pd.DataFrame, slope: float) -> None:
 def closed_forms(settings: Settings) -> Outcome:
     """Errors of three closed forms over the length of the text, with and without filling."""
     rows = []
-    for words in settings.track(LENGTHS, "lengths"):
+    for words in settings.track(TEXT_LENGTHS, "lengths"):
         for name, filling in ((SQUARE, words**2 - words), ("none", 0)):
             errors = _form_errors(words, filling, settings.seed)
             rows.append({"words": words, "filling": name, **errors})
@@ -265,7 +267,7 @@ def _draw_forms(filled: pd.DataFrame, bare: pd.DataFrame) -> Figure:
                 frame["words"], frame[name], f"{mark}-", color=colour, label=name, markersize=4
             )
         axes.set_xlabel("words in the text, T")
-        axes.set_xticks(LENGTHS, [str(length) for length in LENGTHS])
+        axes.set_xticks(TEXT_LENGTHS, [str(length) for length in TEXT_LENGTHS])
         axes.minorticks_off()
     left.set_ylabel("relative error")
     left.legend(fontsize=8, frameon=False)

@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-WORDS = 99  # different words of the text
-RUNS, SAMPLES = 5, 1_000  # of LIME, and rows of each
-SHOWN = 10  # words in the figure
+RUN_WORDS = 99  # different words of the text
+RUNS, RUN_SAMPLES = 5, 1_000  # of LIME, and rows of each
+SHOWN_WORDS = 10  # words in the figure
 SETS, BATCHES = 30_000, 10  # random sets of each length, and in how many parts they are drawn
-BANDWIDTHS = {"0.25": 0.25, "infinite": float("inf")}
+RUN_BANDWIDTHS = {"0.25": 0.25, "infinite": float("inf")}
 STYLES = {  # colour, mark, and how far to the right
     "printed": (RED, "x", -0.2),
     "mended": (BLUE, "+", 0.0),
@@ -52,9 +52,11 @@ def five_runs(settings: Settings) -> Outcome:
     text = _long_text(settings.seed)
     rng = np.random.default_rng(settings.seed)
     rows, runs = [], {}
-    for name, bandwidth in settings.track(BANDWIDTHS.items(), "bandwidths"):
-        some = [lime(text.output, WORDS, SAMPLES, rng, bandwidth=bandwidth) for _ in range(RUNS)]
-        runs[name] = np.stack(some)  # (RUNS, WORDS)
+    for name, bandwidth in settings.track(RUN_BANDWIDTHS.items(), "bandwidths"):
+        some = [
+            lime(text.output, RUN_WORDS, RUN_SAMPLES, rng, bandwidth=bandwidth) for _ in range(RUNS)
+        ]
+        runs[name] = np.stack(some)  # (RUNS, RUN_WORDS)
         rows.append({"bandwidth": name, **_distances(text, runs[name], bandwidth)})
     table = pd.DataFrame(rows)
     return Outcome(
@@ -62,15 +64,15 @@ def five_runs(settings: Settings) -> Outcome:
         tables={"distances": table},
         figures={"boxes": lambda: _draw_boxes(text, runs)},
         remarks=(
-            f"A classifier with random weights, 3 heads, {WORDS} different words and no filling, "
-            f"{SAMPLES} samples a run. The printed and the mended form know no bandwidth; the one "
-            "along the way is taken at that of the run.",
+            f"A classifier with random weights, 3 heads, {RUN_WORDS} different words and no "
+            f"filling, {RUN_SAMPLES} samples a run. The printed and the mended form know no "
+            "bandwidth; the one along the way is taken at that of the run.",
         ),
     )
 
 
 def _distances(text: WordAverages, runs: Floats, bandwidth: float) -> dict[str, float]:
-    """How far each form is from the mean of the runs (RUNS, WORDS), and how sure that mean is."""
+    """How far each form is from the mean of the runs (RUNS, words), and how sure that mean is."""
     mean = runs.mean(axis=0)
     forms = _forms(text, bandwidth).items()
     distances = {name: relative_error(form, mean) for name, form in forms}
@@ -96,11 +98,13 @@ def _run_checks(table: pd.DataFrame) -> tuple[Check, ...]:
 
 def _long_text(seed: int) -> WordAverages:
     """A text of different words, read by a classifier with random weights."""
-    model = AttentionClassifier(WORDS + 2, 0, length=WORDS + 1, heads=3, width=24, seed=seed)
+    model = AttentionClassifier(
+        RUN_WORDS + 2, 0, length=RUN_WORDS + 1, heads=3, width=24, seed=seed
+    )
     model = model.double()
     with torch.no_grad():
         model.key.mul_(0.5)  # so that no one word has most of the attention
-    ids = torch.cat([torch.tensor([1]), torch.arange(2, WORDS + 2)])
+    ids = torch.cat([torch.tensor([1]), torch.arange(2, RUN_WORDS + 2)])
     averages, _ = word_averages(model, ids)
     return averages
 
@@ -116,13 +120,13 @@ def _forms(text: WordAverages, bandwidth: float) -> dict[str, Floats]:
 def _draw_boxes(text: WordAverages, runs: dict[str, Floats]) -> Figure:
     """About every tenth word by its coefficient, so that large and small ones are seen."""
     figure, axes = panels(len(runs), width=4.6, height=3.0, share_y=True)
-    spread = np.linspace(3, WORDS - 4, SHOWN).astype(int)
+    spread = np.linspace(3, RUN_WORDS - 4, SHOWN_WORDS).astype(int)
     order = np.argsort(theorem_along(text))[spread]
     for panel, (name, some) in zip(axes, runs.items(), strict=True):
         _draw_runs(panel, some[:, order], order)
-        for form, values in _forms(text, BANDWIDTHS[name]).items():
+        for form, values in _forms(text, RUN_BANDWIDTHS[name]).items():
             colour, mark, aside = STYLES[form]
-            ticks = np.arange(SHOWN) + aside
+            ticks = np.arange(SHOWN_WORDS) + aside
             panel.plot(ticks, values[order], mark, color=colour, label=form, markersize=7, zorder=3)
         panel.set_title(f"bandwidth {name}", fontsize=9)
     axes[0].set_ylabel("LIME coefficient")
@@ -131,8 +135,8 @@ def _draw_boxes(text: WordAverages, runs: dict[str, Floats]) -> Figure:
 
 
 def _draw_runs(panel: Axes, runs: Floats, order: NDArray[np.int64]) -> None:
-    """A box for each of some words, over the runs (RUNS, SHOWN)."""
-    ticks = np.arange(SHOWN)
+    """A box for each of some words, over the runs (RUNS, SHOWN_WORDS)."""
+    ticks = np.arange(SHOWN_WORDS)
     grey = {"color": NEUTRAL}
     panel.boxplot(runs, positions=ticks, widths=0.5, whis=(0, 100), medianprops=grey)
     panel.axhline(0, color=NEUTRAL, linewidth=0.5)
