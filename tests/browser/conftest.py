@@ -1,4 +1,4 @@
-"""A real browser: Debian's chromium, or any Chromium or Chrome that is found; without one these tests are skipped."""
+"""A real browser: any Chromium or Chrome that is found; without one these tests are skipped."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ def browser() -> Iterator[object]:
     found = os.environ.get("SLALOM_CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
     if found is None:
         pytest.skip(
-            "no Chromium found: install one (apt-get install chromium), or name it in SLALOM_CHROMIUM"
+            "no Chromium found: install one (apt-get install chromium), "
+            "or name it in SLALOM_CHROMIUM"
         )
     with sync.sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
@@ -34,7 +35,10 @@ def browser() -> Iterator[object]:
 
 @pytest.fixture
 def show(browser: object, tmp_path: Path) -> Iterator[Callable[..., object]]:
-    """Opens a file, or explanations as a report, and afterwards fails on any complaint or request to another host."""
+    """Opens a file, or explanations as a report.
+
+    Afterwards it fails on any complaint or request to another host.
+    """
     contexts, heard = [], []
 
     def opened(what: object, *, quiet: bool = True, **options: object) -> object:

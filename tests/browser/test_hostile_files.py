@@ -1,7 +1,8 @@
-"""Result files written to attack whoever opens their report: nothing runs, nothing leaves the page, nothing new is in it.
+"""Result files written to attack whoever opens their report.
 
-Every field of a file, and every list and text in it, takes each hostile string in turn. A file is refused when it is loaded, or
-its page, with scripts and without, consists of the elements that any page has.
+Nothing runs, nothing leaves the page, and nothing new is in it. Every field of a file, and every
+list and text in it, takes each hostile string in turn. A file is refused when it is loaded, or its
+page, with scripts and without, consists of the elements that any page has.
 """
 
 import json
@@ -25,7 +26,8 @@ HOSTILE = (
     "<img src=x onerror='window.ran = 1'>",
     f"<iframe src='{MARK}'></iframe><object data='{MARK}'></object><embed src='{MARK}'>",
     f"<link rel=stylesheet href='{MARK}'><style>@import '{MARK}';</style>",
-    f'" onmouseover=\'window.ran = 1\' onfocus=window.ran=1 autofocus style="background:url({MARK})" x="',
+    "\" onmouseover='window.ran = 1' onfocus=window.ran=1 autofocus "
+    f'style="background:url({MARK})" x="',
     f"<base href='{MARK}'><form action='{MARK}'><input autofocus onfocus='window.ran = 1'></form>",
     "<svg onload='window.ran = 1'><animate onbegin='window.ran = 1' attributeName=x dur=1s></svg>",
     f"javascript:window.ran=1//--><a href='javascript:window.ran=1' ping='{MARK}'>x</a>",
@@ -152,7 +154,7 @@ def kinds(page):
 
 
 def opened(show, path, **options):
-    """Opens a page, and sees that it stays there, that nothing is asked for and that nothing has run."""
+    """Opens a page; it stays there, asks for nothing, and nothing has run."""
     page = show(path, **options)
     moves, requests = [], []
     page.on("framenavigated", lambda frame: moves.append(frame.url))
@@ -164,7 +166,7 @@ def opened(show, path, **options):
 
 
 def safe(show, path, tmp_path):
-    """Compares a page with one whose texts are harmless: the same kinds of elements and attributes, and nothing else."""
+    """A page has the kinds of elements and attributes that a harmless one has, and no others."""
     for scripts in (False, True):
         if scripts not in KNOWN:
             harmless = tmp_path / "harmless.html"

@@ -11,8 +11,10 @@ from made import TEXT, made, shaped
 from slalom_xai.reports.html import page as page_of
 
 HOSTILE = (
-    "<script>alert(1)</script> <img src=x onerror=alert(2)> </script><!-- <svg onload=alert(3)> ]]> \" ' & &amp; javascript:alert(4) "
-    "<style>*{display:none}</style> \u2028 \u202e \x1b[31m \x00 {{7*7}} ${alert(5)} 👩‍👩‍👧 שלום <iframe src=//example.org> <a href='https://example.org'>x</a>"
+    "<script>alert(1)</script> <img src=x onerror=alert(2)> </script><!-- <svg onload=alert(3)> "
+    "]]> \" ' & &amp; javascript:alert(4) "
+    "<style>*{display:none}</style> \u2028 \u202e \x1b[31m \x00 {{7*7}} ${alert(5)} 👩‍👩‍👧 שלום "
+    "<iframe src=//example.org> <a href='https://example.org'>x</a>"
 )
 SCREENS = {
     "light": {"color_scheme": "light"},
@@ -31,7 +33,8 @@ def test_a_text_full_of_markup_stays_text(show):
     page = show([explanation, made(HOSTILE, additive=True), made("<script>alert(8)</script> more")])
     assert (
         page.locator("#slalom-view").evaluate(
-            "root => root.querySelectorAll('script, img, iframe, style, a, b, u, [onload], [onerror]').length"
+            "root => root.querySelectorAll("
+            "'script, img, iframe, style, a, b, u, [onload], [onerror]').length"
         )
         == 0
     )
@@ -51,13 +54,17 @@ def test_a_text_full_of_markup_stays_text(show):
 def test_the_policy_lets_nothing_else_run(show):
     page = show(made(), quiet=False)
     page.evaluate(
-        "window.refused = []; document.addEventListener('securitypolicyviolation', event => refused.push(event.effectiveDirective))"
+        "window.refused = [];"
+        "document.addEventListener("
+        "'securitypolicyviolation', event => refused.push(event.effectiveDirective))"
     )
     page.evaluate(
-        "document.body.append(Object.assign(document.createElement('script'), {textContent: 'window.ran = true'}))"
+        "document.body.append(Object.assign("
+        "document.createElement('script'), {textContent: 'window.ran = true'}))"
     )
     page.evaluate(
-        "document.body.append(Object.assign(document.createElement('img'), {src: 'https://example.org/x.png'}))"
+        "document.body.append(Object.assign("
+        "document.createElement('img'), {src: 'https://example.org/x.png'}))"
     )
     page.evaluate("fetch('https://example.org/').catch(() => null)")
     page.wait_for_function("window.refused.length === 3")

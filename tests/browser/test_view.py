@@ -214,7 +214,7 @@ def test_what_if_is_predict(show, name):
 
 
 def length_part(explanation, counts):
-    """What an edit's prediction owes to the number of units kept: by the definition, not through ``predict``."""
+    """What an edit's prediction owes to the number of units kept, by the definition."""
     offsets = getattr(explanation.function, "length_offsets", None)
     if offsets is None or counts.sum() >= len(counts):
         return 0.0

@@ -145,7 +145,8 @@ def test_odd_lines_in_the_log_are_left_out(texts, tmp_path):
             "[" * 100_000,
             "9" * 5000,
         ),
-        '{"text": "1", "method": "slalom", "metric": "cost", "values": {"calls": "many"}, "reason": ""}',
+        '{"text": "1", "method": "slalom", "metric": "cost", '
+        '"values": {"calls": "many"}, "reason": ""}',
         '{"text": "1", "method": "slalom", "metric": 3, "values": {}, "reason": ""}',
     ]
     with (tmp_path / "out" / "log.jsonl").open("a", encoding="utf-8") as file:
@@ -208,7 +209,8 @@ from slalom_xai.bench import BenchOptions, bench
 
 root = Path(sys.argv[1])
 data, out = root / "texts.jsonl", root / "out"
-data.write_text(json.dumps({"text": "warm and dull film"}) + "\\n" + json.dumps({"text": ""}) + "\\n")
+texts = ("warm and dull film", "")
+data.write_text("".join(json.dumps({"text": text}) + "\\n" for text in texts))
 options = BenchOptions(methods=("random",), metrics=("cost",), texts=None, budget=40)
 whole = bench(Averaging(), data, root / "whole", options)
 
@@ -297,7 +299,8 @@ def test_rationales_are_mapped_and_a_wrong_length_is_said(tmp_path):
     assert bad["why"].str.contains("2").all()
     with pytest.raises(
         InputError,
-        match="human compares scores with people's marks: name the column of the marks with --rationale",
+        match="human compares scores with people's marks: "
+        "name the column of the marks with --rationale",
     ):
         bench(
             Averaging(), tmp_path / "t.jsonl", tmp_path / "other", BenchOptions(metrics=("human",))

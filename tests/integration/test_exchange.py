@@ -114,7 +114,8 @@ def drawn(html):
     """Base value, f(inputs) and the text, as shap's plot shows them."""
     base = re.search(r">([-+.\de]+)</text><text [^>]*>base value</text>", html)
     whole = re.search(
-        r'font-weight="bold" fill="rgb\(0,0,0\)"[^>]*>([-+.\de]+)</text><text [^>]*>f<tspan [^>]*>([^<]*)</tspan>',
+        r'font-weight="bold" fill="rgb\(0,0,0\)"[^>]*>([-+.\de]+)</text>'
+        r"<text [^>]*>f<tspan [^>]*>([^<]*)</tspan>",
         html,
     )
     shown = re.findall(r">([^<>]*)</div></div>", html)

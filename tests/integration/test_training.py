@@ -301,7 +301,8 @@ def test_a_student_learns_from_a_teacher(trained, reviews, tmp_path):
     options = TrainingOptions(teacher=folder, parts=2, test=reviews, **SMALL | {"rate": 5e-3})
     report = train(reviews, tmp_path / "out", options)
     assert report.test.accuracy > 0.95
-    # The scale is in the saved weights, so the test is scored with it; unscaled, the loss of the kept epoch is larger.
+    # The scale is in the saved weights, so the test is scored with it; unscaled, the loss of the
+    # kept epoch is larger.
     assert report.validation.loss < report.history[report.best_epoch - 1].validation_loss
     assert report.test.loss == pytest.approx(report.validation.loss, abs=0.1)
     assert report.scale != 1.0
@@ -337,7 +338,8 @@ def test_patience_ends_it_early_and_the_best_epoch_is_kept(reviews, tmp_path):
     assert best.epoch == report.best_epoch
     assert report.validation.loss == pytest.approx(best.validation_loss)
     assert report.notes == (
-        f"stopped after epoch {best.epoch + 2}: no better validation accuracy for 2 epochs; epoch {best.epoch} is kept",
+        f"stopped after epoch {best.epoch + 2}: no better validation accuracy for 2 epochs; "
+        f"epoch {best.epoch} is kept",
     )
 
 

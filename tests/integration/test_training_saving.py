@@ -106,7 +106,8 @@ def check():
     check_folder(folder, overwrite=True)
     from safetensors.torch import load_file
     bias = float(load_file(folder / "model.safetensors")["classifier.bias"][0])
-    found = {json.loads((folder / name).read_text())["mark"] for name in ("config.json", "training.json")}
+    files = ("config.json", "training.json")
+    found = {json.loads((folder / name).read_text())["mark"] for name in files}
     assert found == {"new" if bias else "old"}, (found, bias)
     seen.update(found)
     left = [path.name for path in root.iterdir()]

@@ -147,7 +147,7 @@ def explanation(surrogate, text="", fidelity=None):
 
 @st.composite
 def extended(draw):
-    """With what only the number of units kept adds, and the nearest with one head: each there or not."""
+    """With or without an effect of the number of units kept, and the nearest with one head."""
     surrogate = draw(slaloms())
     units, classes = surrogate.values.shape[1:]
     if draw(st.booleans()):

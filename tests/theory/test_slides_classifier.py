@@ -1,4 +1,4 @@
-"""The classifier with one attention layer: padding, the ordinary adapter, and its gradient in closed form."""
+"""The classifier with one attention layer: padding, the adapter, its gradient in closed form."""
 
 from __future__ import annotations
 

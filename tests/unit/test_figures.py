@@ -137,7 +137,7 @@ class TestWords:
         assert unit_labels(explanation) == ["un", "-watch", "-able", "film", "."]
 
     def test_a_word_has_the_score_of_its_tokens_as_one_unit(self):
-        """A SLALOM with the tokens joined by hand (summed weights, weighted mean of values) is the same function."""
+        """Tokens joined by hand (summed weights, mean of values) give the same function."""
         values, importances = (
             np.array([1.0, -2.0, 0.5, 3.0, 0.2]),
             np.array([0.4, -0.3, 0.1, 0.8, -1.0]),
@@ -344,7 +344,7 @@ class TestSideBySide:
 
 class TestFidelityCurve:
     def test_errors_are_those_of_the_predictions(self):
-        """The fake model is a SLALOM with a sink, so that our method has next to no error and a linear one some."""
+        """The fake model is a SLALOM with a sink: ours has next to no error, linear has some."""
         explainer = Explainer(Averaging(), budget=150)
         both = [explainer(REVIEW), Explainer(Averaging(), method="linear", budget=150)(REVIEW)]
         slalom, linear = figures.deletion_errors(explainer, both, most=6, rows=15)

@@ -57,7 +57,10 @@ def additive(
     left_out="",
     random_state=0,
 ):
-    """An explanation with known additive scores; full: the output on the whole text, by default the scores' sum."""
+    """An explanation with known additive scores.
+
+    ``full`` is the output on the whole text, by default the scores' sum.
+    """
     labels = {"binary": ("no", "yes"), "multiclass": ("a", "b", "c")}.get(kind, ("it",))
     column_scores = torch.as_tensor(np.asarray(scores, dtype=float).reshape(len(scores), -1))
     outputs = (
@@ -771,7 +774,8 @@ def test_the_model_must_read_the_same_units():
     explainer = Explainer(Averaging())
     with pytest.raises(
         InputError,
-        match=r"2 units, but the model reads 3; unit 0 is 'a good' in the explanation and 'a' in the model",
+        match=r"2 units, but the model reads 3; "
+        r"unit 0 is 'a good' in the explanation and 'a' in the model",
     ):
         asker(
             explainer,

@@ -1,4 +1,4 @@
-"""Result files from anywhere: what is saved loads again, and what is no saved explanation is one clear line."""
+"""Result files from anywhere: what is saved loads again, all else is refused in one line."""
 
 import io
 import json

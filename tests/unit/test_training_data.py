@@ -89,7 +89,8 @@ def test_parquet_without_pyarrow_names_the_package(tmp_path):
         "import sys; sys.modules['pyarrow'] = None\n"
         "from pathlib import Path\nfrom slalom_xai.tables import read_table\n"
         "from slalom_xai.errors import InputError\n"
-        "try:\n    read_table(Path(sys.argv[1]))\nexcept InputError as error:\n    sys.exit('pip install pyarrow' not in str(error))\n"
+        "try:\n    read_table(Path(sys.argv[1]))\n"
+        "except InputError as error:\n    sys.exit('pip install pyarrow' not in str(error))\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", code, tmp_path / "a.parquet"],
@@ -116,7 +117,8 @@ def test_a_tsv_without_quoting_may_hold_quotes(tmp_path):
         (
             "a.csv",
             "review,stars\nfine,1\n",
-            r"no column 'text' and no column 'label', only 'review', 'stars': .*--text COLUMN and --label",
+            r"no column 'text' and no column 'label', only 'review', 'stars': "
+            r".*--text COLUMN and --label",
         ),
         (
             "a.csv",
@@ -259,7 +261,8 @@ def test_other_tables_must_have_the_classes_of_the_first(tmp_path):
     for name in ("validation", "test"):
         with pytest.raises(
             InputError,
-            match=r"1 rows of .*other.csv have labels that the training table does not have, '2': .* '0', '1'",
+            match=r"1 rows of .*other.csv have labels that the training table does not have, "
+            r"'2': .* '0', '1'",
         ):
             prepare(path, TrainingOptions(**{name: other}).settled())
 
