@@ -1,4 +1,4 @@
-"""Models that are not transformers classifiers: pipelines, torch modules, scikit-learn, ONNX Runtime."""
+"""Models that are no transformers classifiers: pipelines, torch modules, scikit-learn, ONNX."""
 
 import warnings
 
@@ -95,7 +95,8 @@ def test_a_module_that_ignores_the_mask_is_refused_in_one_line():
     deaf = Averaging(len(own), listens=False)
     with pytest.raises(
         ModelError,
-        match=r"Averaging ignores attention_mask: .* alone, but .* padded to \d+ tokens; mask the padding",
+        match=r"Averaging ignores attention_mask: .* alone, "
+        r"but .* padded to \d+ tokens; mask the padding",
     ) as caught:
         explain(TEXT, deaf, own)
     assert "\n" not in str(caught.value)
@@ -254,13 +255,15 @@ def test_a_tokenizer_that_is_not_the_models_own_is_refused():
     larger.add_tokens([f"extra{number}" for number in range(500)])
     with pytest.raises(
         InputError,
-        match=rf"knows {len(larger)} tokens, but the model knows {len(own)}: it belongs to another model",
+        match=rf"knows {len(larger)} tokens, but the model knows {len(own)}: "
+        "it belongs to another model",
     ):
         Explainer(model, larger)
     config = transformers.RobertaConfig(vocab_size=4000, max_position_embeddings=130, **SIZE)
     with pytest.raises(
         InputError,
-        match=r"knows \d+ tokens, but the model knows 4000, and they disagree on pad_token_id \(0 and 1\)",
+        match=r"knows \d+ tokens, but the model knows 4000, "
+        r"and they disagree on pad_token_id \(0 and 1\)",
     ):
         Explainer(transformers.RobertaForSequenceClassification(config), own)
     with pytest.raises(ModelError, match="cannot load a tokenizer from 'bert-of-nowhere'"):

@@ -1,4 +1,4 @@
-"""The main method on models whose answers are known: what it finds, when it stops, and what it says of itself."""
+"""The main method on known models: what it finds, when it stops, what it says of itself."""
 
 import numpy as np
 import pytest

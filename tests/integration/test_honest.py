@@ -105,7 +105,8 @@ def test_a_blow_up_that_no_tested_row_shows_is_named():
         (
             0.64,
             0.36,
-            "Do not trust this: it predicts 64% of what the tested deletions do, but perhaps only 36%",
+            "Do not trust this: it predicts 64% of what the tested deletions do, "
+            "but perhaps only 36%",
         ),
         (0.64, -1.0, "perhaps only none of what others do"),
         (0.3, 0.1, "Do not trust this: it predicts 30% of what deletions do"),

@@ -1,4 +1,4 @@
-"""Models from folders: damaged, incomplete or with code of their own, each is refused in one line and asks nothing."""
+"""Folders that are damaged, incomplete or have code of their own are refused in one line."""
 
 from __future__ import annotations
 
@@ -31,7 +31,9 @@ attempts = {
     "folder": lambda: Explainer(folder),
     "onnx": lambda: Explainer(onnx),
     "tokenizer": lambda: Explainer(lambda texts: texts, tokenizer=folder),
-    "start": lambda: load_start(folder, ["a", "b"], layers=None, revision=None, trust_remote_code=False),
+    "start": lambda: load_start(
+        folder, ["a", "b"], layers=None, revision=None, trust_remote_code=False
+    ),
     "teacher": lambda: load_teacher(folder, ["a", "b"], trust_remote_code=False),
 }
 for name, attempt in attempts.items():

@@ -1,4 +1,4 @@
-"""Rows that borrow the beginning of a text answer as rows that are read whole, or nothing is lent."""
+"""Rows that borrow the beginning of a text answer as rows read whole do, or nothing is lent."""
 
 import numpy as np
 import pytest

@@ -1,15 +1,23 @@
-"""Deletion and insertion against AOPC comprehensiveness and sufficiency of ferret-xai; the fixture is made by scripts/reference_ferret.py.
+"""Deletion and insertion against AOPC comprehensiveness and sufficiency of ferret-xai.
 
-Both take the probability of the model's answer on the whole text, less that on what is left when the top units go (comprehensiveness)
-or when only they stay (sufficiency), and average over sizes of the top. Special tokens stay. Ferret deletes tokens by default and can
-mask them, as ``removal="delete"`` and ``"mask"`` do. Its numbers at each size of the top are ours. What differs is which are averaged:
+The fixture is made by scripts/reference_ferret.py.
 
-    rounding    q n is rounded down there, and a bin of no unit is skipped; here it is rounded up, as in ERASER
+Both take the probability of the model's answer on the whole text, less that on what is left when
+the top units go (comprehensiveness) or when only they stay (sufficiency), and average over sizes of
+the top. Special tokens stay. Ferret deletes tokens by default and can mask them, as
+``removal="delete"`` and ``"mask"`` do. Its numbers at each size of the top are ours. What differs
+is which are averaged:
+
+    rounding    q n is rounded down there, and a bin of no unit is skipped; here it is rounded up,
+                as in ERASER
     duplicates  bins of the same size count once there, each by itself here
-    sizes       by default 10, 20, ..., 100 % there; here 1, 5, 10, 20, 50 % and the curve of 1 to n − 1 units, never the whole text
-    signs       by default (``only_pos``) the top holds no unit that argues against the answer there; here it takes the next in order
+    sizes       by default 10, 20, ..., 100 % there; here 1, 5, 10, 20, 50 % and the curve of 1 to
+                n − 1 units, never the whole text
+    signs       by default (``only_pos``) the top holds no unit that argues against the answer
+                there; here it takes the next in order
 
-With the same bins the two agree on a text of 100 units; on shorter ones the tests put ferret's numbers per size together as we do.
+With the same bins the two agree on a text of 100 units; on shorter ones the tests put ferret's
+numbers per size together as we do.
 """
 
 import json
@@ -31,7 +39,8 @@ TOLERANCE = 2e-6  # ferret ran in double precision, we in single
 
 
 def named(case):
-    return f"{len(case['scores'])}-{case['target']}-{case['removal']}{'-positive' if case['only_pos'] else ''}"
+    sign = "-positive" if case["only_pos"] else ""
+    return f"{len(case['scores'])}-{case['target']}-{case['removal']}{sign}"
 
 
 def test_the_fixture_covers_both_answers_both_removals_and_all_lengths():
@@ -45,7 +54,7 @@ def test_the_fixture_covers_both_answers_both_removals_and_all_lengths():
 
 @pytest.fixture(scope="module", params=[case for case in CASES if not case["only_pos"]], ids=named)
 def compared(request, explainers):
-    """A case of the fixture, and what we measure for it: pairs of names and numbers, ferret's and ours."""
+    """A case of the fixture, and pairs of names and numbers for it, ferret's and ours."""
     case = request.param
     explainer = explainers[case["removal"]]
     explanation = explainer(case["text"])

@@ -203,7 +203,14 @@ def test_a_kill_at_any_step_leaves_one_of_two_results_and_the_next_write_cleans_
 
 def test_a_draft_that_a_kill_left_is_removed_by_the_next_write(tmp_path):
     path = write_file(tmp_path / "a.json", "whole")
-    code = "import os, signal, sys\nfrom slalom_xai.system.files import replacing\nwith replacing(sys.argv[1]) as draft:\n    draft.write_text('half')\n    os.kill(os.getpid(), signal.SIGKILL)"
+    code = """
+import os, signal, sys
+from slalom_xai.system.files import replacing
+
+with replacing(sys.argv[1]) as draft:
+    draft.write_text("half")
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
     assert program(code, path).returncode == -signal.SIGKILL
     assert path.read_text() == "whole"
     left = [name for name in names(tmp_path) if name != "a.json"]
@@ -271,7 +278,10 @@ def test_an_error_leaves_the_old_folder(tmp_path):
 
 @pytest.mark.parametrize("exchange", [True, False])
 def test_what_a_kill_left_of_a_folder_is_put_right(tmp_path, exchange):
-    """Without an exchange of names there is an instant without the folder; the next run finds the old one and puts it back."""
+    """Without an exchange of names there is an instant without the folder.
+
+    The next run finds the old one and puts it back.
+    """
     code = """
 import sys
 from pathlib import Path

@@ -1,8 +1,9 @@
-"""AttnLRP against the authors' own package, lxt: the fixtures and how they are made are in scripts/reference_lrp.py.
+"""AttnLRP against the authors' own package, lxt: scripts/reference_lrp.py makes the fixtures.
 
-The rules are the same, and so are the relevances, up to rounding: linear layers keep the plain gradient, biases take what is theirs,
-attention halves at both of its products, softmax keeps its plain gradient (lxt's efficient form, the Taylor rule), LayerNorm's
-deviation is a constant, and GELU and the pooler's tanh pass relevance one to one. lxt adds 1e-10 to the input of an activation
+The rules are the same, and so are the relevances, up to rounding: linear layers keep the plain
+gradient, biases take what is theirs, attention halves at both of its products, softmax keeps its
+plain gradient (lxt's efficient form, the Taylor rule), LayerNorm's deviation is a constant, and
+GELU and the pooler's tanh pass relevance one to one. lxt adds 1e-10 to the input of an activation
 before it divides by it, which is far below the tolerance.
 """
 
@@ -34,7 +35,10 @@ def deviation(found, reference):
 
 
 def input_times_gradient(model, ids, around):
-    """Logits, and embedding × gradient of logit 1 − logit 0 summed over the width, with ``around`` in force."""
+    """Logits, and embedding × gradient of logit 1 − logit 0, summed over the width.
+
+    Both are computed with ``around`` in force.
+    """
     embeddings = model.get_input_embeddings()(torch.tensor([ids])).detach().requires_grad_()
     with eager(model), around(model):
         logits = model(

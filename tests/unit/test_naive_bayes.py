@@ -57,7 +57,8 @@ def test_units_of_several_words_sum_and_pieces_share():
 def test_a_corpus_that_leans_is_told():
     found = Explainer(flat, method=NaiveBayes(["good " * 10, "bad"], ["yes", "no"]))("good film")
     assert found.notes == (
-        "The corpus holds 1 words of 'no' and 10 words of 'yes': the scores lean towards the larger class.",
+        "The corpus holds 1 words of 'no' and 10 words of 'yes': "
+        "the scores lean towards the larger class.",
     )
 
 

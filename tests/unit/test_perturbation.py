@@ -129,9 +129,9 @@ def test_without_an_empty_text_single_units_stand_for_it(method, units):
     assert found.base_value == pytest.approx(0.5 + weights.mean())
     assert found.values.sum() == pytest.approx(weights.sum() - weights.mean())
     assert (
-        "The model does not accept an empty text: the mean of its answers to single units is used instead."
-        in found.notes
-    )
+        "The model does not accept an empty text: "
+        "the mean of its answers to single units is used instead."
+    ) in found.notes
     if units == 5 and method == "kernel-shap":
         assert np.allclose(
             found.values, shapley_values(additive(WEIGHTS), WORDS[:5], empty=0.5 + weights.mean())

@@ -26,7 +26,7 @@ def drawn(*shape, seed=0):
 
 
 def relevance(module, x, weights=None):
-    """Input times gradient under the rules, and the output's own relevance: its numbers, weighted."""
+    """Input times gradient under the rules, and the output's own relevance, weighted."""
     x = x.clone().requires_grad_()
     with relevance_rules(module):
         output = module(x)

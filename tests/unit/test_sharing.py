@@ -10,7 +10,7 @@ from slalom_xai.queries.shared_batches import plan_batches
 
 
 def deletions(rows, tokens, fewest, most, fixed=0, seed=0):
-    """How many tokens each row has in common with the beginning of its text, and how many it has."""
+    """How many tokens each row shares with the beginning of its text, and how many it has."""
     rng = np.random.default_rng(seed)
     gone = [
         fixed + rng.choice(tokens - fixed, rng.integers(fewest, most + 1), replace=False)
