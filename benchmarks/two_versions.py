@@ -1,9 +1,10 @@
-"""Times two versions of the package side by side: did a change that should change nothing cost time?
+"""Times two versions of the package side by side: did a change cost time?
 
     python benchmarks/two_versions.py OLD/src src --rounds 9
 
-Each version runs in a process of its own on the embedded model and the same texts. The two take turns, so
-that a busy moment of the machine meets both. Printed are the medians and the median of the ratios.
+Each version runs in a process of its own on the embedded model and the same texts. The two take
+turns, so that a busy moment of the machine meets both. Printed are the medians and the median of
+the ratios.
 """
 
 from __future__ import annotations

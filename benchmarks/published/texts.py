@@ -12,7 +12,8 @@ from typing import TextIO, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from slalom_xai.models import Reading, Row, TextModel
+from slalom_xai.models import Row, TextModel
+from slalom_xai.models.reading import AnyReading
 
 Array = NDArray[np.float64]
 Predict = Callable[[Array], Array]  # counts over distinct tokens (m, K) to log odds (m,)
@@ -42,7 +43,7 @@ class Text:
         reading: the text.
     """
 
-    def __init__(self, model: TextModel, reading: Reading) -> None:
+    def __init__(self, model: TextModel, reading: AnyReading) -> None:
         self.model = model
         self.reading = reading
         self.codes = np.asarray(reading.codes)
@@ -80,13 +81,13 @@ class Text:
         return AnsweredRows(counts, self.log_odds(composed))
 
 
-def read_texts(path: Path, model: TextModel, count: int) -> list[Reading]:
+def read_texts(path: Path, model: TextModel, count: int) -> list[AnyReading]:
     """The first texts of a suitable length.
 
     Raises:
         SystemExit: the file has too few of them.
     """
-    readings: list[Reading] = []
+    readings: list[AnyReading] = []
     with _opened(path) as lines:
         for line in lines:
             reading = model.read(json.loads(line)["text"], truncation=True)

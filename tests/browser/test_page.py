@@ -11,7 +11,8 @@ from made import TEXT, made, shaped
 from slalom_xai.reports.html import page as page_of
 
 HOSTILE = (
-    "<script>alert(1)</script> <img src=x onerror=alert(2)> </script><!-- <svg onload=alert(3)> ]]> "
+    "<script>alert(1)</script> <img src=x onerror=alert(2)> "
+    "</script><!-- <svg onload=alert(3)> ]]> "
     "\" ' & &amp; javascript:alert(4) "
     "<style>*{display:none}</style> \u2028 \u202e \x1b[31m \x00 {{7*7}} ${alert(5)} "
     "👩‍👩‍👧 שלום <iframe src=//example.org> <a href='https://example.org'>x</a>"

@@ -36,9 +36,7 @@ def panels(
         share_y: whether all panels have the same vertical axis.
     """
     optional_package("matplotlib", "drawing a figure")
-    figure = canvas.sheet("", width * count, height)
-    grid = figure.subplots(1, count, squeeze=False, sharey=share_y)
-    return figure, list(grid[0])
+    return canvas.panels(count, width=width, height=height, share_y=share_y)
 
 
 def diagonal(axes: Axes, low: float, high: float) -> None:
