@@ -14,7 +14,8 @@ from benchmarks.published.package import PUBLISHED_BATCH, Scores, published
 from benchmarks.published.texts import LOCAL, SHORT_ROW, AnsweredRows, Array, Text
 from slalom_xai import Explainer, Explanation
 from slalom_xai.estimators import SlalomEff, SlalomFidel
-from slalom_xai.models import Reading, TextModel
+from slalom_xai.models import TextModel
+from slalom_xai.models.reading import AnyReading
 from slalom_xai.surrogates.fit import fit_slalom
 
 
@@ -107,7 +108,7 @@ def trained(text: Text, calls: int, seed: int, steps: int) -> tuple[float, float
 
 
 def compare(
-    model: TextModel, number: int, reading: Reading, calls: int, seed: int, rows: int, steps: int
+    model: TextModel, number: int, reading: AnyReading, calls: int, seed: int, rows: int, steps: int
 ) -> TextComparison:
     """Explains one text by both sides and measures.
 

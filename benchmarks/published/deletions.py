@@ -16,7 +16,7 @@ from benchmarks.published.compare import error_of_change
 from benchmarks.published.package import published
 from benchmarks.published.texts import LOCAL, Array, Text, read_texts
 from slalom_xai import Explainer
-from slalom_xai.models import Reading
+from slalom_xai.models.reading import AnyReading
 
 ROWS = 1000  # fresh deletions of either kind
 
@@ -51,7 +51,7 @@ def main() -> None:
 
 
 def measured(
-    explainer: Explainer, reading: Reading, number: int, calls: int
+    explainer: Explainer, reading: AnyReading, number: int, calls: int
 ) -> list[tuple[float, float]]:
     """Errors of ours and of the published code, with few deletions and with any number."""
     text, rng = Text(explainer.model, reading), np.random.default_rng(number)
