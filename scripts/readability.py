@@ -63,6 +63,15 @@ def docstring_lines(tree: ast.Module) -> set[int]:
     return lines
 
 
+def import_lines(tree: ast.Module) -> set[int]:
+    """The numbers of lines of imports."""
+    lines: set[int] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            lines.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+    return lines
+
+
 def add(density: Density, path: Path) -> None:
     """Counts one module."""
     source = path.read_text(encoding="utf-8")
@@ -91,12 +100,10 @@ def shared_places(paths: list[Path]) -> list[str]:
     shared = []
     for path in paths:
         source = path.read_text(encoding="utf-8")
-        numbers = sorted(code_lines(source, ast.parse(source)))
+        tree = ast.parse(source)
+        numbers = sorted(code_lines(source, tree) - import_lines(tree))
         written = source.splitlines()
         lines = [(number, written[number - 1].strip()) for number in numbers]
-        lines = [
-            (number, line) for number, line in lines if not line.startswith(("import ", "from "))
-        ]
         for start in range(len(lines) - SHARED_LINES + 1):
             block = tuple(line for _, line in lines[start : start + SHARED_LINES])
             here = f"{path}:{lines[start][0]}"

@@ -82,6 +82,9 @@ _Part = Annotated[
 _AsJson = Annotated[bool, switch("--json", "Print the results as JSON.")]
 
 
+_PARTS_ADVICE = "when all parts are done, run the command without --part to make the tables"
+
+
 def register(app: typer.Typer) -> None:
     """Adds the command to the command line."""
     app.command("bench", help=_HELP, epilog=_EPILOG)(_bench)
@@ -143,10 +146,7 @@ def _bench(
     if as_json:
         typer.echo(frame.to_json(orient="records"))
     elif part is not None:
-        typer.echo(
-            f"Part {part} is in {out}: "
-            "when all parts are done, run the command without --part to make the tables"
-        )
+        typer.echo(f"Part {part} is in {out}: {_PARTS_ADVICE}")
     else:
         _finish(frame, out)
 

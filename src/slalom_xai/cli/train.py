@@ -210,7 +210,11 @@ def _train(
         half=half,
         overwrite=overwrite,
     )
-    report = train(table, out, options, tell=lambda line: typer.echo(line, err=True))
+    _finish(train(table, out, options, tell=lambda line: typer.echo(line, err=True)), as_json)
+
+
+def _finish(report: TrainingReport, as_json: bool) -> None:
+    """Prints what came of it; an interrupted training ends like any interrupted command."""
     if as_json:
         echo_json(report.to_dict())
     else:

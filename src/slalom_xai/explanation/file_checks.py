@@ -21,7 +21,7 @@ from slalom_xai.surrogates.scores import SCORES
 from slalom_xai.text import GRANULARITIES
 
 # What an explainer takes; unknown: scores made elsewhere.
-REMOVALS = ("delete", "mask", "unk", "unknown")
+SAVED_REMOVALS = ("delete", "mask", "unk", "unknown")
 _DEEPEST = 16  # lists in lists; a function with its nearest SLALOM has seven
 _LARGEST = 2**53  # whole numbers above are rounded where the page reads them
 
@@ -231,7 +231,7 @@ _FIELDS = {
     "model": _TEXT,
     "method": _TEXT,
     "granularity": (lambda value: value in GRANULARITIES, f"not one of {', '.join(GRANULARITIES)}"),
-    "removal": (lambda value: value in REMOVALS, f"not one of {', '.join(REMOVALS)}"),
+    "removal": (lambda value: value in SAVED_REMOVALS, f"not one of {', '.join(SAVED_REMOVALS)}"),
     "random_state": _COUNT,
     "outputs": (_are_outputs, "not a known kind of output with names for its labels"),
     "target": _COUNT,

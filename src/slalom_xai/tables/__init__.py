@@ -6,7 +6,7 @@ The named parts of a row are called fields here; "column" is kept for the output
 Messages to users say column, as everybody does of a table.
 """
 
-from slalom_xai.tables.reading import read_table
+from slalom_xai.tables.read_table import read_table
 from slalom_xai.tables.table import Table
 
 __all__ = ["Table", "read_table"]

@@ -24,7 +24,7 @@ from slalom_xai.errors import InputError
 from slalom_xai.estimators.base import Estimator, Findings, register
 from slalom_xai.estimators.gathering import ask_held_out
 from slalom_xai.estimators.paper.distinct_units import DistinctUnits, plain_findings
-from slalom_xai.estimators.paper.rows import (
+from slalom_xai.estimators.paper.row_plans import (
     draw_report,
     evidence_of,
     pool_of_distinct,

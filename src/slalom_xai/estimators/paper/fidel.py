@@ -29,7 +29,7 @@ from slalom_xai.estimators.paper.distinct_units import (
     plain_findings,
 )
 from slalom_xai.estimators.paper.fits import best_candidate, fit_without_choice
-from slalom_xai.estimators.paper.rows import (
+from slalom_xai.estimators.paper.row_plans import (
     calls_besides,
     check_solver,
     draw_report,
