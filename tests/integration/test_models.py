@@ -14,6 +14,7 @@ from transformers import BertConfig, BertForSequenceClassification, BertModel
 from slalom_xai import Explainer, explain
 from slalom_xai.errors import InputError, ModelError
 from slalom_xai.models.load import text_model
+from slalom_xai.outputs import Outputs
 from slalom_xai.text import words
 
 
@@ -213,6 +214,29 @@ def test_models_without_logits_or_of_another_kind_are_refused():
         Explainer(model, tokenizer, device="cpu")
     with pytest.raises(InputError, match="cannot explain a int"):
         Explainer(3)
+
+
+def test_an_adapter_is_told_what_it_lacks():
+    class Unfinished:
+        name = "unfinished"
+        outputs = Outputs("binary", ("no", "yes"))
+        device = torch.device("cpu")
+
+        def read(self, text, text_pair=None, *, truncation=False, removal="delete"):
+            raise NotImplementedError
+
+        def answer(self, rows):
+            raise NotImplementedError
+
+        def size(self, row):
+            raise NotImplementedError
+
+    message = (
+        "cannot explain a Unfinished: it has read and answer, but lacks probe_calls, show; "
+        "give it all that TextModel in slalom_xai.models lists"
+    )
+    with pytest.raises(InputError, match=f"^{message}$"):
+        Explainer(Unfinished())
 
 
 def test_a_folder_without_a_trained_head_is_refused(tmp_path):

@@ -168,6 +168,18 @@ def test_an_unknown_metric_is_refused(wanted):
         metric(wanted)
 
 
+def test_an_explanation_is_not_taken_for_a_case():
+    message = r"^expected a Case, got Explanation: give measure\(Case\(explanation\), "
+    with pytest.raises(InputError, match=message):
+        measure(additive([1, 2]))
+
+
+def test_a_need_names_its_field_of_the_case():
+    fields = Case.__dataclass_fields__
+    for need in Need:
+        assert re.search(r"\((\w+)\)$", need.value).group(1) in fields
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -907,7 +919,7 @@ def test_the_page_lists_every_number():
 def test_the_page_names_what_every_metric_needs():
     fields = {
         Need.ANSWERS: "`ask`",
-        Need.MARKS: "`rationale`",
+        Need.RATIONALE: "`rationale`",
         Need.OTHER_METHODS: "`others`",
         Need.OTHER_SEEDS: "`others` by the same method",
         Need.NAIVE_BAYES: "`naive_bayes`",

@@ -3,7 +3,8 @@ import pytest
 import torch
 from fakes import Averaging
 
-from slalom_xai.errors import BudgetError, ModelError
+from slalom_xai.errors import BudgetError, InputError, ModelError
+from slalom_xai.estimators.base import attributed
 from slalom_xai.explainer import Explainer
 from slalom_xai.models import prompt
 from slalom_xai.queries import Batches, Queries
@@ -93,3 +94,47 @@ def test_other_errors_of_the_model_are_not_taken_for_memory():
 def test_answers_that_are_not_finite_are_refused_with_the_text(bad):
     with pytest.raises(ModelError, match=r"for 'w.*finite"):
         Explainer(Averaging(spoil=("w7", bad)), budget=300)(TEXT)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "returned"),
+    [
+        (lambda logits: logits.tolist(), "a list"),
+        (lambda logits: logits[:, 0], r"a tensor of shape \(1,\)"),
+        (lambda logits: logits[:, :1], r"a tensor of shape \(1, 1\)"),
+        (lambda logits: torch.cat([logits, logits]), r"a tensor of shape \(2, 2\)"),
+    ],
+)
+def test_answers_of_another_type_or_shape_are_refused(spoil, returned):
+    class Spoilt(Averaging):
+        def answer(self, rows):
+            return spoil(super().answer(rows))
+
+    message = (
+        rf"averaging returned {returned}, but a tensor of shape \(1, 2\) was expected: "
+        r"return logits for each row asked, one number per label \(no, yes\)"
+    )
+    with pytest.raises(ModelError, match=f"^{message}$"):
+        queries(Spoilt()).ask_whole()
+
+
+@pytest.mark.parametrize(
+    ("scores", "given"),
+    [
+        (np.zeros((40, 1)), "of type ndarray"),
+        (torch.zeros(40), r"a tensor of shape \(40,\)"),
+        (torch.zeros(40, 2), r"a tensor of shape \(40, 2\)"),
+    ],
+)
+def test_scores_of_another_type_or_shape_are_refused(scores, given):
+    message = (
+        rf"scores is {given}: give attributed a tensor of shape \(40, 1\), "
+        "with a row for each unit and a number for each explained column"
+    )
+    with pytest.raises(InputError, match=f"^{message}$"):
+        attributed(queries(Averaging()), scores, np.random.default_rng(0))
+
+
+@pytest.mark.parametrize(("text", "units"), [("good", "1 unit"), ("good film", "2 units")])
+def test_a_result_counts_its_units_in_words(text, units):
+    assert f", {units}, slalom>" in repr(Explainer(Averaging(), budget=30)(text))

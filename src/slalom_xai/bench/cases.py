@@ -80,7 +80,7 @@ class Cases:
             case = replace(case, others=case.others + self._other_seeds(judged))
         if Need.NAIVE_BAYES in needs:
             case = replace(case, naive_bayes=self._naive_bayes(judged))
-        if Need.MARKS in needs:
+        if Need.RATIONALE in needs:
             case = replace(case, rationale=self._marks(judged))
         if Need.SECONDS in needs:
             case = replace(case, seconds=judged.made.seconds, calls=judged.made.calls)

@@ -123,7 +123,7 @@ class BenchOptions:
     def _check_needs(self) -> None:
         """Refuses metrics and methods that need what no option gives."""
         for name in self.metrics:
-            if Need.MARKS in catalogue()[name].needs and self.rationale is None:
+            if Need.RATIONALE in catalogue()[name].needs and self.rationale is None:
                 raise InputError(
                     f"the metric {name} compares scores with people's marks: "
                     "name the column of the marks with --rationale"

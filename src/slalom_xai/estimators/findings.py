@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from slalom_xai.designs import DESIGN, HeldOut, draw_held_out, held_out_size
+from slalom_xai.errors import InputError
 from slalom_xai.estimators.evidence import AnsweredRows, Evidence, Surrogate
 from slalom_xai.estimators.gathering import ask_held_out
 from slalom_xai.estimators.held_out import measure
@@ -52,17 +53,36 @@ def attributed(
 
     Args:
         queries: with what the method has asked; the calls it left are used for the test.
-        scores: (n, C), what removing each unit takes away from each column.
+        scores: (n, C), what removing each unit takes away from each column; C is
+            ``len(queries.ask_whole("check"))``.
         rng: draws the deletions.
         notes: what a reader should know.
+
+    Raises:
+        InputError: scores of another type or shape.
     """
     full = queries.ask_whole("check")
+    _check_scores(scores, len(queries.prompt.units), len(full))
     surrogate = AdditiveSurrogate(scores.to(full), full)
     report = ask_held_out(queries, _rows_to_test(queries, rng), "check")
     whole = AnsweredRows(full.new_ones(1, len(scores)), full[None])
     evidence = Evidence(whole, None, report, full, full.new_zeros(len(scores)), queries.pool)
     fidelity = measure(evidence, surrogate, surrogate)
     return Findings(surrogate, ({},) * len(full), fidelity, notes)
+
+
+def _check_scores(scores: object, units: int, columns: int) -> None:
+    """Refuses scores that are not a tensor (units, columns)."""
+    expected = (units, columns)
+    if isinstance(scores, Tensor) and scores.shape == expected:
+        return
+    given = f"of type {type(scores).__name__}"
+    if isinstance(scores, Tensor):
+        given = f"a tensor of shape {tuple(scores.shape)}"
+    raise InputError(
+        f"scores is {given}: give attributed a tensor of shape {expected}, "
+        "with a row for each unit and a number for each explained column"
+    )
 
 
 def _rows_to_test(queries: Queries, rng: np.random.Generator) -> HeldOut | None:

@@ -74,7 +74,10 @@ class ScoredText:
         return hash((self.text, self.method, self.model, self.target_index, self.full))
 
     def __repr__(self) -> str:
-        told = f"{self.target} {self.prediction:+.3f}, {len(self.units)} units, {self.method}"
+        units = f"{len(self.units)} units"
+        if len(self.units) == 1:
+            units = "1 unit"
+        told = f"{self.target} {self.prediction:+.3f}, {units}, {self.method}"
         return f"<Explanation of {shortened(self.text, 40)}: {' '.join(told.split())}>"
 
     def __len__(self) -> int:

@@ -149,7 +149,15 @@ def measure(case: Case, wanted: Iterable[str | Metric] | None = None) -> dict[st
     Args:
         case: the explanation, and what the metrics need.
         wanted: names or instances; None: every registered metric.
+
+    Raises:
+        InputError: anything but a case, or a metric that there is not.
     """
+    if not isinstance(case, Case):
+        raise InputError(
+            f"expected a Case, got {type(case).__name__}: "
+            'give measure(Case(explanation), ["cost"]), with whichever metrics you want'
+        )
     if wanted is None:
         wanted = list(_register)
     chosen = [metric(one) for one in wanted]

@@ -13,7 +13,7 @@ class Need(Enum):
     """
 
     ANSWERS = "the model's answers (ask)"
-    MARKS = "a rationale"
+    RATIONALE = "the marks of people, a zero or one per unit (rationale)"
     OTHER_METHODS = "another explanation of the text (others)"
     OTHER_SEEDS = "explanations by the same method with other seeds (others)"
     NAIVE_BAYES = "Naive Bayes weights per unit (naive_bayes)"

@@ -48,12 +48,12 @@ class Human(Metric):
             "higher", 0, 1, "number of matching spans divided by that of the marked ones"
         ),
     }
-    needs: ClassVar[frozenset[Need]] = frozenset({Need.MARKS})
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.RATIONALE})
 
     def measure(self, case: Case) -> Measured:
         """Compares with ``case.rationale``."""
         if case.rationale is None:
-            return self.lacks(Need.MARKS)
+            return self.lacks(Need.RATIONALE)
         given = case.per_unit(case.rationale, "rationale")
         if not np.isin(given, (0, 1)).all():
             raise InputError(

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from slalom_xai.errors import ModelError, few_numbers, one_of, shortened
+from slalom_xai.models.base import TextModel
 from slalom_xai.outputs import Outputs
 
 CONVENTIONS = ("auto", "probabilities", "logits")
@@ -161,6 +162,33 @@ class Answers:
             advice = "compute them in float32, or divide them by their sum"
         numbers = few_numbers(answer.tolist())
         return ModelError(f"{self._name} returned {numbers} for {shortened(text)}, {why}: {advice}")
+
+
+def checked_logits(answer: Any, rows: int, model: TextModel) -> Tensor:
+    """What a model answered, once it is sure to be logits (rows, width).
+
+    An adapter may be anybody's. Without this check, a wrong shape would fail far from its cause, or
+    would not fail at all.
+
+    Args:
+        answer: what the model returned.
+        rows: how many were asked.
+        model: what was asked; it has answered, so that its outputs are known.
+
+    Raises:
+        ModelError: no tensor, or a tensor of another shape.
+    """
+    expected = (rows, model.outputs.width)
+    if isinstance(answer, Tensor) and answer.shape == expected:
+        return answer
+    returned = f"a {type(answer).__name__}"
+    if isinstance(answer, Tensor):
+        returned = f"a tensor of shape {tuple(answer.shape)}"
+    labels = shortened(", ".join(model.outputs.labels))[1:-1]
+    raise ModelError(
+        f"{model.name} returned {returned}, but a tensor of shape {expected} was expected: "
+        f"return logits for each row asked, one number per label ({labels})"
+    )
 
 
 def check_convention(output: str) -> None:

@@ -90,10 +90,24 @@ def _adapted(model: Any, tokenizer: Any, output: str, labels: tuple[str, ...] | 
         if tokenizer is None:
             return CallableModel(model, output, labels=labels)
         return ModuleModel(model, tokenizer, output, labels=labels)
+    _check_adapter(model, kind)
     raise InputError(
         f"cannot explain a {kind}: give a hub id or folder, a transformers model or torch module "
         "with its tokenizer, a text-classification pipeline, a fitted scikit-learn pipeline, an "
         "ONNX Runtime session with its tokenizer, or a function list[str] -> (n, classes)"
+    )
+
+
+def _check_adapter(model: Any, kind: str) -> None:
+    """Tells an adapter that is almost a TextModel what it lacks."""
+    has = dir(model)
+    wanted = [name for name in vars(TextModel) if not name.startswith("_")]
+    lacks = [name for name in wanted if name not in has]
+    if "read" in lacks or "answer" in lacks or not lacks:
+        return
+    raise InputError(
+        f"cannot explain a {kind}: it has read and answer, but lacks {', '.join(lacks)}; "
+        "give it all that TextModel in slalom_xai.models lists"
     )
 
 

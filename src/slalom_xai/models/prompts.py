@@ -99,7 +99,7 @@ class Prompt:
 
 def prompt(reading: AnyReading, granularity: str) -> Prompt:
     """Groups the pieces of a reading into units."""
-    owner = owners(reading.texts, reading.pieces, reading.codes, granularity, reading.words)
+    owner = owners(reading.texts, reading.pieces, reading.codes, granularity, reading.word_numbers)
     count = int(owner.max()) + 1
     members = tuple(np.flatnonzero(owner == unit) for unit in range(count))
     notes = _notes(reading, granularity)
@@ -119,7 +119,7 @@ def prompt(reading: AnyReading, granularity: str) -> Prompt:
 def _notes(reading: AnyReading, granularity: str) -> tuple[str, ...]:
     """What a reader should know about the units."""
     notes = (
-        unspaced_note(reading.texts, reading.pieces, granularity, reading.words),
+        unspaced_note(reading.texts, reading.pieces, granularity, reading.word_numbers),
         unknown_note(reading.unknown),
         _inert_note(reading.inert),
     )

@@ -55,7 +55,7 @@ class AnyReading(Protocol):
         """(pieces,), which pieces already are what stands for a removed one."""
 
     @property
-    def words(self) -> Indices | None:
+    def word_numbers(self) -> Indices | None:
         """(pieces,), the tokenizer's own word that each piece is part of; None without one."""
 
     @property
@@ -137,7 +137,7 @@ class Reading:
         return np.zeros(len(self.pieces), dtype=bool)
 
     @property
-    def words(self) -> None:
+    def word_numbers(self) -> None:
         """There is no tokenizer."""
 
     @property
@@ -169,7 +169,7 @@ class TokenReading:
         left_out: the end of the text that truncation cut off; empty otherwise.
         tokens: the whole text as token ids, special ones included.
         positions: (pieces,), where each piece stands among the tokens.
-        words: (pieces,), the number of the tokenizer's own word that each piece is part of.
+        word_numbers: (pieces,), the number of the tokenizer's own word that each piece is part of.
         unknown: (pieces,), which pieces the tokenizer does not know; None where it knows all.
         text_pair: the second text of a pair.
     """
@@ -180,7 +180,7 @@ class TokenReading:
     left_out: str
     tokens: TokenText
     positions: Indices
-    words: Indices
+    word_numbers: Indices
     unknown: NDArray[np.bool_] | None = None
     text_pair: str | None = None
 
@@ -199,7 +199,8 @@ class TokenReading:
         """(pieces,), which pieces already are the token that stands for a removed one."""
         if self.tokens.filler is None:
             return np.zeros(len(self.pieces), dtype=bool)
-        return np.equal(self.tokens.streams[0][self.positions], self.tokens.filler)
+        ids = self.tokens.streams[0]
+        return np.equal(ids[self.positions], self.tokens.filler)
 
     def shorten(self, keep: NDArray[np.bool_]) -> Row:
         """The row that keeps some of the pieces, (pieces,)."""
@@ -222,17 +223,25 @@ class TokenReading:
         row is given the number of its section (0: before the first text, 1: the first text, 2:
         between the texts, ...), and entries are sorted by it, with what does not count last.
         """
-        parts = np.array([piece.part for piece in self.pieces])
+        parts = np.array([piece.part for piece in self.pieces])  # (pieces,), 0 or 1: which text
         starts = [int(self.positions[parts == part][0]) for part in range(len(self.texts))]
-        special = np.setdiff1d(np.arange(len(self.tokens)), self.positions)
-        shape = (len(indices), len(special))
+        behind_all = 2 * len(starts) + 1
+
+        # Sections of the pieces are odd, (m, w), and those of the s special tokens even, (s,).
         counts = np.arange(indices.shape[1]) < sizes[:, None]
-        section = np.where(counts, 2 * parts[indices] + 1, 2 * len(starts) + 1)
-        around = np.broadcast_to(2 * np.searchsorted(starts, special), shape)
-        section = np.concatenate([around, section], axis=1)
-        row = np.concatenate([np.broadcast_to(special, shape), self.positions[indices]], axis=1)
-        row = np.take_along_axis(row, section.argsort(axis=1, kind="stable"), axis=1)
-        streams = tuple(stream[row] for stream in self.tokens.streams)
+        piece_sections = np.where(counts, 2 * parts[indices] + 1, behind_all)
+        special = np.setdiff1d(np.arange(len(self.tokens)), self.positions)
+        special_sections = 2 * np.searchsorted(starts, special)
+
+        # Every row gets all special tokens, (m, s + w), and is then sorted by section.
+        shape = (len(indices), len(special))
+        around = np.broadcast_to(special_sections, shape)
+        sections = np.concatenate([around, piece_sections], axis=1)
+        around = np.broadcast_to(special, shape)
+        positions = np.concatenate([around, self.positions[indices]], axis=1)
+        order = sections.argsort(axis=1, kind="stable")
+        positions = np.take_along_axis(positions, order, axis=1)
+        streams = tuple(stream[positions] for stream in self.tokens.streams)
         return WrittenTokens(streams, sizes + len(special))
 
 

@@ -75,7 +75,7 @@ class Tokens:
             left_out,
             tokens=TokenText(streams, filler),
             positions=np.searchsorted(kept, content),
-            words=encoded.words[content],
+            word_numbers=encoded.words[content],
             unknown=self._unknown(ids),
             text_pair=text_pair,
         )

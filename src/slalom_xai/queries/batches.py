@@ -13,6 +13,7 @@ from torch import Tensor
 
 from slalom_xai.errors import InputError, ModelError, SlalomError, shortened
 from slalom_xai.models import Row, TextModel
+from slalom_xai.models.answers import checked_logits
 from slalom_xai.models.base import LendsPrefixes, SaysItsSize, TakesTokens
 from slalom_xai.models.rows import Indices, Rows
 from slalom_xai.models.token_batch import TokenBatch
@@ -185,9 +186,9 @@ class Batches:
         """Logits (rows, width) of one batch, asked in halves where it does not fit into memory."""
         try:
             if not isinstance(rows, TokenBatch):
-                return self.model.answer(rows)
+                return checked_logits(self.model.answer(rows), len(rows), self.model)
             assert isinstance(self.model, TakesTokens)  # or its readings would not have token ids
-            return self.model.answer_tokens(rows)
+            return checked_logits(self.model.answer_tokens(rows), len(rows), self.model)
         except SlalomError:
             raise
         except Exception as error:
