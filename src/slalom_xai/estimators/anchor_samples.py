@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from slalom_xai.queries import Queries
-from slalom_xai.surrogates.tiny import TINY
+from slalom_xai.surrogates.near_zero import TINY
 
 Anchor = frozenset[int]
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from slalom_xai.estimators.evidence import Evidence
 from slalom_xai.estimators.held_out import held_out_errors
 from slalom_xai.surrogates.fit import Fit
-from slalom_xai.surrogates.tiny import TINY
+from slalom_xai.surrogates.near_zero import TINY
 
 
 @dataclass(frozen=True)

@@ -17,9 +17,9 @@ from torch import Tensor
 
 from slalom_xai.estimators.evidence import EVIDENCE, AnsweredRows, Evidence, Surrogate
 from slalom_xai.surrogates.additive import AdditiveFit, AdditiveSurrogate, fit_additive
+from slalom_xai.surrogates.near_zero import TINY
 from slalom_xai.surrogates.quality import Agreement, Fidelity, agreement
 from slalom_xai.surrogates.row_weights import inverse_variance
-from slalom_xai.surrogates.tiny import TINY
 
 
 def held_out_errors(evidence: Evidence, surrogate: Surrogate) -> tuple[Tensor, Tensor]:

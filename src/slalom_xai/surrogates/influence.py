@@ -34,10 +34,10 @@ from slalom_xai.surrogates.assembly import make_problem
 from slalom_xai.surrogates.count_tables import Counts
 from slalom_xai.surrogates.curvature import Curvature, curvature_of
 from slalom_xai.surrogates.fit import Fit
+from slalom_xai.surrogates.near_zero import TINY
 from slalom_xai.surrogates.problem import FitRequest, Problem
 from slalom_xai.surrogates.projection import State, project
 from slalom_xai.surrogates.sandwich import Meat, meat_of
-from slalom_xai.surrogates.tiny import TINY
 from slalom_xai.surrogates.whole_text import Pull, WholeText
 
 

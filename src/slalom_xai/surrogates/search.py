@@ -26,9 +26,9 @@ from torch import Tensor
 
 from slalom_xai.surrogates.batching import merged, taken
 from slalom_xai.surrogates.curvature import Curvature, curvature_of
+from slalom_xai.surrogates.near_zero import TINY
 from slalom_xai.surrogates.problem import FitRequest, Problem
 from slalom_xai.surrogates.projection import State, project
-from slalom_xai.surrogates.tiny import TINY
 
 
 @dataclass(frozen=True)

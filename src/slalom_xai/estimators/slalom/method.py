@@ -29,8 +29,8 @@ from slalom_xai.estimators.slalom.candidates import Candidates
 from slalom_xai.estimators.slalom.settings import SLALOM, SlalomSettings
 from slalom_xai.queries import Queries
 from slalom_xai.surrogates.fit import Fit
+from slalom_xai.surrogates.near_zero import TINY
 from slalom_xai.surrogates.scores import slalom_score, slalom_standard_errors
-from slalom_xai.surrogates.tiny import TINY
 
 LINEAR_WINS = (
     "A linear explanation predicts held-out deletions better here than any SLALOM: "
