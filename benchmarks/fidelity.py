@@ -23,7 +23,7 @@ import pandas as pd
 import torch
 
 from slalom_xai import Explainer
-from slalom_xai.designs import Pool, uniform_counts
+from slalom_xai.designs import RowPool, uniform_counts
 from slalom_xai.errors import SlalomError
 from slalom_xai.estimators.gathering import ask_masks
 from slalom_xai.models import prompt
@@ -47,7 +47,7 @@ class Ground:
         self.units = len(question.units)
         queries = Queries(Batches(model), question, budget=2**60)
         rng = np.random.default_rng([seed, 77])
-        pool = Pool(question.interchangeable, question.keys)
+        pool = RowPool(question.interchangeable, question.keys)
         counts = {
             "local": uniform_counts(1, min(10, self.units - 1), rng),
             "wide": uniform_counts(1, self.units - 1, rng),

@@ -217,7 +217,7 @@ def compare(network: torch.nn.Module, name: str, options: argparse.Namespace) ->
     seconds, answers = measured(options.turns, ways, options.device)
     spread = answers["plain"].max() - answers["plain"].min()
     off = (answers["shared"] - answers["plain"]).abs().max() / spread
-    worth = {True: "yes", False: "no"}[plan.worth]
+    worth = {True: "yes", False: "no"}[plan.pays]
     plain, maskless, borrowed = (seconds[way] for way in ways)
     return (
         f"{name:36} {plan.saved:6.1%} {worth:5} {len(alone.batches):4} {len(plan.batches):4} "

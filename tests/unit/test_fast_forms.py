@@ -63,7 +63,7 @@ def test_predictions_of_a_fit(heads, columns, sink):
     counts, outputs = rows_and_outputs(6, columns)
     _, state = state_at(known, counts, outputs)
     expected = averages(weights(slots(counts, sink), known.slot_importances()), known.slot_values())
-    torch.testing.assert_close(state.heads[0], expected)
+    torch.testing.assert_close(state.head_predictions[0], expected)
     torch.testing.assert_close(state.residuals[0], known.predict(counts) - outputs)
 
 

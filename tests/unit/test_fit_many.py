@@ -110,7 +110,7 @@ def test_giving_up_early_never_loses_an_exact_slalom(units, rows, spread):
     known = SlalomSurrogate(known.values, spread * known.importances)
     counts = planned(units, rows, 0)
     outputs = known.predict(counts)
-    fit = fit_slalom(counts, outputs, sink=False, prior=1e-6, tolerance=1e-4, hopeless=0.05)
+    fit = fit_slalom(counts, outputs, sink=False, prior=1e-6, tolerance=1e-4, give_up_above=0.05)
     assert float(fit.residuals.pow(2).mean() / outputs.var()) < 1e-4
 
 
@@ -118,7 +118,7 @@ def test_giving_up_early_saves_steps_where_no_slalom_fits():
     counts = planned(20, 300, 0)
     outputs = torch.randn(len(counts), 1, generator=torch.Generator().manual_seed(0)).double()
     patient, hasty = (
-        fit_slalom(counts, outputs, sink=False, prior=1e-6, tolerance=1e-6, hopeless=h)
+        fit_slalom(counts, outputs, sink=False, prior=1e-6, tolerance=1e-6, give_up_above=h)
         for h in (None, 0.05)
     )
     assert hasty.iterations < patient.iterations

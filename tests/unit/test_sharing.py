@@ -53,13 +53,13 @@ def test_most_of_what_rows_share_is_saved(most, fixed, least):
     shared, lengths = deletions(2000, 200, 1, most, fixed)
     plan = plan_batches(shared, lengths, 8192, 200)
     assert least < plan.saved < np.minimum(shared, lengths - 1).sum() / lengths.sum()
-    assert plan.worth
+    assert plan.pays
 
 
 def test_nothing_is_borrowed_where_rows_share_next_to_nothing():
     shared, lengths = deletions(2000, 200, 1, 199)
     plan = plan_batches(shared, lengths, 8192, 200)
-    assert not plan.worth
+    assert not plan.pays
     assert plan.saved == pytest.approx(0, abs=0.02)
 
 
@@ -74,4 +74,4 @@ def test_no_rows_need_no_batches():
     empty = np.zeros(0, dtype=np.int64)
     plan = plan_batches(empty, empty, 100, 0)
     assert plan.batches == ()
-    assert not plan.worth
+    assert not plan.pays

@@ -30,7 +30,6 @@ from slalom_xai.designs.pool import RowPool
 from slalom_xai.designs.sequences import short_sequences
 from slalom_xai.designs.settings import DESIGN, DesignSettings
 
-Pool = RowPool  # its name before there were other pools
 LOCAL = DESIGN.most_local
 
 __all__ = [
@@ -40,7 +39,6 @@ __all__ = [
     "HeldOut",
     "Masks",
     "Plan",
-    "Pool",
     "RowPool",
     "check_budget",
     "count_distinct_rows",

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from slalom_xai.queries import Queries
+from slalom_xai.surrogates.near_zero import TINY
 
 Anchor = frozenset[int]
 
@@ -90,8 +91,8 @@ class Samples:
         """Asks rows that keep the anchor and each other unit with probability 1/2."""
         kept = self._rng.random((rows, self.units)) < ANCHORS.keep
         kept[:, sorted(anchor)] = True
-        left = max(0, self._limit - self._queries.calls)
-        kept = kept[kept.any(axis=1)][:left]
+        calls_left = max(0, self._limit - self._queries.calls)
+        kept = kept[kept.any(axis=1)][:calls_left]
         if not len(kept):
             return
         stayed = (self._decision(self._queries.ask(kept, "fit")) == self._full).all(dim=1)
@@ -159,4 +160,4 @@ def _divergence(share: float, odds: float) -> float:
 
 
 def _term(p: float, q: float) -> float:
-    return p * math.log(p / max(q, 1e-300)) if p > 0 else 0.0
+    return p * math.log(p / max(q, TINY)) if p > 0 else 0.0

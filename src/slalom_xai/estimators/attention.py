@@ -132,10 +132,10 @@ def rollout(attentions: Tensor) -> Tensor:
     Args:
         attentions: (layers, heads, queries, keys).
     """
-    own = torch.eye(attentions.shape[-1], dtype=attentions.dtype, device=attentions.device)
-    product = own
+    identity = torch.eye(attentions.shape[-1], dtype=attentions.dtype, device=attentions.device)
+    product = identity
     for layer in attentions.mean(dim=1):
-        mixed = 0.5 * layer + 0.5 * own
+        mixed = 0.5 * layer + 0.5 * identity
         product = mixed / mixed.sum(dim=-1, keepdim=True) @ product
     return product
 

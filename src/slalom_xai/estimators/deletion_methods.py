@@ -81,9 +81,9 @@ class Lime(Estimator):
             )
         removed = rng.integers(1, most_removed + 1, calls_to_fit(queries, units))
         kept_for_test = keys_kept_for_test(queries, units, rng)
-        drawn = deletions(units, removed, rng)
-        drawn = drawn[~np.isin(queries.prompt.keys(drawn), kept_for_test)]
-        masks = np.concatenate([queries.prompt.whole, drawn])
+        masks = deletions(units, removed, rng)
+        masks = masks[~np.isin(queries.prompt.keys(masks), kept_for_test)]
+        masks = np.concatenate([queries.prompt.whole, masks])
         outputs = queries.ask(masks, "fit").cpu().numpy()
         with quiet_and_seeded(rng):
             scores = _lime_scores(base, masks.astype(np.float64), outputs)
@@ -138,8 +138,8 @@ class Gam(Estimator):
         whole = pool.take_whole()
         pool.claim(keys_kept_for_test(queries, parameters, rng))
         rows = calls_to_fit(queries, parameters)
-        drawn = pool.draw(rows, uniform_counts(1, units - 1, rng), rng)
-        fit = fit_gam(ask_masks(queries, np.concatenate([whole, drawn]), "fit"))
+        masks = pool.draw(rows, uniform_counts(1, units - 1, rng), rng)
+        fit = fit_gam(ask_masks(queries, np.concatenate([whole, masks]), "fit"))
         findings = attributed(queries, fit.surrogate.unit_scores, rng)
         return replace(findings, standard_errors=additive_standard_errors(fit))
 

@@ -105,7 +105,7 @@ class Evidence:
         full: (C,), the model's outputs on the whole text.
         offsets: (n,), the log of each unit's occurrences: its importance before anything is
             known of it.
-        pool: where fits are handed in, perhaps with those of other texts.
+        work: where fits are handed in, perhaps with those of other texts.
         whole_variance: (C,), of ``full``, where the model does not repeat itself; else None.
     """
 
@@ -114,7 +114,7 @@ class Evidence:
     report: AnsweredHeldOut | None
     full: Tensor
     offsets: Tensor
-    pool: WorkPool
+    work: WorkPool
     whole_variance: Tensor | None = None
 
     def fit_slalom(self, request: FitRequest) -> Fit:
@@ -123,7 +123,7 @@ class Evidence:
 
     def fit_slaloms(self, requests: Sequence[FitRequest]) -> list[Fit]:
         """SLALOMs fitted as requested, those that are alike together."""
-        return self.pool.run(fit_each, requests)
+        return self.work.run(fit_each, requests)
 
     def errors(self, surrogate: Surrogate, rows: AnsweredRows) -> Tensor:
         """Predicted minus true change against the whole text, (m, C)."""
@@ -165,5 +165,5 @@ class Evidence:
         for part in (self.choose, self.report):
             if part is not None:
                 outputs += [rows.outputs for rows in part.both]
-        every = torch.cat(outputs)
-        return every.amin(dim=0), every.mean(dim=0), every.amax(dim=0)
+        answers = torch.cat(outputs)
+        return answers.amin(dim=0), answers.mean(dim=0), answers.amax(dim=0)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from slalom_xai.estimators.evidence import Evidence
 from slalom_xai.estimators.held_out import held_out_errors
 from slalom_xai.surrogates.fit import Fit
+from slalom_xai.surrogates.near_zero import TINY
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ EXACTNESS = ExactnessSettings()
 
 def share_left(fit: Fit, evidence: Evidence) -> float:
     """The share of the variance that a fit leaves of its own rows."""
-    return float((fit.residuals**2).mean()) / (_variance(evidence) + 1e-300)
+    return float((fit.residuals**2).mean()) / (_variance(evidence) + TINY)
 
 
 def is_the_model(fit: Fit, before: Fit, evidence: Evidence) -> bool:
@@ -69,7 +70,7 @@ def is_the_model(fit: Fit, before: Fit, evidence: Evidence) -> bool:
 def nothing_left(fit: Fit, evidence: Evidence) -> bool:
     """Whether what a fit leaves of held-out rows is too little for another head."""
     worst = float(max(held_out_errors(evidence, fit.surrogate)))
-    return worst / (_variance(evidence) + 1e-300) <= EXACTNESS.negligible
+    return worst / (_variance(evidence) + TINY) <= EXACTNESS.negligible
 
 
 def _variance(evidence: Evidence) -> float:

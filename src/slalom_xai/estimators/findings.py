@@ -66,7 +66,7 @@ def attributed(
     surrogate = AdditiveSurrogate(scores.to(full), full)
     report = ask_held_out(queries, _rows_to_test(queries, rng), "check")
     whole = AnsweredRows(full.new_ones(1, len(scores)), full[None])
-    evidence = Evidence(whole, None, report, full, full.new_zeros(len(scores)), queries.pool)
+    evidence = Evidence(whole, None, report, full, full.new_zeros(len(scores)), queries.work)
     fidelity = measure(evidence, surrogate, surrogate)
     return Findings(surrogate, ({},) * len(full), fidelity, notes)
 

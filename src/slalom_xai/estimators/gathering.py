@@ -52,7 +52,7 @@ class Gathering:
             report,
             fit.outputs[0],
             occurrence_offsets(queries, fit.outputs),
-            queries.pool,
+            queries.work,
             queries.whole_variance,
         )
 

@@ -183,8 +183,8 @@ class SmoothGrad(WhiteBoxEstimator):
         model = OpenModel(queries, self.name)
         captum = optional_package("captum.attr", f"method {self.name!r}")
         clean = model.embeddings
-        drawn = torch.as_tensor(rng.standard_normal((self.samples, *clean.shape))).to(clean)
-        noisy = clean + self.noise * (clean.max() - clean.min()) * drawn
+        noise = torch.as_tensor(rng.standard_normal((self.samples, *clean.shape))).to(clean)
+        noisy = clean + self.noise * (clean.max() - clean.min()) * noise
         scores = []
         for column in range(len(model.full)):
             gradient = _mean_gradient(captum, model, noisy, column)

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from slalom_xai.estimators.evidence import EVIDENCE, AnsweredRows, Evidence, Surrogate
 from slalom_xai.surrogates.additive import AdditiveFit, AdditiveSurrogate, fit_additive
+from slalom_xai.surrogates.near_zero import TINY
 from slalom_xai.surrogates.quality import Agreement, Fidelity, agreement
 from slalom_xai.surrogates.row_weights import inverse_variance
 
@@ -34,7 +35,7 @@ def held_out_errors(evidence: Evidence, surrogate: Surrogate) -> tuple[Tensor, T
 
 def held_out_loss(evidence: Evidence, surrogate: Surrogate) -> float:
     """What choices minimise: the log errors of few and of many deletions, added up."""
-    floor = EVIDENCE.rounding * (evidence.fit.outputs**2).mean() + 1e-300
+    floor = EVIDENCE.rounding * (evidence.fit.outputs**2).mean() + TINY
     both = torch.stack(held_out_errors(evidence, surrogate))
     return float(both.clamp(min=floor).log().sum())
 

@@ -181,10 +181,10 @@ class Explainer:
         later = questions[alone:]
         failed: list[BaseException] = []
 
-        def explain_later(source: AnswerSource, pool: WorkPool, number: int) -> Explanation | None:
+        def explain_later(source: AnswerSource, work: WorkPool, number: int) -> Explanation | None:
             if failed:
                 return None
-            return self._explain_quickly(later[number], source, progress, pool)
+            return self._explain_quickly(later[number], source, progress, work)
 
         with progress_bar(self.show_progress) as progress:
             for index, question in enumerate(questions[:alone]):
@@ -218,13 +218,13 @@ class Explainer:
         question: Prompt,
         source: AnswerSource,
         progress: Progress | None,
-        pool: WorkPool | None = None,
+        work: WorkPool | None = None,
     ) -> Explanation:
         """Explains with as many threads as the fit needs; methods that look inside keep theirs."""
         threads = for_fit(len(question.units)) if self.method.combines else None
         try:
             with at_most(threads):
-                return self._explain(question, source, progress, pool)
+                return self._explain(question, source, progress, work)
         except (MemoryError, RuntimeError) as error:
             if not out_of_memory(error):
                 raise
@@ -239,11 +239,11 @@ class Explainer:
         question: Prompt,
         source: AnswerSource,
         progress: Progress | None,
-        pool: WorkPool | None = None,
+        work: WorkPool | None = None,
     ) -> Explanation:
         budget, first = self._calls(question)
         queries = Queries(
-            source, question, budget=budget, progress=progress, first=first, pool=pool
+            source, question, budget=budget, progress=progress, first=first, work=work
         )
         full = queries.ask_whole("fit" if question.distinct == 1 else "check").tolist()
         # A wrong target is reported here, before thousands of calls.

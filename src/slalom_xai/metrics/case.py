@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from slalom_xai.designs import Pool
+from slalom_xai.designs import RowPool
 from slalom_xai.errors import InputError, one_of
 from slalom_xai.explanation import Explanation
 from slalom_xai.metrics.model_answers import Array, Ask, Asker, Masks, asker
@@ -86,9 +86,9 @@ class Case:
         """
         return np.random.default_rng([self.seed, zlib.crc32(name.encode())])
 
-    def pool(self) -> Pool:
+    def pool(self) -> RowPool:
         """Hands out distinct rows, those in ``seen`` left out."""
-        pool = Pool(np.arange(self.units))
+        pool = RowPool(np.arange(self.units))
         if isinstance(self.ask, Asker):
             pool = self.ask.pool()  # knows which rows the model cannot tell apart
         if self.seen is None:

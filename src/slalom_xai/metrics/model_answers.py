@@ -13,7 +13,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from slalom_xai.designs import Pool
+from slalom_xai.designs import RowPool
 from slalom_xai.errors import InputError
 from slalom_xai.explainer import REMOVALS, Explainer
 from slalom_xai.explanation import Explanation
@@ -68,9 +68,9 @@ class Asker:
         """Distinct rows asked so far."""
         return self._queries.calls
 
-    def pool(self) -> Pool:
+    def pool(self) -> RowPool:
         """Hands out rows that the model can tell apart."""
-        return Pool(self._queries.prompt.interchangeable, self._queries.prompt.keys)
+        return RowPool(self._queries.prompt.interchangeable, self._queries.prompt.keys)
 
 
 def asker(explainer: Explainer, explanation: Explanation, *, same_scale: bool = True) -> Asker:

@@ -24,7 +24,7 @@ from slalom_xai.system.threads import THREADS, at_most
 
 LARGEST = 1e100  # answers from here on are refused: sums of their squares would not be finite
 
-_Cut = tuple[Indices, int]  # the rows of a batch, by index, and the tokens that they borrow
+_Batch = tuple[Indices, int]  # the rows of a batch, by index, and the tokens that they borrow
 
 
 @dataclass(frozen=True)
@@ -34,12 +34,13 @@ class BatchSettings:
     Attributes:
         cpu_tokens: padded tokens in a batch on a CPU. Larger ones are no faster, and take memory.
         device_tokens: padded tokens in a batch elsewhere: enough to keep a GPU busy.
-        few: rows for which a text is not read beforehand: too little would be saved.
+        least_rows_to_lend: before its rows are asked, a text can be read once, to lend them the
+            beginning that they share with it. With fewer rows than this, too little is saved.
     """
 
     cpu_tokens: int = 8_192
     device_tokens: int = 65_536
-    few: int = 64
+    least_rows_to_lend: int = 64
 
 
 BATCHING = BatchSettings()
@@ -62,8 +63,11 @@ class AnswerSource(Protocol):
     def model(self) -> TextModel:
         """What is asked."""
 
-    def answer(self, asked: Sequence[Rows], progress: Progress | None = None) -> list[Tensor]:
-        """The explained columns (m, C), float64, of each set of rows."""
+    def columns(self, asked: Sequence[Rows], progress: Progress | None = None) -> list[Tensor]:
+        """The explained columns (m, C), float64, of each set of rows.
+
+        A model answers with logits; ``Outputs.columns`` makes columns of them.
+        """
 
 
 @dataclass(frozen=True)
@@ -99,8 +103,9 @@ class _Asked:
         """Some rows by set, ``numbers`` sorted."""
         owner = self.owner[numbers]
         taken = []
-        for one in np.unique(owner):
-            taken.append(self.sets[one].take(self.index[numbers[owner == one]]))
+        for number in np.unique(owner):
+            of_set = numbers[owner == number]
+            taken.append(self.sets[number].take(self.index[of_set]))
         return taken
 
     def kept_of_one_text(self) -> list[KeptTokens]:
@@ -128,21 +133,21 @@ class Batches:
         on_cpu = model.device.type == "cpu"
         self.tokens = tokens or (BATCHING.cpu_tokens if on_cpu else BATCHING.device_tokens)
 
-    def answer(self, asked: Sequence[Rows], progress: Progress | None = None) -> list[Tensor]:
+    def columns(self, asked: Sequence[Rows], progress: Progress | None = None) -> list[Tensor]:
         """The explained columns (m, C), float64, of rows about one text, or about several at once.
 
         Raises:
             ModelError: an answer that is not finite, or a row that does not fit into memory.
         """
-        every = _Asked.of(asked)
+        numbered = _Asked.of(asked)
         sizes = np.concatenate([self._sizes(rows) for rows in asked])
         order: list[Indices] = []
         answers: list[Tensor] = []
         light = isinstance(self.model, SaysItsSize) and self.model.light
-        with at_most(THREADS.light if light else None), self._cuts(every, sizes) as cuts:
-            for batch, shared in cuts:
-                numbers = every.sorted(batch)
-                answers.append(self._ask(_together(every.taken(numbers), shared)))
+        with at_most(THREADS.light if light else None), self._batches(numbered, sizes) as batches:
+            for batch, shared in batches:
+                numbers = numbered.sorted(batch)
+                answers.append(self._ask(_together(numbered.taken(numbers), shared)))
                 order.append(numbers)
                 if progress:
                     progress.advance(len(numbers))
@@ -150,7 +155,7 @@ class Batches:
         back = np.empty(len(sizes), dtype=np.int64)
         back[np.concatenate(order)] = np.arange(len(sizes))
         logits = logits[torch.as_tensor(back, device=logits.device)]
-        columns = self._columns(logits, every)
+        columns = self._columns_of(logits, numbered)
         return list(torch.split(columns, [len(rows) for rows in asked]))
 
     def _sizes(self, rows: Rows) -> Indices:
@@ -161,26 +166,36 @@ class Batches:
         return np.array(sizes, dtype=np.int64)
 
     @contextmanager
-    def _cuts(self, asked: _Asked, sizes: Indices) -> Iterator[Iterable[_Cut]]:
-        """Batches of rows; where it pays, a model that can lends them the text's beginning."""
+    def _batches(self, asked: _Asked, sizes: Indices) -> Iterator[Iterable[_Batch]]:
+        """All rows in batches, each with the number of tokens that its rows borrow.
+
+        A model that can (``LendsPrefixes``) reads the text once and lends its beginning to rows
+        that begin in the same way. It lends while this context is open. Nothing is borrowed
+
+        * by few rows, by rows of several texts, or from a model that cannot lend,
+        * where borrowing does not pay even if the whole text were lent,
+        * where it does not pay with as much as the model does lend.
+        """
         order = (-sizes).argsort(kind="stable")
-        plain = ((order[batch], 0) for batch in cut_by_padding(sizes[order], lambda: self.tokens))
+        cuts = cut_by_padding(sizes[order], lambda: self.tokens)
+        unshared = ((order[batch], 0) for batch in cuts)
         kept = asked.kept_of_one_text()
         model = self.model
-        if len(sizes) < BATCHING.few or not kept or not isinstance(model, LendsPrefixes):
-            yield plain
+        few = len(sizes) < BATCHING.least_rows_to_lend
+        if few or not kept or not isinstance(model, LendsPrefixes):
+            yield unshared
             return
         text: TokenText = kept[0].text
         shared = np.concatenate([rows.shared for rows in kept])
-        if not model.lends or not plan_batches(shared, sizes, self.tokens, len(text)).worth:
-            yield plain
+        if not model.lends or not plan_batches(shared, sizes, self.tokens, len(text)).pays:
+            yield unshared
             return
-        with model.lending(text) as most:
-            plan = plan_batches(np.minimum(shared, most), sizes, self.tokens, len(text))
-            if plan.worth:
+        with model.lending(text) as lent_tokens:
+            plan = plan_batches(np.minimum(shared, lent_tokens), sizes, self.tokens, len(text))
+            if plan.pays:
                 yield ((batch.rows, batch.shared) for batch in plan.batches)
             else:
-                yield plain
+                yield unshared
 
     def _ask(self, rows: TokenBatch | Sequence[Row]) -> Tensor:
         """Logits (rows, width) of one batch, asked in halves where it does not fit into memory."""
@@ -220,15 +235,18 @@ class Batches:
             "try the model on this text alone"
         )
 
-    def _columns(self, logits: Tensor, asked: _Asked) -> Tensor:
+    def _columns_of(self, logits: Tensor, asked: _Asked) -> Tensor:
         """Logits (m, width) as the columns explained (m, C), in double precision.
 
         Raises:
             ModelError: they are not numbers.
         """
-        exact = logits.device if logits.device.type != "mps" else torch.device("cpu")
-        columns = self.model.outputs.columns(logits.to(exact, torch.float64))
-        bad = ~(columns.abs() < LARGEST).all(dim=1) | ~logits.isfinite().all(dim=1).to(exact)
+        float64_device = logits.device
+        if logits.device.type == "mps":  # has no double precision
+            float64_device = torch.device("cpu")
+        columns = self.model.outputs.columns(logits.to(float64_device, torch.float64))
+        finite = logits.isfinite().all(dim=1).to(float64_device)
+        bad = ~(columns.abs() < LARGEST).all(dim=1) | ~finite
         if bool(bad.any()):
             first = int(bad.nonzero()[0])
             answer = ", ".join(f"{value:.4g}" for value in logits[first][:6].tolist())

@@ -55,10 +55,10 @@ class SharedSource:
         self.model = model
         self._hand_in = hand_in
 
-    def answer(self, asked: Sequence[Rows], progress: Progress | None = None) -> list[Tensor]:
+    def columns(self, asked: Sequence[Rows], progress: Progress | None = None) -> list[Tensor]:
         """The explained columns (m, C), float64, of each set of rows."""
-        answers: list[Tensor] = self._hand_in(_RowsToAsk(asked, progress))
-        return answers
+        columns: list[Tensor] = self._hand_in(_RowsToAsk(asked, progress))
+        return columns
 
 
 class SharedWork:
@@ -133,7 +133,7 @@ def _answers(source: AnswerSource, questions: Sequence[_RowsToAsk]) -> list[Any]
     """
     every_row = [rows for question in questions for rows in question.rows]
     try:
-        answers = iter(source.answer(every_row, questions[0].progress))
+        answers = iter(source.columns(every_row, questions[0].progress))
     except SlalomError as error:
         if len(questions) == 1:
             return [error]

@@ -33,7 +33,7 @@ class Queries:
         progress: shown while asking.
         first: calls to begin with, where the method may stop before the budget; None: it should use
             the budget.
-        pool: where methods hand in their fits.
+        work: where methods hand in their fits.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class Queries:
         budget: int,
         progress: Progress | None = None,
         first: int | None = None,
-        pool: WorkPool | None = None,
+        work: WorkPool | None = None,
     ) -> None:
         self.model = source.model
         self.prompt = prompt
@@ -53,7 +53,7 @@ class Queries:
         self.calls_fit = 0
         self.calls_check = 0
         self.asked_sequences = False
-        self.pool = pool or OneByOne()
+        self.work = work or OneByOne()
         self._source = source
         self._progress = progress
         self._home = self.model.device if len(prompt.units) > LONG_TEXT else torch.device("cpu")
@@ -103,11 +103,11 @@ class Queries:
         if self._progress:
             self._progress.start(times)
         rows = self.prompt.rows(np.repeat(whole, times, axis=0))
-        again = self._source.answer([rows], self._progress)[0].to(first)
-        every = torch.cat([first, again])
+        again = self._source.columns([rows], self._progress)[0].to(first)
+        all_answers = torch.cat([first, again])
         assert self._answers is not None
-        self._answers[self._numbers[int(self.prompt.rows(whole).keys[0])]] = every.mean(dim=0)
-        self.whole_variance = every.var(dim=0) / len(every)
+        self._answers[self._numbers[int(self.prompt.rows(whole).keys[0])]] = all_answers.mean(dim=0)
+        self.whole_variance = all_answers.var(dim=0) / len(all_answers)
         self._repeats += times
         self.calls_fit += times
 
@@ -123,15 +123,15 @@ class Queries:
         """The model's explained columns, (m, C) each, for several sets of rows asked together."""
         keys = [rows.keys.tolist() for rows, _ in asked]
         to_fit: set[int] = set()
-        for own, (_, purpose) in zip(keys, asked, strict=True):
+        for row_keys, (_, purpose) in zip(keys, asked, strict=True):
             if purpose == "fit":
-                to_fit.update(own)
+                to_fit.update(row_keys)
         self._now_fitted(to_fit)
         new: dict[int, int] = {}
         parts: list[Rows] = []
-        for own, (rows, _) in zip(keys, asked, strict=True):
+        for row_keys, (rows, _) in zip(keys, asked, strict=True):
             indices = []
-            for index, key in enumerate(own):
+            for index, key in enumerate(row_keys):
                 if key not in self._numbers and key not in new:
                     new[key] = len(self._numbers) + len(new)
                     indices.append(index)
@@ -140,7 +140,7 @@ class Queries:
         self._check_budget(len(new))
         if parts:
             self._keep(parts, new, to_fit)
-        return [self._answers_to(own) for own in keys]
+        return [self._answers_to(row_keys) for row_keys in keys]
 
     def _check_budget(self, more: int) -> None:
         needed = self.calls + more
@@ -160,7 +160,7 @@ class Queries:
         """Asks rows that are new and stores the answers."""
         if self._progress:
             self._progress.start(len(new))
-        answers = [part.to(self._home) for part in self._source.answer(parts, self._progress)]
+        answers = [part.to(self._home) for part in self._source.columns(parts, self._progress)]
         if self._answers is not None:
             answers.insert(0, self._answers)
         self._answers = torch.cat(answers)

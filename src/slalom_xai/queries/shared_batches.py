@@ -21,13 +21,13 @@ class SharingSettings:
     """When borrowing pays.
 
     Attributes:
-        worth: share of the tokens that must be saved. On a CPU, saving none costs 1 to 3% of the
-            time, and saving 0.07 gains 8%.
+        least_saved: share of the tokens that must be saved. On a CPU, saving none costs 1 to 3%
+            of the time, and saving 0.07 gains 8%.
         group_counts: numbers of groups that are tried.
         batch_cost: starting a batch is taken to cost this share of the time of a full one.
     """
 
-    worth: float = 0.05
+    least_saved: float = 0.05
     group_counts: tuple[int, ...] = (1, 2, 4, 8, 16, 32, 64, 128)
     batch_cost: float = 1 / 32
 
@@ -77,9 +77,9 @@ class SharedPlan:
         return 1 - self.tokens / self.plain_tokens
 
     @property
-    def worth(self) -> bool:
+    def pays(self) -> bool:
         """Whether enough is saved to make up for what borrowing costs besides."""
-        return self.saved >= SHARING.worth
+        return self.saved >= SHARING.least_saved
 
 
 def plan_batches(
@@ -95,8 +95,8 @@ def plan_batches(
         text_tokens: of the text, which is read once.
     """
     borrowed = np.minimum(shared, lengths - 1)  # the last token's answer is read off
-    every = np.arange(len(lengths))
-    plain = _cut(every, np.zeros_like(borrowed), lengths, batch_tokens)
+    all_rows = np.arange(len(lengths))
+    plain = _cut(all_rows, np.zeros_like(borrowed), lengths, batch_tokens)
     by_share = np.argsort(-borrowed, kind="stable")
     best: list[SharedBatch] = []
     fewest = np.inf

@@ -18,4 +18,5 @@ Where to start reading:
     recover         closed forms for models that are SLALOMs
     published       the paper's solvers, for comparison
     count_tables    rows of counts, and the three products that fits need of them
+    near_zero       a number for where zero cannot be divided by
 """

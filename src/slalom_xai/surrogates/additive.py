@@ -249,9 +249,9 @@ def _solutions(gram: Tensor, target: Tensor, never: Tensor) -> Tensor:
         target: (n, C).
         never: (n,), whether no row keeps the unit.
     """
-    level = gram.diagonal().mean()
+    mean_diagonal = gram.diagonal().mean()
     ridges = torch.tensor(RIDGE_REGRESSION.ridges, dtype=gram.dtype, device=gram.device)
-    penalties = ridges * level + RIDGE_REGRESSION.least_ridge
+    penalties = ridges * mean_diagonal + RIDGE_REGRESSION.least_ridge
     many = int(never.sum())
     if many < 2:
         return _solved(gram, target, penalties)

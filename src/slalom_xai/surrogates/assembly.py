@@ -144,7 +144,7 @@ def _rows(requests: Sequence[FitRequest], many: int, size: int) -> Rows:
     if not sequences:
         tables = [_padded_slots(table_of(r.counts), sink, size) for r in requests]
         return rows_of(_stacked([_padded_rows(table, many) for table in tables]))
-    indices = _stacked([_padded_rows(own, many) for own in sequences])
+    indices = _stacked([_padded_rows(sequence, many) for sequence in sequences])
     if sink:
         indices = torch.cat([indices, torch.full_like(indices[..., :1], size - 1)], dim=2)
     return short_rows(indices, size)

@@ -26,8 +26,8 @@ factor of VV is the one that gave the values.
 Adding one number to all importances of a head changes nothing. That direction gets a curvature of
 its own, so that the matrix can be factored.
 
-Shapes: B texts, m rows, p slots, K heads, F of them free (fitted), C columns (explained outputs),
-S = F p importances that are fitted, P = K p.
+Sizes: B texts, m rows, p slots, K heads, n_f of them free (their importances are fitted), C columns
+(explained outputs), n_s = n_f p fitted importances, n_v = K p values of a column.
 """
 
 from __future__ import annotations
@@ -69,17 +69,17 @@ class Curvature:
     """In the fitted importances, and how the values follow them.
 
     Attributes:
-        schur: (B, S, S), with the direction of a common shift per head held.
-        diagonal: (B, S), what damping is relative to.
-        slope: (B, S), half the derivative of the objective.
-        across: (B, P, C S), VV^{-1} SV': the derivative of the best values by the importances, up
-            to its sign.
+        schur: (B, n_s, n_s), with the direction of a common shift per head held.
+        diagonal: (B, n_s), of ``schur`` but not too small: what damping is relative to.
+        slope: (B, n_s), half the derivative of the objective.
+        values_by_importances: (B, n_v, C n_s), VV^{-1} SV': the derivative of the best values by
+            the importances, up to its sign.
     """
 
     schur: Tensor
     diagonal: Tensor
     slope: Tensor
-    across: Tensor
+    values_by_importances: Tensor
 
 
 @dataclass(frozen=True)
@@ -90,9 +90,9 @@ class _FreeHeads:
     because only their difference counts. Taking the mean keeps digits.
 
     Attributes:
-        values: (B, F, C, p).
-        predicted: (B, m, F, C).
-        scaled: the matrices P; their F C scales are F_kc / W_k.
+        values: (B, n_f, C, p).
+        predicted: (B, m, n_f, C).
+        scaled: the matrices P; their n_f C scales are F_kc / W_k.
     """
 
     values: Tensor
@@ -104,10 +104,11 @@ class _FreeHeads:
         """At a point of the search."""
         batch, heads, _, columns = state.values.shape
         free = problem.free_heads
-        mean = problem.row_weights[:, None] @ state.heads.flatten(2)
-        level = mean.reshape(batch, heads, columns)
-        values = (state.values - level[:, :, None])[:, :free].mT
-        predicted = (state.heads - level[:, None])[:, :, :free]
+        # Row weights sum to one, so weighted sums are means.
+        means = problem.row_weights[:, None] @ state.head_predictions.flatten(2)
+        means = means.reshape(batch, heads, columns)
+        values = (state.values - means[:, :, None])[:, :free].mT
+        predicted = (state.head_predictions - means[:, None])[:, :, :free]
         scales = (state.scaled.scales[..., :free, None] * predicted).flatten(2)
         return cls(values, predicted, scale_counts(problem, scales))
 
@@ -116,20 +117,21 @@ def curvature_of(problem: Problem, state: State) -> Curvature:
     """Slope and curvature at a point of the search."""
     free = _FreeHeads.of(problem, state)
     with_values = _products_with_values(problem, state, free)
-    cross = free.values[:, :, :, None, :, None] * state.blocks[:, : problem.free_heads, None]
-    cross -= with_values  # SV before it is weighted, (B, F, C, K, p, p)
-    own = _importance_curvature(problem, state, free, cross, with_values)
-    diagonal = own.diagonal(dim1=1, dim2=2).clone()
-    _hold_common_shifts(problem, own, diagonal)
-    cross *= state.weights[:, : problem.free_heads, None, None, :, None]
-    cross *= state.weights[:, None, None, :, None, :]
-    schur, across = _without_values(own, cross, state.factor)
-    left = schur.diagonal(dim1=1, dim2=2).clamp(min=CURVATURE.least_left * diagonal)
-    return Curvature(schur, left, _slope(problem, state, free), across)
+    sv = free.values[:, :, :, None, :, None] * state.blocks[:, : problem.free_heads, None]
+    sv -= with_values  # SV before it is weighted, (B, n_f, C, K, p, p)
+    ss = _importance_curvature(problem, state, free, sv, with_values)
+    before = ss.diagonal(dim1=1, dim2=2).clone()
+    _hold_common_shifts(problem, ss, before)
+    sv *= state.weights[:, : problem.free_heads, None, None, :, None]
+    sv *= state.weights[:, None, None, :, None, :]
+    schur, values_by_importances = _without_values(ss, sv, state.factor)
+    least = CURVATURE.least_left * before
+    diagonal = schur.diagonal(dim1=1, dim2=2).clamp(min=least)
+    return Curvature(schur, diagonal, _slope(problem, state, free), values_by_importances)
 
 
 def _products_with_values(problem: Problem, state: State, free: _FreeHeads) -> Tensor:
-    """<P_kc, E_j>, (B, F, C, K, p, p)."""
+    """<P_kc, E_j>, (B, n_f, C, K, p, p)."""
     batch, heads, size = state.weights.shape
     columns = state.values.shape[3]
     parts = []
@@ -141,83 +143,90 @@ def _products_with_values(problem: Problem, state: State, free: _FreeHeads) -> T
 
 
 def _importance_curvature(
-    problem: Problem, state: State, free: _FreeHeads, cross: Tensor, with_values: Tensor
+    problem: Problem, state: State, free: _FreeHeads, sv: Tensor, with_values: Tensor
 ) -> Tensor:
-    """SS, weighted and with its ridge, (B, S, S).
+    """SS, weighted and with its ridge, (B, n_s, n_s).
 
     Args:
         problem: what is fitted.
         state: the point of the search.
         free: its fitted heads.
-        cross: SV before it is weighted, (B, F, C, K, p, p).
-        with_values: <P_kc, E_j>, (B, F, C, K, p, p).
+        sv: SV before it is weighted, (B, n_f, C, K, p, p).
+        with_values: <P_kc, E_j>, (B, n_f, C, K, p, p).
     """
     batch, heads, columns, size = free.values.shape
     from_left = free.values[:, :, :, None, :, None]  # diag(v_kc)
     from_right = free.values.transpose(1, 2)[:, None, :, :, None]  # diag(v_jc)
     swapped = with_values[:, :, :, :heads].permute(0, 3, 2, 1, 5, 4)  # <P_jc, E_k>'
-    own = cross[:, :, :, :heads] * from_right
-    own -= from_left * swapped
-    own = own.sum(dim=2) if columns > 1 else own[:, :, 0]  # (B, F, F, p, p)
+    ss = sv[:, :, :, :heads] * from_right
+    ss -= from_left * swapped
+    ss = ss.sum(dim=2) if columns > 1 else ss[:, :, 0]  # (B, n_f, n_f, p, p)
     products = symmetric_products(problem, free.scaled, heads, columns)  # <P_kc, P_jc>
-    own += products.transpose(1, 2).mT
+    ss += products.transpose(1, 2).mT
     weights = state.weights[:, :heads].flatten(1)
-    flat = own.transpose(2, 3).reshape(batch, heads * size, heads * size) * weights[:, :, None]
+    flat = ss.transpose(2, 3).reshape(batch, heads * size, heads * size) * weights[:, :, None]
     flat *= weights[:, None]
     flat.diagonal(dim1=1, dim2=2).add_(problem.penalties.importance[:, None])
     return flat
 
 
-def _hold_common_shifts(problem: Problem, own: Tensor, diagonal: Tensor) -> None:
+def _hold_common_shifts(problem: Problem, ss: Tensor, diagonal: Tensor) -> None:
     """Adds the mean curvature to the direction of a common shift of each head's importances.
 
     Args:
         problem: what is fitted.
-        own: SS, (B, S, S), changed in place.
-        diagonal: (B, S), its diagonal before.
+        ss: SS, (B, n_s, n_s), changed in place.
+        diagonal: (B, n_s), its diagonal before.
     """
     heads, padding = problem.free_heads, problem.padding
     size = padding.real.shape[1]
     by_head = diagonal.reshape(len(diagonal), heads, size) * padding.real[:, None]
-    level = by_head.sum(dim=(1, 2)) / (heads * padding.sizes**2)
+    mean_curvature = by_head.sum(dim=(1, 2)) / (heads * padding.sizes**2)
     for head in range(heads):
         of_head = slice(head * size, (head + 1) * size)
-        own[:, of_head, of_head] += level[:, None, None] * padding.pairs()
+        ss[:, of_head, of_head] += mean_curvature[:, None, None] * padding.pairs()
 
 
-def _without_values(own: Tensor, cross: Tensor, factor: Tensor) -> tuple[Tensor, Tensor]:
+def _without_values(ss: Tensor, sv: Tensor, factor: Tensor) -> tuple[Tensor, Tensor]:
     """The Schur complement, and VV^{-1} SV'.
 
     Args:
-        own: SS, (B, S, S).
-        cross: SV, weighted, (B, F, C, K, p, p).
-        factor: of VV, (B, P, P).
+        ss: SS, (B, n_s, n_s).
+        sv: SV, weighted, (B, n_f, C, K, p, p).
+        factor: of VV, (B, n_v, n_v).
 
     Returns:
-        (B, S, S) and (B, P, C S).
+        (B, n_s, n_s) and (B, n_v, C n_s).
     """
-    batch, free, columns, heads, size, _ = cross.shape
-    by_importance = cross.permute(0, 1, 4, 2, 3, 5)
-    by_importance = by_importance.reshape(-1, free * size, columns, heads * size)  # (B, S, C, P)
-    across = torch.cholesky_solve(by_importance.permute(0, 3, 2, 1).flatten(2), factor)
-    following = across.reshape(batch, heads * size, columns, free * size)  # (B, P, C, S)
-    following = following.transpose(1, 2).flatten(1, 2)  # (B, C P, S)
-    return own - by_importance.flatten(2) @ following, across
+    batch, free, columns, heads, size, _ = sv.shape
+    by_importance = sv.permute(0, 1, 4, 2, 3, 5)
+    # (B, n_s, C, n_v)
+    by_importance = by_importance.reshape(-1, free * size, columns, heads * size)
+    values_by_importances = torch.cholesky_solve(
+        by_importance.permute(0, 3, 2, 1).flatten(2), factor
+    )
+    # (B, n_v, C, n_s)
+    following = values_by_importances.reshape(batch, heads * size, columns, free * size)
+    following = following.transpose(1, 2).flatten(1, 2)  # (B, C n_v, n_s)
+    return ss - by_importance.flatten(2) @ following, values_by_importances
 
 
 def _slope(problem: Problem, state: State, free: _FreeHeads) -> Tensor:
-    """Half the derivative of the objective by the fitted importances, (B, S)."""
+    """Half the derivative of the objective by the fitted importances, (B, n_s)."""
     heads, columns = free.predicted.shape[2:]
     # The derivative is w_j sum_ic n_ij / W_i (v_jc - F_ic) pull_ic. Rows come last: that is fast.
     pull = problem.pull(state.residuals).mT[:, None]  # (B, 1, C, m)
-    pulled = state.scaled.scales.mT[:, :heads, None] * pull  # (B, F, C, m)
-    drawn = pulled * free.predicted.movedim(1, 3)
-    drawn = drawn.sum(dim=2) if columns > 1 else drawn[:, :, 0]  # (B, F, m)
-    of_rows = torch.cat([pulled.flatten(1, 2), drawn], dim=1).mT
-    sums = problem.rows.transposed_matmul(of_rows).mT  # (B, F C + F, p)
+    pulled = state.scaled.scales.mT[:, :heads, None] * pull  # (B, n_f, C, m)
+    pulled_predictions = pulled * free.predicted.movedim(1, 3)
+    pulled_predictions = (
+        pulled_predictions.sum(dim=2) if columns > 1 else pulled_predictions[:, :, 0]
+    )  # (B, n_f, m)
+    of_rows = torch.cat([pulled.flatten(1, 2), pulled_predictions], dim=1).mT
+    sums = problem.rows.transposed_matmul(of_rows).mT  # (B, n_f C + n_f, p)
     by_value = sums[:, : heads * columns].reshape(free.values.shape)
     by_prediction = sums[:, heads * columns :]
     effect = (free.values * by_value).sum(dim=2) - by_prediction
-    away = (state.importances - problem.penalties.importance_centre)[:, :heads]
-    ridge = problem.penalties.importance[:, None, None] * away
+    penalties = problem.penalties
+    from_centre = (state.importances - penalties.importance_centre)[:, :heads]
+    ridge = penalties.importance[:, None, None] * from_centre
     return (state.weights[:, :heads] * effect + ridge).flatten(1)

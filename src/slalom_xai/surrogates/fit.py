@@ -83,7 +83,7 @@ def fit_slalom(
     start: SlalomSurrogate | None = None,
     max_iterations: int = FitRequest.max_iterations,
     tolerance: float = FitRequest.tolerance,
-    hopeless: float | None = None,
+    give_up_above: float | None = None,
 ) -> Fit:
     """Fits a SLALOM to outputs (m, C) on rows (m, n); the arguments are those of ``FitRequest``."""
     request = FitRequest(
@@ -98,7 +98,7 @@ def fit_slalom(
         start=start,
         max_iterations=max_iterations,
         tolerance=tolerance,
-        hopeless=hopeless,
+        give_up_above=give_up_above,
     )
     return fit_many([request])[0]
 
@@ -152,14 +152,14 @@ def _of_similar_size(requests: Sequence[FitRequest], alike: list[int]) -> Iterat
     most = 0
     for index in alike:
         counts = requests[index].counts
-        own = _work(counts)
-        largest = max(most, own)
+        work = _work(counts)
+        largest = max(most, work)
         if batch:
             least = requests[batch[0]].counts.shape[1]
             unlike = least < BATCHES.similar * counts.shape[1]
             if unlike or (len(batch) + 1) * largest > BATCHES.together:
                 yield batch
-                batch, largest = [], own
+                batch, largest = [], work
         batch.append(index)
         most = largest
     yield batch
@@ -212,7 +212,7 @@ def _surrogate(ended: Ended) -> SlalomSurrogate:
     values, importances = state.values[index], state.importances[index]  # (K, p, C), (K, p)
     if ended.problem.anchored:
         # A constant moves freely between the values. This one passes through the whole text.
-        missing = request.outputs[0] - state.heads[index, 0].sum(dim=0)
+        missing = request.outputs[0] - state.head_predictions[index, 0].sum(dim=0)
         values = torch.cat([values[:1] + missing, values[1:]])
     of_units = (values[:, :units], importances[:, :units])
     if not request.sink:

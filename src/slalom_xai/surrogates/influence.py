@@ -9,15 +9,17 @@ Why a sandwich: residuals are more misfit than noise and differ in size from row
 
 needs no model of them: H is the curvature of the objective ("bread"), g_i is row i's part in its
 slope ("meat", see ``sandwich``). The inverse of H is used in blocks. With VV the curvature in the
-values, across = VV^{-1} SV' and Z the Schur complement of ``curvature``, a row moves
+values, X = VV^{-1} SV' (``values_by_importances``) and Z the Schur complement of ``curvature``, a
+row moves
 
-    the importances by   Z^{-1} h_i                          h_i = g_i^s - across' g_i^v
-    the values by        VV^{-1} g_i^v - across Z^{-1} h_i
+    the importances by   Z^{-1} h_i                          h_i = g_i^s - X' g_i^v
+    the values by        VV^{-1} g_i^v - X Z^{-1} h_i
 
 The covariance is widened for the parameters that the fit spent, and, in an anchored fit, for what
 ``whole_text`` says.
 
-Shapes: m rows, K heads, p slots, C columns, P = K p, S fitted importances. There is one text.
+Shapes: m rows, K heads, p slots, C columns, n_v = K p values, n_s fitted importances. There
+is one text.
 """
 
 from __future__ import annotations
@@ -32,6 +34,7 @@ from slalom_xai.surrogates.assembly import make_problem
 from slalom_xai.surrogates.count_tables import Counts
 from slalom_xai.surrogates.curvature import Curvature, curvature_of
 from slalom_xai.surrogates.fit import Fit
+from slalom_xai.surrogates.near_zero import TINY
 from slalom_xai.surrogates.problem import FitRequest, Problem
 from slalom_xai.surrogates.projection import State, project
 from slalom_xai.surrogates.sandwich import Meat, meat_of
@@ -65,9 +68,10 @@ class Covariance:
     """The covariance of the values of each column and the importances, over all slots and heads.
 
     Attributes:
-        joint: (C, 2 P, 2 P), values before importances. A common shift of all importances over the
-            units is projected out. The importances of an additive head are fixed and have none.
-        copied: (P',), where the parameters of scores are copies of these, the index of the slot
+        joint: (C, 2 n_v, 2 n_v), values before importances. A common shift of all importances
+            over the units is projected out. The importances of an additive head are fixed and
+            have none.
+        copied: (n_v',), where the parameters of scores are copies of these, the index of the slot
             that each is a copy of; None where they are not.
     """
 
@@ -79,8 +83,8 @@ class Covariance:
 
         Args:
             column: which.
-            by_values: (k, P), derivatives of the scores.
-            by_importances: (k, P), as well.
+            by_values: (k, n_v), derivatives of the scores.
+            by_importances: (k, n_v), as well.
         """
         slopes = torch.cat([self._gathered(by_values), self._gathered(by_importances)], dim=1)
         return ((slopes @ self.joint[column]) * slopes).sum(dim=1)
@@ -100,14 +104,14 @@ class Covariance:
         return ((between @ slopes[..., None])[..., 0] * slopes).sum(dim=1)
 
     def _gathered(self, slopes: Tensor) -> Tensor:
-        """Derivatives by copies (k, P') as derivatives by what they are copies of, (k, P)."""
+        """Derivatives by copies (k, n_v') as derivatives by what they are copies of, (k, n_v)."""
         if self.copied is None:
             return slopes
         nothing = slopes.new_zeros(len(slopes), self.joint.shape[1] // 2)
         return nothing.scatter_add_(1, self.copied.expand(len(slopes), -1), slopes)
 
     def spread(self, copies: Tensor) -> Covariance:
-        """Of parameters that are copied: the index of the slot each is a copy of, (P',)."""
+        """Of parameters that are copied: the index of the slot each is a copy of, (n_v',)."""
         if self.copied is not None:
             copies = self.copied[copies]
         return Covariance(self.joint, copies)
@@ -135,8 +139,11 @@ def covariance(
     whole.hold(joint)
     if pull is not None and whole_variance is not None:
         alone = bread.value_inverse @ pull.by_values
-        shared = pull.beyond(bread.across)
-        moves = (torch.cat([part @ bread.inverse, -bread.centred.T]) for part in bread.across)
+        shared = pull.beyond(bread.values_by_importances)
+        moves = (
+            torch.cat([part @ bread.inverse, -bread.centred.T])
+            for part in bread.values_by_importances
+        )
         whole.add_noise(joint, alone, shared, moves, whole_variance)
     return Covariance(joint)
 
@@ -159,24 +166,26 @@ class Bread:
     """The inverse curvature, in blocks.
 
     Attributes:
-        value_inverse: VV^{-1}, (P, P), the same for every column.
-        inverse: Z^{-1}, (S, S).
-        centred: (S, P), Z^{-1} with the mean over the units taken from each head's importances,
+        value_inverse: VV^{-1}, (n_v, n_v), the same for every column.
+        inverse: Z^{-1}, (n_s, n_s).
+        centred: (n_s, n_v), Z^{-1} with the mean over the units taken from each head's importances,
             and nothing for an additive head.
-        across: (C, P, S), how the values follow the importances.
+        values_by_importances: X, (C, n_v, n_s), how the values follow the importances.
     """
 
     value_inverse: Tensor
     inverse: Tensor
     centred: Tensor
-    across: Tensor
+    values_by_importances: Tensor
 
     @classmethod
     def of(cls, problem: Problem, state: State, curvature: Curvature, units: int) -> Bread:
         """At the optimum."""
         columns, heads = state.values.shape[3], problem.free_heads
         schur = curvature.schur[0]
-        across = curvature.across[0].reshape(-1, columns, len(schur)).transpose(0, 1)
+        values_by_importances = curvature.values_by_importances[0]  # (n_v, C n_s)
+        values_by_importances = values_by_importances.reshape(-1, columns, len(schur))
+        values_by_importances = values_by_importances.transpose(0, 1)
         value_inverse = torch.cholesky_inverse(state.factor[0])
         inverse = definite_inverse(schur)
         by_head = inverse.reshape(len(inverse), heads, -1)
@@ -185,25 +194,26 @@ class Bread:
         missing = len(value_inverse) - centred.shape[1]  # the slots of an additive head
         if missing:
             centred = torch.cat([centred, centred.new_zeros(len(centred), missing)], dim=1)
-        return cls(value_inverse, inverse, centred, across)
+        return cls(value_inverse, inverse, centred, values_by_importances)
 
     def around(self, meat: Meat) -> Tensor:
-        """The sandwich, (C, 2 P, 2 P).
+        """The sandwich, (C, 2 n_v, 2 n_v).
 
-        With ``follow = Z^{-1} across'``, a row moves the values by ``VV^{-1} g - follow' h`` and
+        With ``follow = Z^{-1} X'``, a row moves the values by ``VV^{-1} g - follow' h`` and
         the importances by ``centred' h``; the blocks are the products of these.
         """
         width = len(self.value_inverse)
-        joint = self.value_inverse.new_empty(len(self.across), 2 * width, 2 * width)
-        parts = zip(joint, meat.values, meat.mixed, self.across, strict=True)
+        columns = len(self.values_by_importances)
+        joint = self.value_inverse.new_empty(columns, 2 * width, 2 * width)
+        parts = zip(joint, meat.values, meat.mixed, self.values_by_importances, strict=True)
         for filled, by_values, mixed, part in parts:
             follow = self.inverse @ part.T
             on_rows = by_values @ self.value_inverse - mixed @ follow
-            on_rest = mixed.T @ self.value_inverse - meat.own @ follow
+            on_rest = mixed.T @ self.value_inverse - meat.importances @ follow
             filled[:width, :width] = self.value_inverse @ on_rows - follow.T @ on_rest
             filled[:width, width:] = on_rest.T @ self.centred
             filled[width:, :width] = filled[:width, width:].T
-            filled[width:, width:] = self.centred.T @ meat.own @ self.centred
+            filled[width:, width:] = self.centred.T @ meat.importances @ self.centred
         return joint
 
 
@@ -218,7 +228,7 @@ def _parts(
     importances, values = surrogate.slot_importances()[None], surrogate.slot_values()[None]
     state = project(problem, importances, values, settled=True)
     bread = Bread.of(problem, state, curvature_of(problem, state), surrogate.units)
-    meat = meat_of(problem, state, counts, bread.across)
+    meat = meat_of(problem, state, counts, bread.values_by_importances)
     if not noisy:
         return bread, meat, None
     return bread, meat, Pull.of_the_whole_text(problem, state, counts)
@@ -228,22 +238,22 @@ def definite_inverse(schur: Tensor) -> Tensor:
     """The inverse of a curvature that rounding or an early stop may have left indefinite.
 
     Args:
-        schur: (S, S).
+        schur: (n_s, n_s).
 
     Returns:
-        (S, S). Directions that curve the wrong way count by the size of their curvature.
+        (n_s, n_s). Directions that curve the wrong way count by the size of their curvature.
     """
-    level = schur.diagonal().mean().abs() + 1e-300
+    mean_curvature = schur.diagonal().mean().abs() + TINY
     for share in COVARIANCE.ridges:
-        held = schur.clone()
-        held.diagonal().add_(share * level)
-        factor, failed = torch.linalg.cholesky_ex(held)
+        ridged = schur.clone()
+        ridged.diagonal().add_(share * mean_curvature)
+        factor, failed = torch.linalg.cholesky_ex(ridged)
         if not bool(failed):
             return torch.cholesky_inverse(factor)
     if not bool(schur.isfinite().all()):
         return torch.full_like(schur, math.nan)
     curvatures, directions = torch.linalg.eigh((schur + schur.T) / 2)
-    sizes = curvatures.abs().clamp(min=COVARIANCE.ridges[-1] * level)
+    sizes = curvatures.abs().clamp(min=COVARIANCE.ridges[-1] * mean_curvature)
     inverse: Tensor = (directions / sizes) @ directions.T
     return inverse
 
@@ -255,7 +265,7 @@ def _widening(problem: Problem, bread: Bread) -> float:
     residuals then say nothing about errors.
     """
     _, rows, size = problem.rows.shape
-    columns = len(bread.across)
+    columns = len(bread.values_by_importances)
     penalties = problem.penalties.value[0, :, None].expand(-1, size).flatten()
     held = (
         problem.penalties.importance[0] * bread.inverse.diagonal().sum()
@@ -266,7 +276,7 @@ def _widening(problem: Problem, bread: Bread) -> float:
     if problem.lengths is not None:
         shrink = problem.lengths.shrink[0, problem.lengths.of_row[0]]
         spent = spent + columns * (shrink * problem.row_weights[0]).sum()
-    left = rows * columns - float(spent)
-    if left <= COVARIANCE.least_freedom:
+    freedom = rows * columns - float(spent)
+    if freedom <= COVARIANCE.least_freedom:
         return math.nan
-    return COVARIANCE.misfit * math.sqrt(rows * columns / left)
+    return COVARIANCE.misfit * math.sqrt(rows * columns / freedom)

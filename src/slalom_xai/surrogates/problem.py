@@ -2,11 +2,11 @@
 
 What it has to do: find importances s and values v of K heads over p slots, so that the SLALOM F of
 ``formula`` follows the model's answers f_i on the rows x_i. With row weights q that sum to one, and
-P = K p, the objective is
+n_v = K p, the objective is
 
     sum_i q_i |F(x_i) - f_i|^2
-        +  prior * Var(f) * |s - m|^2 / P
-        +  value_prior * prior * |v - mean f|^2 / P
+        +  prior * Var(f) * |s - m|^2 / n_v
+        +  value_prior * prior * |v - mean f|^2 / n_v
 
 The centre m is 0 for units (or their given offsets) and log n for a sink, which competes with all n
 units at once. The second term decides between importances that explain the rows equally well. The
@@ -26,7 +26,8 @@ Three things may be added (``Extras``):
 Several texts are fitted at once. ``assembly`` pads them to one size: with copies of their first row
 that weigh nothing, and with slots that never occur.
 
-Shapes: B texts, m rows, p slots, K heads, C columns (explained outputs), L possible lengths.
+A slot is a unit or the sink. Shapes: B texts, m rows, p slots, K heads, C columns (explained
+outputs), L possible lengths.
 """
 
 from __future__ import annotations
@@ -91,8 +92,10 @@ class FitRequest:
         outputs: (m, C), what the model answered.
         row_weights: (m,), positive; equal by default.
         sink: whether a slot that is always present is fitted too.
-        prior: ridge on the importances in units of the outputs' variance. The default is weak:
-            rows decide where they can. Methods choose it by held-out rows.
+        prior: ridge on the importances in units of the outputs' variance. A stronger one moves
+            importances that rows determine; with a weaker one, those that no row determines run
+            off. The default is the weakest of ``Slalom.priors``, so that rows decide where they
+            can. Methods choose theirs by held-out rows.
         heads: how many softmax averages are added.
         offsets: (n,), importances to shrink to and to start from; 0 by default.
         extras: an anchor, length offsets, an additive head.
@@ -101,8 +104,10 @@ class FitRequest:
         max_iterations: steps at most; it bounds the time of fits that creep.
         tolerance: stop when a step lowers the objective by less than this fraction. Halving or
             doubling the default does not show in predictions (see the tests).
-        hopeless: stop early where more of the variance than this is left; None: never. The search
-            has its own, larger tolerance for that (``SearchSettings.hopeless_fall``).
+        give_up_above: a share of the outputs' variance. A fit that leaves more than this is of no
+            use, so it need not be finished: it ends at the first step that lowers the objective by
+            less than ``SearchSettings.give_up_fall``, which is more than ``tolerance``. None: every
+            fit is finished.
     """
 
     counts: Counts
@@ -116,7 +121,7 @@ class FitRequest:
     start: SlalomSurrogate | None = None
     max_iterations: int = 60
     tolerance: float = 1e-7
-    hopeless: float | None = None
+    give_up_above: float | None = None
 
 
 @dataclass(frozen=True)

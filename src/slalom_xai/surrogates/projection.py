@@ -11,12 +11,17 @@ search is a function of s alone, half as large and far less bent than the functi
 variable projection (Golub and Pereyra, 1973); ``curvature`` has the derivatives by s and ``search``
 takes the steps.
 
-The normal equations, with <.,.> the weighted product of ``scaled_counts`` and r the ridge on v:
+The normal equations, with <.,.> the weighted product of ``scaled_counts``, r the ridge on v, centre
+what v shrinks to, and pull half the derivative of the objective by each prediction (both are in
+``problem``):
 
     (D <E, E> D + r) dv = - (D E' pull + r (v - centre)),     E = diag(1/W) N,     D = diag(w)
 
 They are solved for a change dv of values that are known already, which keeps digits. All columns
 share the matrix, so one Cholesky factor serves them all.
+
+In an anchored fit, what is compared are changes from the anchor, the first row (the whole text). A
+slot is a unit or the sink.
 
 Shapes: B texts, m rows, p slots, K heads, C columns (explained outputs).
 """
@@ -43,8 +48,9 @@ class State:
         scaled: the matrices E of all heads; their scales (B, m, K) are 1 / W.
         blocks: (B, K, K, p, p), the products <E_k, E_j>.
         factor: (B, K p, K p), the Cholesky factor of the curvature in the values.
-        heads: (B, m, K, C), each head's predictions.
-        residuals: (B, m, C), predictions less outputs, from the anchor.
+        head_predictions: (B, m, K, C), of each head; they add up to the prediction.
+        residuals: (B, m, C), predictions less outputs; in an anchored fit, as differences from
+            those of the first row.
         loss: (B,), the weighted sum of squared residuals.
         objective: (B,), the loss and the penalties; NaN where the curvature is not definite.
     """
@@ -55,7 +61,7 @@ class State:
     scaled: ScaledCounts
     blocks: Tensor
     factor: Tensor
-    heads: Tensor
+    head_predictions: Tensor
     residuals: Tensor
     loss: Tensor
     objective: Tensor
@@ -71,16 +77,18 @@ def project(problem: Problem, importances: Tensor, values: Tensor, settled: bool
         settled: the values are known to be the best ones and are kept.
     """
     weights = torch.exp(importances - importances.amax(dim=2, keepdim=True))
-    scales, heads = _predicted(problem, weights, values)
+    scales, head_predictions = _predicted(problem, weights, values)
     scaled = scale_counts(problem, scales)
     blocks = symmetric_products(problem, scaled, importances.shape[1])
     factor, failed = torch.linalg.cholesky_ex(_value_curvature(problem, weights, blocks))
     if not settled:
-        slope = _value_slope(problem, weights, scales, values, _residuals(problem, heads))
+        residuals = _residuals(problem, head_predictions)
+        slope = _value_slope(problem, weights, scales, values, residuals)
         change = -torch.cholesky_solve(slope, factor).reshape(values.shape)
         values = values + change
-        heads = heads + _moved(problem, weights, change, heads.shape) * scales[..., None]
-    residuals = _residuals(problem, heads)
+        moved = _moved(problem, weights, change, head_predictions.shape)
+        head_predictions = head_predictions + moved * scales[..., None]
+    residuals = _residuals(problem, head_predictions)
     loss = _loss(problem, residuals)
     of_importances, of_values = _penalty(problem, importances, values)
     objective = loss + of_importances + of_values
@@ -91,7 +99,7 @@ def project(problem: Problem, importances: Tensor, values: Tensor, settled: bool
         scaled=scaled,
         blocks=blocks,
         factor=factor,
-        heads=heads,
+        head_predictions=head_predictions,
         residuals=residuals,
         loss=loss,
         objective=torch.where(failed == 0, objective, torch.nan),
@@ -122,24 +130,24 @@ def _by_head_and_column(weights: Tensor, values: Tensor) -> Tensor:
     return (weights[..., None] * values).movedim(3, 2).flatten(1, 2)
 
 
-def _residuals(problem: Problem, heads: Tensor) -> Tensor:
-    """Predictions less outputs, from the anchor: (B, m, K, C) -> (B, m, C)."""
-    return problem.from_anchor(heads.sum(dim=2) - problem.targets.outputs)
+def _residuals(problem: Problem, head_predictions: Tensor) -> Tensor:
+    """Predictions less outputs, from the anchor if there is one: (B, m, K, C) -> (B, m, C)."""
+    return problem.from_anchor(head_predictions.sum(dim=2) - problem.targets.outputs)
 
 
 def _loss(problem: Problem, residuals: Tensor) -> Tensor:
     """The weighted squares of residuals (B, m, C), length offsets eliminated: (B,)."""
-    left = problem.beyond_length(residuals)
-    return (problem.row_weights[..., None] * residuals * left).sum(dim=(1, 2))
+    beyond_length = problem.beyond_length(residuals)
+    return (problem.row_weights[..., None] * residuals * beyond_length).sum(dim=(1, 2))
 
 
 def _penalty(problem: Problem, importances: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
     """What the ridges on importances and on values add to the objective, (B,) each."""
-    held = problem.penalties
-    away = ((importances - held.importance_centre) ** 2).sum(dim=(1, 2))
-    squares = held.value[..., None, None] * (values - held.value_centre) ** 2
+    penalties = problem.penalties
+    distances = ((importances - penalties.importance_centre) ** 2).sum(dim=(1, 2))
+    squares = penalties.value[..., None, None] * (values - penalties.value_centre) ** 2
     of_values = (squares * problem.padding.real[:, None, :, None]).sum(dim=(1, 2, 3))
-    return held.importance * away, of_values
+    return penalties.importance * distances, of_values
 
 
 def _value_slope(
@@ -150,8 +158,9 @@ def _value_slope(
     pulled = scales[..., None] * problem.pull(residuals)[:, :, None]  # (B, m, K, C)
     sums = problem.rows.transposed_matmul(pulled.flatten(2))  # (B, p, K C)
     by_values = sums.reshape(batch, size, heads, columns).transpose(1, 2)
-    away = problem.penalties.value[..., None, None] * (values - problem.penalties.value_centre)
-    return (weights[..., None] * by_values + away).flatten(1, 2)
+    from_centre = values - problem.penalties.value_centre
+    ridge = problem.penalties.value[..., None, None] * from_centre
+    return (weights[..., None] * by_values + ridge).flatten(1, 2)
 
 
 def _value_curvature(problem: Problem, weights: Tensor, blocks: Tensor) -> Tensor:
@@ -164,8 +173,8 @@ def _value_curvature(problem: Problem, weights: Tensor, blocks: Tensor) -> Tenso
         # No row tells a constant that is added to all values of a head. So the constant of the
         # first head is held, by the mean curvature. ``fit`` sets it afterwards.
         trace = curvature.diagonal(dim1=1, dim2=2)[:, :size].sum(dim=1)
-        level = trace / problem.padding.sizes**2
-        curvature[:, :size, :size] += level[:, None, None] * problem.padding.pairs()
+        mean_curvature = trace / problem.padding.sizes**2
+        curvature[:, :size, :size] += mean_curvature[:, None, None] * problem.padding.pairs()
     ridge = problem.penalties.value[..., None].expand(-1, -1, size).flatten(1)
     curvature.diagonal(dim1=1, dim2=2).add_(ridge)
     return curvature

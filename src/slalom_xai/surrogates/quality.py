@@ -21,8 +21,12 @@ class QualitySettings:
 
     Attributes:
         doubtful: a share of variance. An explanation that predicts less of what deletions do is
-            not to be trusted.
-        close_to_linear: the share that a linear explanation may be behind and still do as well.
+            not to be trusted. Half is a convention, not a tuned number: below it, more is missed
+            than is predicted. Larger values warn more often, also of explanations that are right;
+            ``benchmarks/trust.py`` counts those that should have been warned of.
+        close_to_linear: a share of variance. A linear explanation that is behind by less does as
+            well. Not tuned: larger values call models linear whose importances matter; with
+            smaller ones, the chance of a few held-out rows decides.
         out_of_bounds: predictions that leave the range of answers are named where they add more
             than this times the squared error.
         draws: samples of rows behind an interval. With so many, its ends vary by about 4% of its
@@ -172,9 +176,9 @@ def _draws(rows: int) -> Tensor:
     They are always the same for the same number of rows.
     """
     generator = torch.Generator().manual_seed(rows)
-    drawn = torch.randint(rows, (QUALITY.draws, rows), generator=generator)
+    sampled_rows = torch.randint(rows, (QUALITY.draws, rows), generator=generator)
     ones = torch.ones(QUALITY.draws, rows, dtype=torch.float64)
-    shares = torch.zeros_like(ones).scatter_add_(1, drawn, ones)
+    shares = torch.zeros_like(ones).scatter_add_(1, sampled_rows, ones)
     return (shares / rows).T.contiguous()
 
 

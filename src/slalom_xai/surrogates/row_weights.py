@@ -61,10 +61,10 @@ def inverse_variance(residuals: Tensor, deleted: Tensor) -> Tensor:
     x = torch.stack([size[group].mean() for group in groups])
     y = torch.stack([squared[group].mean() for group in groups]).clamp(min=1e-30).log()
     curve = _parabola(x, y)
-    level = torch.zeros_like(size)
+    log_error = torch.zeros_like(size)
     for power, coefficient in enumerate(curve):
-        level = level + coefficient * size**power
-    raw = torch.exp(-ROW_WEIGHTS.evenness * level.clamp(y.min(), y.max()))
+        log_error = log_error + coefficient * size**power
+    raw = torch.exp(-ROW_WEIGHTS.evenness * log_error.clamp(y.min(), y.max()))
     return raw / raw.mean()
 
 

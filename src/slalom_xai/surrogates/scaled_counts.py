@@ -37,14 +37,14 @@ class ScaledCounts:
     Attributes:
         scales: (B, m, T), the factors g.
         first: (B, T, p), the first row of each matrix; None without an anchor.
-        mean: (B, T, p), weighted sums over rows, A'q; None without an anchor.
+        weighted_sums: (B, T, p), over all rows, A'q; None without an anchor.
         by_length: (B, T, L, p), weighted sums over the rows of each length, G'QHA; None without
             length offsets.
     """
 
     scales: Tensor
     first: Tensor | None = None
-    mean: Tensor | None = None
+    weighted_sums: Tensor | None = None
     by_length: Tensor | None = None
 
 
@@ -58,12 +58,12 @@ def scale_counts(problem: Problem, scales: Tensor) -> ScaledCounts:
         return ScaledCounts(scales, by_length=by_length)
     first = scales[:, 0, :, None] * problem.rows.first()[:, None]
     if by_length is None or problem.lengths is None:
-        mean = problem.rows.transposed_matmul(weighed).mT
-        return ScaledCounts(scales, first, mean)
-    mean = by_length.sum(dim=2)
+        weighted_sums = problem.rows.transposed_matmul(weighed).mT
+        return ScaledCounts(scales, first, weighted_sums)
+    weighted_sums = by_length.sum(dim=2)
     weight = problem.lengths.sums(problem.row_weights[..., None])  # (B, L, 1)
     by_length -= weight[:, None] * first[:, :, None]
-    return ScaledCounts(scales, first, mean, by_length)
+    return ScaledCounts(scales, first, weighted_sums, by_length)
 
 
 def _sums_by_length(problem: Problem, weighed: Tensor) -> Tensor | None:
@@ -79,22 +79,24 @@ def product(
     problem: Problem, left: ScaledCounts, right: ScaledCounts, i: int, j: int, many: int = 1
 ) -> Tensor:
     """``sum over t < many of <left_{i+t}, right_{j+t}>``, (B, p, p)."""
-    one, other = slice(i, i + many), slice(j, j + many)
-    scales = left.scales[..., one] * right.scales[..., other]
+    of_left, of_right = slice(i, i + many), slice(j, j + many)
+    scales = left.scales[..., of_left] * right.scales[..., of_right]
     together = scales.sum(dim=2) if many > 1 else scales[..., 0]
     gram = problem.rows.gram(problem.row_weights * together)
     if problem.anchored:
         assert left.first is not None
-        assert left.mean is not None
+        assert left.weighted_sums is not None
         assert right.first is not None
-        assert right.mean is not None
-        a, b = left.first[:, one], right.first[:, other]
-        gram -= left.mean[:, one].mT @ b + a.mT @ (right.mean[:, other] - b)
+        assert right.weighted_sums is not None
+        a, b = left.first[:, of_left], right.first[:, of_right]
+        left_sums = left.weighted_sums[:, of_left]
+        right_sums = right.weighted_sums[:, of_right]
+        gram -= left_sums.mT @ b + a.mT @ (right_sums - b)
     if problem.lengths is not None:
         assert left.by_length is not None
         assert right.by_length is not None
-        shrunk = problem.lengths.shrink[:, None, :, None] * right.by_length[:, other]
-        gram -= left.by_length[:, one].flatten(1, 2).mT @ shrunk.flatten(1, 2)
+        shrunk = problem.lengths.shrink[:, None, :, None] * right.by_length[:, of_right]
+        gram -= left.by_length[:, of_left].flatten(1, 2).mT @ shrunk.flatten(1, 2)
     return gram
 
 

@@ -1,13 +1,13 @@
 """Derivatives of scores by values and importances, for their standard errors.
 
-Slope, removal and Shapley values depend on all parameters: their derivatives are matrices (n, P).
+Slope, removal and Shapley values depend on all parameters: their derivatives are matrices (n, n_v).
 The other scores depend on the unit's own parameters and perhaps on the sink's: for these, few
 derivatives are kept with their indices, which saves products with a covariance of thousands.
 
 A common shift of the importances has no variance in a ``Covariance``. So the mean importance, which
 two of the scores subtract, needs no derivative.
 
-Shapes: n units, p slots (the units and perhaps a sink), K heads, P = K p.
+Shapes: n units, p slots (the units and perhaps a sink), K heads, n_v = K p.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def slopes(surrogate: SlalomSurrogate, name: str, column: int) -> tuple[Tensor, 
     """Derivatives of slope, removal or shapley of one column.
 
     Returns:
-        by the values of the column and by the importances, (n, P) each.
+        by the values of the column and by the importances, (n, n_v) each.
     """
     if name == "shapley":
         return shapley_derivatives(surrogate, column)
@@ -81,10 +81,10 @@ def _by_removal(values: Tensor, importances: Tensor, units: int) -> tuple[Tensor
     by_values, by_importances = _by_slope(values, importances, units)
     shares = torch.softmax(importances, dim=0)
     slope = shares * (values - shares @ values)
-    left = 1 - shares[:units]
-    by_share = slope[:units] * shares[:units] / left**2
+    others = 1 - shares[:units]  # the share of everything else
+    by_share = slope[:units] * shares[:units] / others**2
     through_share = _diagonal(by_share, len(values)) - by_share[:, None] * shares
-    return by_values / left[:, None], by_importances / left[:, None] + through_share
+    return by_values / others[:, None], by_importances / others[:, None] + through_share
 
 
 def _diagonal(entries: Tensor, size: int) -> Tensor:

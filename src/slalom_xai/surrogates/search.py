@@ -13,7 +13,7 @@ that does not is dropped, and the damping grows (Levenberg and Marquardt).
 Why several texts at once: one small text leaves a processor idle. Texts are independent, each has
 its own damping, and a text that has ended leaves the batch.
 
-Shapes: B texts, K heads, p slots, S importances that are fitted.
+Shapes: B texts, K heads, p slots, n_s importances that are fitted.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from torch import Tensor
 
 from slalom_xai.surrogates.batching import merged, taken
 from slalom_xai.surrogates.curvature import Curvature, curvature_of
+from slalom_xai.surrogates.near_zero import TINY
 from slalom_xai.surrogates.problem import FitRequest, Problem
 from slalom_xai.surrogates.projection import State, project
 
@@ -46,8 +47,9 @@ class SearchSettings:
         fairly: see ``slow_decrease``; a fraction of the promised fall.
         largest_step: in an importance, a natural logarithm: e^3 is a factor of 20 in a weight. It
             keeps the first steps where the quadratic picture means something.
-        hopeless_fall: a fit that leaves too much to be of use (``FitRequest.hopeless``) ends at a
-            step that lowers the objective by less than this fraction.
+        give_up_fall: a fit that leaves too much to be of use (``FitRequest.give_up_above``) ends at
+            a step that lowers the objective by less than this fraction. Larger values give up
+            sooner, perhaps on a fit that would have come below the limit.
         tilt: the heads of a fit with several begin so far apart in importance. Equal heads would
             stay equal for ever.
     """
@@ -61,7 +63,7 @@ class SearchSettings:
     well: float = 0.75
     fairly: float = 0.4
     largest_step: float = 3.0
-    hopeless_fall: float = 0.1
+    give_up_fall: float = 0.1
     tilt: float = 0.5
 
 
@@ -86,14 +88,14 @@ class Walk:
     iterations: int = 1
     ended: bool | None = None
 
-    def judge(self, before: float, after: float, promised: float, left: float) -> bool:
+    def judge(self, before: float, after: float, promised: float, share_left: float) -> bool:
         """Decides about a step, and about the next.
 
         Args:
             before: the objective before the step.
             after: the objective after it; NaN where it could not be computed.
             promised: the fall that the quadratic picture promised.
-            left: the part of the outputs' variance that the step leaves.
+            share_left: the part of the outputs' variance that the step leaves.
 
         Returns:
             whether the step is taken.
@@ -103,7 +105,7 @@ class Walk:
             self._failed(before, promised)
             return False
         self._relax(fall, promised)
-        if fall < self._tolerance(left) * before:
+        if fall < self._tolerance(share_left) * before:
             self.ended = True
         elif self.iterations >= self.request.max_iterations:
             self.ended = False
@@ -130,10 +132,11 @@ class Walk:
             divisor = SEARCH.slow_decrease
         self.damping = max(self.damping / divisor, SEARCH.least_damping)
 
-    def _tolerance(self, left: float) -> float:
+    def _tolerance(self, share_left: float) -> float:
         """The fall, as a fraction of the objective, below which the search ends."""
-        if self.request.hopeless is not None and left > self.request.hopeless:
-            return SEARCH.hopeless_fall
+        limit = self.request.give_up_above
+        if limit is not None and share_left > limit:
+            return SEARCH.give_up_fall
         return self.request.tolerance
 
 
@@ -213,8 +216,8 @@ def _judged(
     walks: Sequence[Walk], problem: Problem, state: State, new: State, promised: Tensor
 ) -> list[bool]:
     """Whether each text takes its step to the new state."""
-    left = new.loss / problem.targets.variance.clamp(min=1e-300)
-    numbers = torch.stack([state.objective, new.objective, promised, left], dim=1)
+    share_left = new.loss / problem.targets.variance.clamp(min=TINY)
+    numbers = torch.stack([state.objective, new.objective, promised, share_left], dim=1)
     of_walks = numbers.tolist()  # the one wait for a device
     return [walk.judge(*of_walk) for walk, of_walk in zip(walks, of_walks, strict=True)]
 

@@ -8,7 +8,7 @@ values of the first head, ``c = f(all) - F(all)``. Two things follow for a covar
 * Where the answer itself is noisy, it moves c and every change that is measured from it
   (``add_noise``).
 
-Shapes: K heads, p slots, C columns, P = K p, S fitted importances.
+Shapes: K heads, p slots, C columns, n_v = K p values, n_s fitted importances.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class WholeText:
     """The constant of an anchored fit.
 
     Attributes:
-        slopes: (C, 2 P), of the prediction for the whole text, by values and importances.
+        slopes: (C, 2 n_v), of the prediction for the whole text, by values and importances.
         size: slots of the first head, whose values take the constant.
     """
 
@@ -52,7 +52,7 @@ class WholeText:
 
     @property
     def constant(self) -> Tensor:
-        """The direction u in which a constant moves the parameters, (2 P,)."""
+        """The direction u in which a constant moves the parameters, (2 n_v,)."""
         direction = torch.zeros_like(self.slopes[0])
         direction[: self.size] = 1.0
         return direction
@@ -63,7 +63,7 @@ class WholeText:
         ``(I - u t') J (I - t u') = J - u (Jt)' - (Jt) u' + (t'Jt) u u'``
 
         Args:
-            joint: J, (C, 2 P, 2 P), changed in place.
+            joint: J, (C, 2 n_v, 2 n_v), changed in place.
         """
         constant = self.constant
         for spread, slope in zip(joint, self.slopes, strict=True):
@@ -82,24 +82,25 @@ class WholeText:
         """Adds what noise of the whole text's answer does to the parameters.
 
         Args:
-            joint: (C, 2 P, 2 P), covariances, changed in place.
-            alone: (P,), how far one more in the answer moves the values of its own column at once.
-            shared: (C, S), how it pulls at the importances, which all columns share.
-            moves: C of (2 P, S), how such a pull moves the parameters of each column.
+            joint: (C, 2 n_v, 2 n_v), covariances, changed in place.
+            alone: (n_v,), how far one more in the answer moves the values of its own column at
+                once.
+            shared: (C, n_s), how it pulls at the importances, which all columns share.
+            moves: C of (2 n_v, n_s), how such a pull moves the parameters of each column.
             variance: (C,), of the answer.
         """
         constant = self.constant
-        every = (shared * variance[:, None]).T @ shared  # (S, S), the pulls of all columns
+        pulls = (shared * variance[:, None]).T @ shared  # (n_s, n_s), of all columns
         for c, (spread, move) in enumerate(zip(joint, moves, strict=True)):
             move = move - constant[:, None] * (self.slopes[c] @ move)
             others = move @ shared[c]
-            own = others.clone()
-            own[: len(alone)] -= alone
-            own += constant * (1 + float(self.slopes[c][: len(alone)] @ alone))
+            in_full = others.clone()
+            in_full[: len(alone)] -= alone
+            in_full += constant * (1 + float(self.slopes[c][: len(alone)] @ alone))
             # All columns as if they only pulled at the importances; the own column then in full.
-            spread += move @ every @ move.T
+            spread += move @ pulls @ move.T
             spread.addr_(others, others, alpha=-float(variance[c]))
-            spread.addr_(own, own, alpha=float(variance[c]))
+            spread.addr_(in_full, in_full, alpha=float(variance[c]))
 
 
 @dataclass(frozen=True)
@@ -107,8 +108,8 @@ class Pull:
     """How one more in every residual pulls at the parameters.
 
     Attributes:
-        by_values: (P,).
-        by_importances: (C, S).
+        by_values: (n_v,).
+        by_importances: (C, n_s).
     """
 
     by_values: Tensor
@@ -119,10 +120,11 @@ class Pull:
         """Of the answer that every change is measured from."""
         slopes, weight = Derivatives.of(problem, state, counts), problem.row_weights[0]
         by_importances = []
-        for column in range(state.heads.shape[3]):
+        for column in range(state.head_predictions.shape[3]):
             by_importances.append(weight @ slopes.by_importances(column))
         return cls(weight @ slopes.by_values(), torch.stack(by_importances))
 
-    def beyond(self, across: Tensor) -> Tensor:
-        """At the importances, beyond what the values (C, P, S) make of it, (C, S)."""
-        return self.by_importances - torch.stack([self.by_values @ part for part in across])
+    def beyond(self, values_by_importances: Tensor) -> Tensor:
+        """At the importances, beyond what the values (C, n_v, n_s) make of it, (C, n_s)."""
+        followed = [self.by_values @ part for part in values_by_importances]
+        return self.by_importances - torch.stack(followed)

@@ -114,8 +114,8 @@ class SlalomFidel(Estimator):
             choose = self._rows_to_choose(pool, size, rng)
         if choose is not None:
             rows -= choose.size
-        drawn = pool.draw(rows, self._deleted(pool, self.deletions, rng), rng)
-        return Plan(np.concatenate([queries.prompt.whole, drawn]), choose, report)
+        masks = pool.draw(rows, self._deleted(pool, self.deletions, rng), rng)
+        return Plan(np.concatenate([queries.prompt.whole, masks]), choose, report)
 
     def _rows_to_choose(self, pool: RowPool, rows: int, rng: np.random.Generator) -> HeldOut | None:
         deleted = self._deleted(pool, 2 * self.deletions, rng)

@@ -52,10 +52,10 @@ def draw_report(
 
 def calls_besides(queries: Queries, report: HeldOut | None) -> int:
     """Calls that the whole text and the rows to report on leave."""
-    left = queries.budget - 1
+    calls = queries.budget - 1
     if report is not None:
-        left -= report.size
-    return left
+        calls -= report.size
+    return calls
 
 
 def evidence_of(
@@ -64,7 +64,7 @@ def evidence_of(
     """Rows to fit, counts (m, n) with outputs (m, C), and rows to report on as evidence."""
     full = queries.ask_whole("check")
     offsets = occurrence_offsets(queries, outputs)
-    return Evidence(AnsweredRows(counts, outputs), None, report, full, offsets, queries.pool)
+    return Evidence(AnsweredRows(counts, outputs), None, report, full, offsets, queries.work)
 
 
 def unit_counts(rows: list[NDArray[np.int64]], units: int, like: Tensor) -> Tensor:

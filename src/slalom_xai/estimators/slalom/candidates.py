@@ -1,13 +1,13 @@
 """The SLALOMs that ``slalom`` chooses from, all fitted to the same rows.
 
-A SLALOM predicts, for a row that keeps the units K,
+A SLALOM predicts, for a row x,
 
-    F(K) = sum over t in K of softmax(s)_t v_t,
+    F(x) = sum over units t kept in x of softmax(s)_t v_t,
 
-with a value v and an importance s per unit. A **sink** is a further unit that no row can
-delete. A **prior** shrinks importances to those of a plain average; the weaker it is, the
-closer the fit follows its rows. All fits are anchored: they pass through the whole text,
-because scores are read as changes against it.
+with a value v and an importance s per unit; the softmax is over the units kept. A **sink**
+is a further unit that no row can delete. A **prior** shrinks importances to those of a plain
+average; the weaker it is, the closer the fit follows its rows. All fits are anchored: they
+pass through the whole text, because scores are read as changes against it.
 """
 
 from __future__ import annotations
@@ -41,16 +41,26 @@ class Candidates:
     priors: Sequence[float]
     settings: SlalomSettings
 
-    def without_sink(self, only: bool) -> Fit | None:
+    def without_sink(self, no_other_candidates: bool) -> Fit | None:
         """The paper's SLALOM, almost without a prior.
 
-        Args:
-            only: there are no other candidates.
+        A first fit has a weak prior. A second one starts there and has none. What is returned
+        is the first line that applies:
 
-        Returns:
-            None where the model is clearly no such SLALOM and others can be tried.
+            the fits                            rows to choose by   others   returned
+            the first leaves more than nearly   any                 yes      None
+            the second is exact                 any                 any      the second
+            the second is not exact             none                any      a third, below
+            the second is not exact             some                no       the second
+            the second is not exact             some                yes      None
+
+        The third has the strongest prior. The first gives up early where it may be dropped.
+
+        Args:
+            no_other_candidates: nothing else will be tried, so there must be a fit.
         """
         nearly = self.settings.nearly
+        give_up_above = None if no_other_candidates else nearly
         bare = replace(self._request, sink=False)
         first = self.evidence.fit_slalom(
             replace(
@@ -58,19 +68,19 @@ class Candidates:
                 prior=self.settings.first_prior,
                 max_iterations=self._steps,
                 tolerance=self.settings.bare_tolerance,
-                hopeless=None if only else nearly,
+                give_up_above=give_up_above,
             )
         )
-        if not only and share_left(first, self.evidence) > nearly:
+        if not no_other_candidates and share_left(first, self.evidence) > nearly:
             return None
-        free = self._without_prior(first, hopeless=None)
-        if free.exact:
-            return free
+        second = self._without_prior(first, give_up_above=None)
+        if second.exact:
+            return second
         if self.evidence.choose is None:
             # Importances without a prior run off where a few rows cannot be met exactly.
             return self.evidence.fit_slalom(replace(bare, prior=max(self.priors)))
-        if only:
-            return free
+        if no_other_candidates:
+            return second
         return None  # without a prior it follows the rows it has seen and no others
 
     def with_sink(self) -> Iterator[Fit]:
@@ -103,23 +113,18 @@ class Candidates:
         """A SLALOM with a sink and without a prior, where the model is exactly that; else None."""
         if not fit.surrogate.has_sink or share_left(fit, self.evidence) > self.settings.nearly:
             return None
-        free = self._without_prior(fit, hopeless=EXACTNESS.exact)
+        free = self._without_prior(fit, give_up_above=EXACTNESS.exact)
         return free if free.exact else None
 
-    def richer(self, best: Fit, heads: int | None) -> Fit:
-        """The best fit with further heads; None adds an additive one."""
-        return self.evidence.fit_slalom(
-            replace(
-                self._request,
-                row_weights=best.row_weights,
-                prior=best.prior,
-                heads=heads or 1,
-                extras=replace(best.extras, additive=heads is None),
-                start=best.surrogate,
-                max_iterations=self._steps,
-                tolerance=self.settings.first_tolerance,
-            )
-        )
+    def with_heads(self, best: Fit, heads: int) -> Fit:
+        """The best fit with further heads, so many in all."""
+        extras = replace(best.extras, additive=False)
+        return self.evidence.fit_slalom(replace(self._richer(best), heads=heads, extras=extras))
+
+    def with_additive_head(self, best: Fit) -> Fit:
+        """The best fit with an additive head beside its one."""
+        extras = replace(best.extras, additive=True)
+        return self.evidence.fit_slalom(replace(self._richer(best), extras=extras))
 
     def with_nearest(self, best: Fit, rich: Fit) -> Fit:
         """A fit with several heads, and with the one-head SLALOM nearest to all of them."""
@@ -161,6 +166,17 @@ class Candidates:
         rows = self.evidence.fit
         return FitRequest(rows.table, rows.outputs, offsets=self.evidence.offsets, extras=ANCHORED)
 
+    def _richer(self, best: Fit) -> FitRequest:
+        """What fits with more heads have in common: they start from the best one of one head."""
+        return replace(
+            self._request,
+            row_weights=best.row_weights,
+            prior=best.prior,
+            start=best.surrogate,
+            max_iterations=self._steps,
+            tolerance=self.settings.first_tolerance,
+        )
+
     @property
     def _steps(self) -> int:
         return self.settings.steps(self.evidence.fit.counts.shape[1])
@@ -172,7 +188,7 @@ class Candidates:
             return ANCHORED
         return replace(ANCHORED, length_penalty=penalty)
 
-    def _without_prior(self, before: Fit, hopeless: float | None) -> Fit:
+    def _without_prior(self, before: Fit, give_up_above: float | None) -> Fit:
         """A fit from where another ended, to the end, or until it is clear that it is not exact."""
         fit = self.evidence.fit_slalom(
             replace(
@@ -181,7 +197,7 @@ class Candidates:
                 prior=self.settings.no_prior,
                 start=before.surrogate,
                 max_iterations=2 * self._steps,
-                hopeless=hopeless,
+                give_up_above=give_up_above,
             )
         )
         return replace(fit, exact=is_the_model(fit, before, self.evidence))

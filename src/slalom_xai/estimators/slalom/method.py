@@ -29,6 +29,7 @@ from slalom_xai.estimators.slalom.candidates import Candidates
 from slalom_xai.estimators.slalom.settings import SLALOM, SlalomSettings
 from slalom_xai.queries import Queries
 from slalom_xai.surrogates.fit import Fit
+from slalom_xai.surrogates.near_zero import TINY
 from slalom_xai.surrogates.scores import slalom_score, slalom_standard_errors
 
 LINEAR_WINS = (
@@ -146,7 +147,7 @@ class Slalom(Estimator):
         for column in range(len(evidence.full)):
             errors = slalom_standard_errors(surrogate, spread, column, names=("removal",))
             scores = slalom_score(surrogate, "removal", column)
-            largest = float(scores.abs().max()) + 1e-300
+            largest = float(scores.abs().max()) + TINY
             worst = max(worst, float(errors["removal"].median()) / largest)
         return worst <= self.tolerance
 
@@ -161,11 +162,11 @@ class Slalom(Estimator):
         """The best of all candidates but the linear one."""
         candidates = self._candidates(evidence)
         best = self._best_of_one_head(candidates)
-        if self._several_heads:
-            return candidates.with_nearest(best, candidates.richer(best, self.heads))
+        if self.heads is not None and self.heads > 1:
+            return candidates.with_nearest(best, candidates.with_heads(best, self.heads))
         if self.heads == 1 or not self._may_gain_a_head(evidence, best):
             return best
-        richer = candidates.richer(best, None)
+        richer = candidates.with_additive_head(best)
         limit = held_out_loss(evidence, best.surrogate) - self.settings.indifference
         if held_out_loss(evidence, richer.surrogate) >= limit:
             return best
@@ -183,7 +184,7 @@ class Slalom(Estimator):
     def _best_of_one_head(self, candidates: Candidates) -> Fit:
         free = None
         if not self._several_heads:
-            free = candidates.without_sink(only=not self.sink)
+            free = candidates.without_sink(no_other_candidates=not self.sink)
         if free is not None and (not self.sink or free.exact):
             return free
         if candidates.evidence.choose is None:
