@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Iterator, Sequence
+from copy import deepcopy
 from dataclasses import asdict
 from importlib.resources import files
 from typing import Any
@@ -54,7 +55,7 @@ def models() -> dict[str, Any]:
 
     folder = files("slalom_xai.models") / "embedded"
     embedded = AutoModelForSequenceClassification.from_pretrained(folder).eval()
-    encoder, decoder = tiny("bert"), tiny("gpt2")
+    encoder, decoder = deepcopy(tiny("bert")), deepcopy(tiny("gpt2"))  # others use them, too
     # In double precision: single precision differs from run to run by more than is allowed here.
     return {
         "embedded": ((embedded.double(), AutoTokenizer.from_pretrained(folder)), BY_NAME),

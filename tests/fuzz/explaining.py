@@ -13,7 +13,7 @@ from fuzz.cases import Outcome
 from fuzz.promises import broken, deletions
 from fuzz.subjects import Subject, subject
 from fuzz.texts import hostile
-from fuzz.words import unclear
+from fuzz.words import claimed, unclear
 from slalom_xai import Explainer, methods
 from slalom_xai.errors import SlalomError
 from slalom_xai.estimators import Estimator, NaiveBayes, Slalom
@@ -173,10 +173,22 @@ def _of_question(asked: Question, explanation: Explanation) -> Iterator[str]:
         yield "more calls than the budget"
     if explanation.granularity != asked.options["granularity"]:
         yield "another granularity than asked for"
-    unknown, tokens = asked.subject.unknown, explanation.token_ids
     said = "unknown" in " ".join([explanation.trust, *explanation.notes]).lower()
-    if unknown is not None and tokens and tokens.count(unknown) >= 0.5 * len(tokens) and not said:
+    if _unknown_share(asked.subject.unknown, explanation) >= 0.5 and not said:
         yield "half of the tokens are unknown, and nothing says so"
+
+
+def _unknown_share(unknown: int | None, explanation: Explanation) -> float:
+    """The share of the text's tokens that the tokenizer does not know."""
+    occurrences = explanation.occurrences or (1,) * len(explanation.units)
+    tokens = [
+        token
+        for unit, times in zip(explanation.units, occurrences, strict=True)
+        for token in unit.token_ids * times
+    ]
+    if unknown is None or not tokens:
+        return 0.0
+    return tokens.count(unknown) / len(tokens)
 
 
 def differing(asked: Question, place: int, explanation: Explanation) -> Iterator[str]:
@@ -188,6 +200,8 @@ def differing(asked: Question, place: int, explanation: Explanation) -> Iterator
     units = len(single.units)
     if units != len(explanation.units) or single.calls != explanation.calls:
         yield "a list asks other questions than single texts"
+        return
+    if claimed(single) is None:  # such a fit is not determined, and rounding decides
         return
     ours, theirs = single.predict(deletions(units)), explanation.predict(deletions(units))
     allowed = CLOSE if asked.subject.rowwise else ROUNDED

@@ -1,5 +1,8 @@
 """The main method on known models: what it finds, when it stops, what it says of itself."""
 
+import json
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -226,3 +229,10 @@ def test_an_interval_holds_the_share_it_was_drawn_for():
 def test_the_sentence_warns_where_it_should(wide, linear, says):
     parts = [Agreement(r2, 0.1, 50) for r2 in (0.5, wide, 0.4, linear)]
     assert says in Fidelity(*parts).sentence()
+
+
+def test_agreement_on_outputs_near_zero_is_a_number_that_a_file_can_hold():
+    true = torch.tensor([0.0, 1e-160, 2e-160, 3e-160], dtype=torch.float64)
+    found = agreement(torch.ones(4, dtype=torch.float64), true, level=3e-160)
+    assert -math.inf < found.r2 < 0
+    json.dumps([found.r2, found.mse], allow_nan=False)

@@ -12,7 +12,7 @@ from rich.console import Console
 from slalom_xai.errors import InputError, SlalomError
 from slalom_xai.explainer import REMOVALS as TAKEN
 from slalom_xai.explanation import Explanation
-from slalom_xai.explanation.file_checks import REMOVALS
+from slalom_xai.explanation.file_checks import SAVED_REMOVALS
 from slalom_xai.reports.html import page
 from slalom_xai.reports.terminal import render
 from slalom_xai.text import GRANULARITIES
@@ -31,10 +31,10 @@ def test_every_shape_loads_as_it_was_saved(tmp_path, name):
 
 
 def test_what_an_explainer_takes_can_be_loaded(tmp_path):
-    assert set(REMOVALS) == {*TAKEN, "unknown"}
+    assert set(SAVED_REMOVALS) == {*TAKEN, "unknown"}
     data = made().to_dict()
     for granularity in GRANULARITIES:
-        for removal in REMOVALS:
+        for removal in SAVED_REMOVALS:
             loaded = Explanation.load(
                 stored(tmp_path, data | {"granularity": granularity, "removal": removal})
             )
@@ -184,6 +184,10 @@ DAMAGE = {
     "occurrences of halves": (
         put("occurrences", [0.5] * 18),
         "occurrences is .* not a list of whole numbers",
+    ),
+    "a function for importances": (
+        lambda data: data["function"].update(importances=dict(data["function"])),
+        "function.importances is not a list of numbers of shape",
     ),
     "half a character": (put("notes", ["\ud800"]), "half a character"),
     "half a character in a name": (put("\udfff", 1), "half a character"),

@@ -85,9 +85,10 @@ def _function_problems(
 ) -> Iterator[str]:
     entries = vars(function)
     for name, expected in _shapes(function, units, columns).items():
-        shape = None
-        if isinstance(entries[name], Tensor):
-            shape = tuple(entries[name].shape)
+        if not isinstance(entries[name], Tensor):
+            yield f"{where}.{name} is not a list of numbers of shape {expected}"
+            return
+        shape = tuple(entries[name].shape)
         if shape != expected:
             yield f"{where}.{name} has shape {shape}, but {expected} fits the units and outputs"
         if not bool(torch.isfinite(entries[name]).all()):

@@ -34,6 +34,8 @@ class QualitySettings:
         ends: the quantiles of an interval.
         rounding: of the outputs' size. Smaller changes are rounding errors of a model in single
             precision, some 20 times its epsilon.
+        lowest_r2: an R² below is written as this. Outputs near 1e-160 have a variance so small that
+            it would be minus infinity, which no file holds.
     """
 
     doubtful: float = 0.5
@@ -42,6 +44,7 @@ class QualitySettings:
     draws: int = 300
     ends: tuple[float, float] = (0.05, 0.95)
     rounding: float = 2e-6
+    lowest_r2: float = -1e100
 
 
 QUALITY = QualitySettings()
@@ -165,8 +168,11 @@ def agreement(predicted: Tensor, true: Tensor, level: float, beyond: float = 0.0
         return Agreement(math.nan, mse, len(true), mse_low=mse_low, mse_high=mse_high)
     if variance <= least:
         return Agreement(0.0, mse, len(true), mse_low=mse_low, mse_high=mse_high)
-    low -= beyond / variance
-    return Agreement(1 - mse / variance, mse, len(true), low, high, mse_low, mse_high, beyond)
+    r2, low, high = (
+        max(number, QUALITY.lowest_r2)
+        for number in (1 - mse / variance, low - beyond / variance, high)
+    )
+    return Agreement(r2, mse, len(true), low, high, mse_low, mse_high, beyond)
 
 
 @functools.lru_cache(maxsize=64)
