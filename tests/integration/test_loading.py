@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import re
 import shutil
 import subprocess
 import sys
@@ -19,6 +20,9 @@ from slalom_xai import Explainer
 from slalom_xai.errors import InputError, ModelError, SlalomError
 from slalom_xai.models.loading import check_words, load_tokenizer, located
 from slalom_xai.training.pretrained import load_start, load_teacher
+
+# Before version 5, transformers says by itself that there is no tokenizer.
+NO_TOKENIZER = "the tokenizer files are missing|cannot load a tokenizer from"
 
 ATTACK = """
 import pathlib, sys
@@ -166,12 +170,12 @@ def test_missing_tokenizer_files_are_named_as_such_wherever_a_tokenizer_is_loade
     exported.mkdir()
     saved_onnx(exported, tokenizer=False)
     for place in (folder, exported):
-        assert "the tokenizer files are missing" in refusal(str(place))
-    with pytest.raises(ModelError, match="the tokenizer files are missing"):
+        assert re.search(NO_TOKENIZER, refusal(str(place)))
+    with pytest.raises(ModelError, match=NO_TOKENIZER):
         load_tokenizer(str(folder))
-    with pytest.raises(ModelError, match="the tokenizer files are missing"):
+    with pytest.raises(ModelError, match=NO_TOKENIZER):
         load_start(folder, ["a", "b"], layers=None, revision=None, trust_remote_code=False)
-    with pytest.raises(ModelError, match="the tokenizer files are missing"):
+    with pytest.raises(ModelError, match=NO_TOKENIZER):
         load_teacher(folder, ["bad", "good"], trust_remote_code=False)
     _, own = tiny("bert")
     assert Explainer(str(folder), own, budget=60)("a quiet film").units

@@ -183,33 +183,15 @@ def _train(
         from slalom_xai.training import TrainingOptions, train
 
     options = TrainingOptions(
-        text=text,
-        label=label,
-        pair=pair,
+        text=text, label=label, pair=pair,
         labels=None if labels is None else names(labels),
-        validation=validation,
-        holdout=holdout,
-        test=test,
-        init=init,
-        revision=revision,
-        trust_remote_code=trust_remote_code,
-        size=size,
-        family=family,
-        layers=layers,
-        width=width,
-        vocabulary=vocabulary,
-        teacher=teacher,
-        parts=parts,
-        epochs=epochs,
-        rate=rate,
-        batch=batch,
-        patience=patience,
-        max_length=max_length,
-        seed=seed,
-        device=device,
-        half=half,
-        overwrite=overwrite,
-    )
+        validation=validation, holdout=holdout, test=test,
+        init=init, revision=revision, trust_remote_code=trust_remote_code,
+        size=size, family=family, layers=layers, width=width, vocabulary=vocabulary,
+        teacher=teacher, parts=parts,
+        epochs=epochs, rate=rate, batch=batch, patience=patience, max_length=max_length,
+        seed=seed, device=device, half=half, overwrite=overwrite,
+    )  # fmt: skip
     _finish(train(table, out, options, tell=lambda line: typer.echo(line, err=True)), as_json)
 
 
