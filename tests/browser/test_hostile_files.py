@@ -134,7 +134,9 @@ def test_what_a_file_may_say_freely_stays_text(show, tmp_path, place):
 def test_a_granularity_that_got_past_the_check_is_escaped(show, tmp_path, field, value):
     """Explanations can be made in Python, too."""
     fields = vars(made()) | {field: value}
-    safe(show, write_report(Explanation(**fields), tmp_path / "made.html"), tmp_path)
+    path = write_report(Explanation(**fields), tmp_path / "made.html")
+    assert value not in path.read_text(encoding="utf-8")
+    safe(show, path, tmp_path)
 
 
 def test_a_notebook_frame_is_harmless(show, tmp_path):
