@@ -74,6 +74,7 @@ def plan_rows(
     rng: np.random.Generator,
     keys: Callable[[Masks], Keys] | None = None,
     pool: RowPool | None = None,
+    always: Masks | None = None,
 ) -> Plan:
     """Splits a budget of calls over rows to fit, to choose and to report.
 
@@ -85,6 +86,7 @@ def plan_rows(
         keys: numbers (m,) that are equal where masks (m, n) read the same; needed where equal
             codes do not say it all.
         pool: where rows are taken from, to be asked for more later; a new one by default.
+        always: (m, n), rows to fit in any case, first among those after the whole text.
 
     Raises:
         BudgetError: the budget is below ``least_budget``.
@@ -92,16 +94,19 @@ def plan_rows(
     check_budget(codes, budget, parameters)
     available = min(budget, count_distinct_rows(codes))
     pool = pool or RowPool(codes, keys)
-    whole = pool.take_whole()
+    given = pool.take_whole()
+    if always is not None:
+        given = np.concatenate([given, pool.take(always)])
     spare = available - parameters
     if spare < 2 * DESIGN.least_held_out:
-        fit = _rows_to_fit(pool, available - 1, rng)
-        return Plan(np.concatenate([whole, fit]), None, None)
+        fit = _rows_to_fit(pool, available - len(given), rng)
+        return Plan(np.concatenate([given, fit]), None, None)
     size = min(held_out_size(budget), spare // 2)
     report = draw_held_out(pool, size, rng)
     choose = draw_held_out(pool, size, rng)
-    fit = _rows_to_fit(pool, budget - 1 - report.size - choose.size, rng)
-    return Plan(np.concatenate([whole, fit]), _if_complete(choose), _if_complete(report))
+    left = max(0, budget - len(given) - report.size - choose.size)
+    fit = _rows_to_fit(pool, left, rng)
+    return Plan(np.concatenate([given, fit]), _if_complete(choose), _if_complete(report))
 
 
 def extend_plan(pool: RowPool, rows: int, rng: np.random.Generator) -> Plan:

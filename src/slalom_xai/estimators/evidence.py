@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -24,7 +24,7 @@ from slalom_xai.queries import WorkPool
 from slalom_xai.surrogates.additive import AdditiveSurrogate
 from slalom_xai.surrogates.count_tables import Counts, table_of
 from slalom_xai.surrogates.fit import Fit, fit_each
-from slalom_xai.surrogates.formula import SlalomSurrogate
+from slalom_xai.surrogates.formula import SlalomSurrogate, TwoScores
 from slalom_xai.surrogates.problem import FitRequest
 
 Surrogate = SlalomSurrogate | AdditiveSurrogate
@@ -117,6 +117,17 @@ class Evidence:
     work: WorkPool
     whole_variance: Tensor | None = None
 
+    @property
+    def settled(self) -> Evidence:
+        """The same once the choice is made: the rows that decided it are fitted, too."""
+        if self.choose is None:
+            return self
+        local, wide = self.choose.both
+        rows = self.fit.joined(wide)
+        if not torch.equal(local.table, wide.table):  # a short text has one set for both
+            rows = rows.joined(local)
+        return replace(self, fit=rows, choose=None)
+
     def fit_slalom(self, request: FitRequest) -> Fit:
         """A SLALOM fitted as requested."""
         return self.fit_slaloms([request])[0]
@@ -125,13 +136,13 @@ class Evidence:
         """SLALOMs fitted as requested, those that are alike together."""
         return self.work.run(fit_each, requests)
 
-    def errors(self, surrogate: Surrogate, rows: AnsweredRows) -> Tensor:
+    def errors(self, surrogate: Surrogate | TwoScores, rows: AnsweredRows) -> Tensor:
         """Predicted minus true change against the whole text, (m, C)."""
         whole = torch.ones_like(rows.table[:1])
         predicted = surrogate.predict(rows.table) - surrogate.predict(whole)
         return predicted - (rows.outputs - self.full)
 
-    def beyond(self, surrogate: Surrogate, rows: AnsweredRows) -> Tensor:
+    def beyond(self, surrogate: Surrogate | TwoScores, rows: AnsweredRows) -> Tensor:
         """Squared error that rows do not show: of predictions that leave the range of answers.
 
         Args:

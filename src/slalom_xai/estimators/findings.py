@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -31,6 +32,7 @@ class Findings:
         fidelity: per column; None where no rows were left to check.
         notes: what a reader should know, a sentence each.
         passes: rows put through the model from within, beside the calls that ``queries`` counts.
+        measured: scores that are the model's own answers, by name, (n, C) each.
     """
 
     surrogate: Surrogate
@@ -38,11 +40,12 @@ class Findings:
     fidelity: tuple[Fidelity, ...] | None
     notes: tuple[str, ...] = ()
     passes: int = 0
+    measured: Mapping[str, Tensor] = field(default_factory=dict)
 
 
 def linear_findings(evidence: Evidence, fit: AdditiveFit, notes: tuple[str, ...] = ()) -> Findings:
     """A linear fit as what a method found out."""
-    fidelity = measure(evidence, fit.surrogate, fit.surrogate)
+    fidelity = measure(evidence, fit.surrogate)
     return Findings(fit.surrogate, additive_standard_errors(fit), fidelity, notes)
 
 
@@ -67,7 +70,7 @@ def attributed(
     report = ask_held_out(queries, _rows_to_test(queries, rng), "check")
     whole = AnsweredRows(full.new_ones(1, len(scores)), full[None])
     evidence = Evidence(whole, None, report, full, full.new_zeros(len(scores)), queries.work)
-    fidelity = measure(evidence, surrogate, surrogate)
+    fidelity = measure(evidence, surrogate)
     return Findings(surrogate, ({},) * len(full), fidelity, notes)
 
 

@@ -40,11 +40,18 @@ class Gathering:
         self._queries, self._parameters, self._rng = queries, parameters, rng
         self._pool = row_pool(queries)
 
-    def first(self, budget: int) -> Evidence:
-        """The first round, of so many calls."""
+    def first(self, budget: int, always: Masks | None = None) -> Evidence:
+        """The first round, of so many calls.
+
+        Args:
+            budget: calls.
+            always: (m, n), rows to fit in any case.
+        """
         queries = self._queries
         codes = queries.prompt.interchangeable
-        plan = plan_rows(codes, budget, self._parameters, self._rng, pool=self._pool)
+        plan = plan_rows(
+            codes, budget, self._parameters, self._rng, pool=self._pool, always=always
+        )
         fit, choose, report = ask_plan(queries, plan)
         return Evidence(
             fit,

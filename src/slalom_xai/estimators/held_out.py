@@ -17,8 +17,9 @@ from torch import Tensor
 
 from slalom_xai.estimators.evidence import EVIDENCE, AnsweredRows, Evidence, Surrogate
 from slalom_xai.surrogates.additive import AdditiveFit, AdditiveSurrogate, fit_additive
+from slalom_xai.surrogates.formula import SlalomSurrogate, TwoScores
 from slalom_xai.surrogates.near_zero import TINY
-from slalom_xai.surrogates.quality import Agreement, Fidelity, agreement
+from slalom_xai.surrogates.quality import Agreement, FewAndMany, Fidelity, agreement
 from slalom_xai.surrogates.row_weights import inverse_variance
 
 
@@ -57,36 +58,63 @@ def linear_fit(evidence: Evidence) -> AdditiveFit:
 
 
 def measure(
-    evidence: Evidence, surrogate: Surrogate, linear: AdditiveSurrogate, exact: bool = False
+    evidence: Evidence,
+    surrogate: Surrogate,
+    linear: AdditiveSurrogate | None = None,
+    exact: bool = False,
 ) -> tuple[Fidelity, ...] | None:
     """Fidelity per column on the rows kept for the report; None where there are none.
 
     Args:
         evidence: with the rows.
         surrogate: what is measured.
-        linear: what it is compared with.
+        linear: a linear fit of the same calls to compare it with; None where there is none.
         exact: the surrogate is the model: what it predicts beyond all answers is right.
     """
     if evidence.report is None:
         return None
+    own = _few_and_many(evidence, surrogate, exact)
+    beside: list[FewAndMany] | list[None] = [None] * len(own)
+    if linear is not None:
+        beside = _few_and_many(evidence, linear)
+    two: list[FewAndMany] | list[None] = [None] * len(own)
+    if isinstance(surrogate, SlalomSurrogate):
+        two = own
+        if surrogate.two_scores is not None:
+            two = _few_and_many(evidence, surrogate.two_scores)
+    found = []
+    for column, (ours, others) in enumerate(zip(own, beside, strict=True)):
+        fidelity = Fidelity(ours.local, ours.wide, two_scores=two[column])
+        if others is not None:
+            fidelity = replace(fidelity, linear_local=others.local, linear_wide=others.wide)
+        found.append(fidelity)
+    return tuple(found)
+
+
+def _few_and_many(
+    evidence: Evidence, predicts: Surrogate | TwoScores, exact: bool = False
+) -> list[FewAndMany]:
+    """How well changes by few and by many deletions are predicted, for each column."""
+    assert evidence.report is not None
     local, wide = evidence.report.both
     nothing = [0.0] * len(evidence.full)
-    compared = []  # local and wide agreement of the surrogate, then of the linear one
-    for fitted in (surrogate, linear):
-        beyond = nothing
-        if not (exact and fitted is surrogate):
-            beyond = evidence.beyond(fitted, wide).tolist()
-        compared.append(_agreements(evidence, fitted, local, nothing))
-        compared.append(_agreements(evidence, fitted, wide, beyond))
-    return tuple(Fidelity(*of_column) for of_column in zip(*compared, strict=True))
+    beyond = nothing
+    if not exact:
+        beyond = evidence.beyond(predicts, wide).tolist()
+    both = zip(
+        _agreements(evidence, predicts, local, nothing),
+        _agreements(evidence, predicts, wide, beyond),
+        strict=True,
+    )
+    return [FewAndMany(*of_column) for of_column in both]
 
 
 def _agreements(
-    evidence: Evidence, surrogate: Surrogate, rows: AnsweredRows, beyond: list[float]
+    evidence: Evidence, predicts: Surrogate | TwoScores, rows: AnsweredRows, beyond: list[float]
 ) -> list[Agreement]:
     """How well changes are predicted, for each column."""
     true = (rows.outputs - evidence.full).cpu()
-    predicted = true + evidence.errors(surrogate, rows).cpu()
+    predicted = true + evidence.errors(predicts, rows).cpu()
     levels = rows.outputs.abs().amax(dim=0).tolist()
     return [
         agreement(predicted[:, column], true[:, column], level, beyond[column])

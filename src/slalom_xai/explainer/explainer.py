@@ -260,8 +260,10 @@ class Explainer:
         if self.method.probes_noise:
             self._noise.probe(question, queries.ask_whole("check"))
             repeats = self._noise.repeats(question, self.method, queries.budget)
-            if repeats:
+            if repeats > 0:
                 queries.ask_again(repeats)
+            elif self._noise.noisy:
+                queries.noise_is_unknown()
         return self.method.explain(queries, np.random.default_rng(self.random_state))
 
     def _explanation(self, queries: Queries, target: int, findings: Findings) -> Explanation:
@@ -280,6 +282,10 @@ class Explainer:
             {name: error.cpu().numpy() for name, error in of_column.items()}
             for of_column in findings.standard_errors
         ]
+        measured: list[dict[str, Any]] = [{} for _ in errors]
+        for name, scores in findings.measured.items():
+            for of_column, numbers in zip(measured, scores.cpu().numpy().T, strict=True):
+                of_column[name] = numbers
         return Explanation(
             text=question.reading.text,
             text_pair=question.reading.text_pair,
@@ -294,6 +300,7 @@ class Explainer:
             function=findings.surrogate.cpu(),
             column_errors=tuple(errors),
             column_fidelity=findings.fidelity,
+            column_measured=tuple(measured),
             notes=notes,
             calls_fit=queries.calls_fit,
             calls_check=queries.calls_check,

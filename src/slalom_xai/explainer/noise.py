@@ -54,6 +54,11 @@ class NoiseCheck:
         """Rows asked to find out."""
         return int(self._difference is not None)
 
+    @property
+    def noisy(self) -> bool:
+        """Whether the model was seen not to repeat itself."""
+        return self._is_noisy(self._difference)
+
     def probe(self, question: Prompt, first: Tensor) -> None:
         """Asks the whole text again, unless some text was asked twice before.
 
@@ -69,7 +74,7 @@ class NoiseCheck:
 
     def repeats(self, question: Prompt, method: Estimator, budget: int) -> int:
         """How often the whole text is asked again: never, where the model is steady."""
-        if not self._is_noisy(self._difference):
+        if not self.noisy:
             return 0
         parameters = method.parameters(len(question.units), question.distinct)
         spare = budget - least_budget(question.interchangeable, parameters)

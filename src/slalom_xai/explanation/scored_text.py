@@ -69,6 +69,7 @@ class ScoredText:
     notes: tuple[str, ...] = ()
     text_pair: str | None = None
     passes: int = 0
+    column_measured: tuple[Mapping[str, Array], ...] = ()
 
     def __hash__(self) -> int:
         return hash((self.text, self.method, self.model, self.target_index, self.full))
@@ -118,10 +119,18 @@ class ScoredText:
 
     @property
     def sink(self) -> tuple[float, float] | None:
-        """Value and importance of what is always there; None without a sink."""
-        if isinstance(self.function, AdditiveSurrogate):
+        """Value and importance of the sink; None without one.
+
+        It stands for what is missing where values were measured, and otherwise for what is always
+        there.
+        """
+        function = self.function
+        if isinstance(function, AdditiveSurrogate):
             return None
-        function = self.function.one_head
+        if function.two_scores is not None:
+            two = function.two_scores
+            shift = self._log_occurrences().mean()
+            return self._of_target(two.sink_value), float(two.sink_importance + shift)
         if function.sink_values is None or function.sink_importances is None:
             return None
         value = self._of_target(function.sink_values[0])
@@ -195,15 +204,37 @@ class ScoredText:
         scores = additive_score(self.function, name, target.column).numpy()
         return _frozen(scores * target.sign + 0.0)  # + 0.0: no negative zeros
 
+    def source(self, score: str) -> str:
+        """Where a score comes from.
+
+        Args:
+            score: any name that ``scores`` takes.
+
+        Returns:
+            "measured" where it is the model's own answer, "fitted" where it was estimated from
+            answers to other texts.
+        """
+        if score not in SCORES:
+            raise one_of("score", score, SCORES)
+        return "measured" if score in self._measured else "fitted"
+
+    @property
+    def _measured(self) -> Mapping[str, Array]:
+        """The measured scores of the target's column."""
+        if not self.column_measured:
+            return {}
+        return self.column_measured[self._target.column]
+
     def _slalom_scores(self, function: SlalomSurrogate, name: str) -> Array:
         target = self._target
+        if name == "linearized":
+            return np.asarray(self.scores("value") * np.exp(self.scores("importance")))
+        if name in self._measured:
+            return self._measured[name] * target.sign + 0.0  # + 0.0: no negative zeros
         scores: Array = slalom_score(function, name, target.column).numpy()
         if name == "importance":  # how loudly a unit speaks is the same for both classes
             return scores + 0.0 + self._per_occurrence()
-        scores = scores * target.sign + 0.0
-        if name == "linearized":
-            return np.asarray(scores * np.exp(self._per_occurrence()))
-        return scores
+        return scores * target.sign + 0.0
 
     def predict(self, keep: ArrayLike) -> Array:
         """The explanation's prediction for edited texts, without asking the model.

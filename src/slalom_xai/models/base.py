@@ -104,3 +104,12 @@ class SaysItsSize(Protocol):
     @property
     def light(self) -> bool:
         """Whether it runs on a CPU in steps so small that threads mostly wait for each other."""
+
+
+@runtime_checkable
+class SaysItsLimit(Protocol):
+    """A model that reads texts up to a certain length only."""
+
+    @property
+    def limit(self) -> int | None:
+        """Tokens it reads at most, special ones included; None where nothing limits it."""

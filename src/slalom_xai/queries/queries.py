@@ -62,6 +62,7 @@ class Queries:
         self._checked: set[int] = set()
         self._repeats = 0
         self.whole_variance: Tensor | None = None  # of the answer to the whole text, (C,)
+        self.noise: Tensor | None = None  # variance of a single answer, (C,); None: a steady model
 
     @property
     def calls(self) -> int:
@@ -107,9 +108,14 @@ class Queries:
         all_answers = torch.cat([first, again])
         assert self._answers is not None
         self._answers[self._numbers[int(self.prompt.rows(whole).keys[0])]] = all_answers.mean(dim=0)
-        self.whole_variance = all_answers.var(dim=0) / len(all_answers)
+        self.noise = all_answers.var(dim=0)
+        self.whole_variance = self.noise / len(all_answers)
         self._repeats += times
         self.calls_fit += times
+
+    def noise_is_unknown(self) -> None:
+        """The model does not repeat itself, and no calls are left to see by how much."""
+        self.noise = torch.full_like(self.ask_whole(), torch.nan)
 
     def ask_sequences(self, units: NDArray[np.int64], purpose: Purpose = "fit") -> Tensor:
         """Like ``ask``, for sequences of units in any order, (m, w).

@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from slalom_xai.surrogates.count_tables import Rows, Sequences, rows_of, short_rows, table_of
+from slalom_xai.surrogates.formula import slots
 from slalom_xai.surrogates.problem import (
     OBJECTIVE,
     FitRequest,
@@ -51,6 +52,7 @@ def make_problem(requests: Sequence[FitRequest]) -> Problem:
         free_heads=kind.heads,
         anchored=kind.extras.anchored,
         lengths=lengths,
+        sink_of_missing=kind.extras.held is not None,
     )
 
 
@@ -91,15 +93,22 @@ def _penalties(requests: Sequence[FitRequest], targets: Targets, padding: Paddin
     # A constant model has no variance but rounding. Any large scale then gives equal importances.
     least = OBJECTIVE.no_variance * (outputs**2).mean(dim=(1, 2))
     scale = torch.where(targets.variance > least, targets.variance, 1.0)
-    value = OBJECTIVE.value_prior * prior[:, None].repeat(1, heads)
+    size = padding.real.shape[1]
+    value = OBJECTIVE.value_prior * prior[:, None, None].repeat(1, heads, size)
     if kind.extras.additive:  # its values are larger than others by what its sink outweighs
         value[:, -1] /= (1 + OBJECTIVE.additive_sink) ** 2
     share = outputs.new_zeros(heads)
     share[: kind.heads] = 1 / kind.heads
+    value_centre = share[:, None, None] * targets.mean[:, None, None, :]
+    value_centre = value_centre.repeat(1, 1, size, 1)
+    for index, r in enumerate(requests):
+        if r.extras.held is not None:
+            value[index, 0, : len(r.extras.held)] = OBJECTIVE.hold
+            value_centre[index, 0, : len(r.extras.held)] = r.extras.held
     return Penalties(
-        importance_centre=torch.stack([_centre(r, padding.real.shape[1]) for r in requests]),
+        importance_centre=torch.stack([_centre(r, size) for r in requests]),
         importance=prior * scale,
-        value_centre=share[:, None, None] * targets.mean[:, None, None, :],
+        value_centre=value_centre,
         value=value,
     )
 
@@ -139,10 +148,13 @@ def _lengths(requests: Sequence[FitRequest], row_weights: Tensor) -> LengthOffse
 
 def _rows(requests: Sequence[FitRequest], many: int, size: int) -> Rows:
     """The rows of requests that are all tables, or all sequences of one length."""
-    sink = requests[0].sink
+    sink, of_missing = requests[0].sink, requests[0].extras.held is not None
     sequences = [r.counts.indices for r in requests if isinstance(r.counts, Sequences)]
     if not sequences:
-        tables = [_padded_slots(table_of(r.counts), sink, size) for r in requests]
+        tables = []
+        for r in requests:
+            table = slots(table_of(r.counts), sink, of_missing)
+            tables.append(_padded_slots(table, sink, size))
         return rows_of(_stacked([_padded_rows(table, many) for table in tables]))
     indices = _stacked([_padded_rows(sequence, many) for sequence in sequences])
     if sink:
@@ -150,14 +162,15 @@ def _rows(requests: Sequence[FitRequest], many: int, size: int) -> Rows:
     return short_rows(indices, size)
 
 
-def _padded_slots(counts: Tensor, sink: bool, size: int) -> Tensor:
-    """Counts over units (m, n) as counts over slots (m, p): a sink last, zeros before it."""
-    if not sink and counts.shape[1] == size:
-        return counts
-    padded = counts.new_zeros(len(counts), size)
-    padded[:, : counts.shape[1]] = counts
+def _padded_slots(table: Tensor, sink: bool, size: int) -> Tensor:
+    """Counts over the slots of one text as (m, ``size``): zeros after its units, a sink last."""
+    if table.shape[1] == size:
+        return table
+    units = table.shape[1] - sink
+    padded = table.new_zeros(len(table), size)
+    padded[:, :units] = table[:, :units]
     if sink:
-        padded[:, -1] = 1.0
+        padded[:, -1] = table[:, -1]
     return padded
 
 

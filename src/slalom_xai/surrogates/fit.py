@@ -140,6 +140,7 @@ def _kind(request: FitRequest) -> tuple[object, ...]:
         extras.anchored,
         extras.additive,
         extras.length_penalty is None,
+        extras.held is None,
         request.outputs.shape[1],
         request.outputs.device.type,
         length,
@@ -176,7 +177,7 @@ def _work(counts: Counts) -> int:
 def _fit_alike(requests: Sequence[FitRequest]) -> list[Fit]:
     """Fits requests that make one problem."""
     problem = make_problem(requests)
-    values = problem.penalties.value_centre.expand(-1, -1, problem.rows.shape[2], -1)
+    values = problem.penalties.value_centre
     centres = problem.penalties.importance_centre
     starts = [start_importances(r, centre) for r, centre in zip(requests, centres, strict=True)]
     state = project(problem, torch.stack(starts), values)

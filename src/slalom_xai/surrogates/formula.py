@@ -8,6 +8,8 @@ Unit j occurs n_j times in the row x. Each head k averages the values v under th
 where s are the importances. The sink 0 is always present. The offset o, often 0, depends on nothing
 but the number of units kept. One head without a sink and without o is the paper's SLALOM (Eq. 4).
 
+``TwoScores`` is the same for one head whose values were measured. A reader sees its numbers.
+
 The functions here treat the sink as one more **slot** whose count is one. A row is then a vector of
 p counts, one per slot, and a head has one value (per column c) and one importance per slot.
 
@@ -35,11 +37,21 @@ from torch import Tensor
 from slalom_xai.errors import InputError
 
 
-def slots(counts: Tensor, sink: bool) -> Tensor:
-    """Counts over units (m, n) as counts over slots (m, p): a sink is a last entry of ones."""
+def slots(counts: Tensor, sink: bool, of_missing: bool = False) -> Tensor:
+    """Counts over units (m, n) as counts over slots (m, p): a sink is one more entry, the last.
+
+    Args:
+        counts: (m, n).
+        sink: whether there is one.
+        of_missing: the sink stands for what is missing, and its count is the share of units that
+            are; otherwise it is always there, and its count is one.
+    """
     if not sink:
         return counts
-    return torch.cat([counts, counts.new_ones(len(counts), 1)], dim=1)
+    last = counts.new_ones(len(counts), 1)
+    if of_missing:
+        last = (1 - counts.mean(dim=1, keepdim=True)).clamp(min=0)
+    return torch.cat([counts, last], dim=1)
 
 
 def weights(counts: Tensor, importances: Tensor) -> Tensor:
@@ -62,8 +74,66 @@ def averages(shares: Tensor, values: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True)
+class TwoScores:
+    """What a reader sees of a method that measures values: their average under the importances.
+
+        G(x) = [ sum_j n_j w_j v_j + m(x) w_0 v_0 ] / [ sum_j n_j w_j + m(x) w_0 ],   w = exp(s)
+
+    Here v_j is the model's own answer to the text filled with unit j, and the sink 0 stands for
+    what is missing: m(x) is the share of units that the row lacks. Where nothing is missing, as in
+    a text filled with one unit, or half with one and half with another, G is the plain average.
+
+    Attributes:
+        values: (n, C), measured.
+        importances: (n,), fitted, summing to 0.
+        sink_value: (C,), fitted.
+        sink_importance: (), fitted.
+    """
+
+    values: Tensor
+    importances: Tensor
+    sink_value: Tensor
+    sink_importance: Tensor
+
+    @property
+    def units(self) -> int:
+        """How many units have scores."""
+        return self.values.shape[0]
+
+    @property
+    def average(self) -> SlalomSurrogate:
+        """The same where nothing is missing: the paper's SLALOM, without a sink."""
+        return SlalomSurrogate(self.values[None], self.importances[None])
+
+    def predict(self, counts: Tensor) -> Tensor:
+        """Predictions (m, C) for rows of counts (m, n)."""
+        counts = counts.to(self.values)
+        importances = torch.cat([self.importances, self.sink_importance[None]])
+        values = torch.cat([self.values, self.sink_value[None]])
+        shares = weights(slots(counts, sink=True, of_missing=True), importances[None])
+        return averages(shares, values[None])[:, 0]
+
+    def empty(self) -> Tensor:
+        """G(empty), (C,)."""
+        return self.sink_value
+
+    def of_column(self, column: int) -> TwoScores:
+        """One column of it."""
+        here = slice(column, column + 1)
+        return replace(self, values=self.values[:, here], sink_value=self.sink_value[here])
+
+    def cpu(self) -> TwoScores:
+        """The same function on the CPU."""
+        parts: dict[str, Any] = {name: part.cpu() for name, part in vars(self).items()}
+        return TwoScores(**parts)
+
+
+@dataclass(frozen=True)
 class SlalomSurrogate:
     """A SLALOM with any number of heads and columns, with or without a sink.
+
+    With ``two_scores``, values and importances are read from these, and the heads correct what
+    they predict where units are missing (``predict``).
 
     Attributes:
         values: (K, n, C).
@@ -72,8 +142,10 @@ class SlalomSurrogate:
         sink_importances: (K,), or None without a sink.
         length_offsets: (n + 1, C), what is added for the number of units kept. It is 0 for no
             unit and for all units. None adds nothing.
-        nearest: where this has several heads, the SLALOM with one head that is nearest to it over
-            the rows it was fitted to.
+        two_scores: measured values and the importances fitted to them; None where values and
+            importances are those of the heads.
+        repeats: (n, C), what ``two_scores`` misses of one more copy of each unit; None where
+            nobody asked.
     """
 
     values: Tensor
@@ -81,7 +153,8 @@ class SlalomSurrogate:
     sink_values: Tensor | None = None
     sink_importances: Tensor | None = None
     length_offsets: Tensor | None = None
-    nearest: SlalomSurrogate | None = None
+    two_scores: TwoScores | None = None
+    repeats: Tensor | None = None
 
     def normalised(self, gamma: float = 0.0) -> SlalomSurrogate:
         """The same function with importances that sum to ``gamma`` over the units."""
@@ -116,6 +189,15 @@ class SlalomSurrogate:
     def predict(self, counts: Tensor) -> Tensor:
         """Predictions for rows of counts: zeros delete units, fractions remove softly (Eq. 5).
 
+        With ``two_scores`` G, the heads H are for deletions only. A row x with repeats is predicted
+        from the row x' that has each unit at most once:
+
+            F(x) = G(x) + r [ H(x') - G(x') + sum_j c_j d_j ],    c_j = 2 (1 - 1/n_j) where n_j > 1
+
+        The correction loses its say as copies take over: r is the share of units after the first
+        that are no copies, 1 without repeats and 0 in a text filled with one unit. What one more
+        copy of a unit does is d_j (``repeats``); many copies do at most twice that.
+
         Args:
             counts: (m, n).
 
@@ -123,6 +205,24 @@ class SlalomSurrogate:
             (m, C).
         """
         counts = counts.to(self.values)
+        if self.two_scores is None:
+            return self._by_heads(counts)
+        once = counts.clamp(max=1)
+        deletions = self._by_heads(once)
+        kept, distinct = counts.sum(dim=1), once.sum(dim=1)
+        repeated = kept > distinct
+        if not bool(repeated.any()):
+            return deletions
+        correction = deletions - self.two_scores.predict(once)
+        if self.repeats is not None:
+            copies = 2 * (1 - 1 / counts.clamp(min=1))
+            correction = correction + copies @ self.repeats
+        share = (distinct - 1) / torch.where(repeated, kept - 1, 1.0)
+        predicted = self.two_scores.predict(counts) + share[:, None] * correction
+        return torch.where(repeated[:, None], predicted, deletions)
+
+    def _by_heads(self, counts: Tensor) -> Tensor:
+        """What the heads predict for rows of counts, (m, n) -> (m, C)."""
         kept = counts.sum(dim=1)
         if not self.has_sink and bool((kept == 0).any()):
             raise InputError(
@@ -155,11 +255,11 @@ class SlalomSurrogate:
         return (1 - part) * lower + part * upper
 
     @property
-    def one_head(self) -> SlalomSurrogate:
-        """Itself, or the nearest with one head: values and importances are read from it."""
-        if self.nearest is None:
+    def read_from(self) -> SlalomSurrogate:
+        """What values and importances are read from: itself, or the average of the two scores."""
+        if self.two_scores is None:
             return self
-        return self.nearest
+        return self.two_scores.average
 
     def empty(self) -> Tensor:
         """F(empty), (C,): the sink's value, or 0 without a sink."""
@@ -175,8 +275,10 @@ class SlalomSurrogate:
             alone = replace(alone, sink_values=self.sink_values[:, here])
         if self.length_offsets is not None:
             alone = replace(alone, length_offsets=self.length_offsets[:, here])
-        if self.nearest is not None:
-            alone = replace(alone, nearest=self.nearest.of_column(column))
+        if self.two_scores is not None:
+            alone = replace(alone, two_scores=self.two_scores.of_column(column))
+        if self.repeats is not None:
+            alone = replace(alone, repeats=self.repeats[:, here])
         return alone
 
     def cpu(self) -> SlalomSurrogate:

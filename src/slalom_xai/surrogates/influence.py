@@ -264,9 +264,9 @@ def _widening(problem: Problem, bread: Bread) -> float:
     A parameter that its prior holds is not spent. NaN where the parameters use up the rows:
     residuals then say nothing about errors.
     """
-    _, rows, size = problem.rows.shape
+    rows = problem.rows.shape[1]
     columns = len(bread.values_by_importances)
-    penalties = problem.penalties.value[0, :, None].expand(-1, size).flatten()
+    penalties = problem.penalties.value[0].flatten()
     held = (
         problem.penalties.importance[0] * bread.inverse.diagonal().sum()
         + columns * (penalties * bread.value_inverse.diagonal()).sum()

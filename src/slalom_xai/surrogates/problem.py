@@ -14,7 +14,7 @@ third is there so that the values of units that no row tells apart are determine
 
 Why it is not a plain regression: F is linear in v but not in s. ``projection`` makes use of that.
 
-Three things may be added (``Extras``):
+Several things may be added (``Extras``):
 
 * An **anchored** fit compares changes from the first row, the whole text, and passes through it.
 * **Length offsets** take up what depends on nothing but the number of units kept: models that
@@ -22,6 +22,7 @@ Three things may be added (``Extras``):
   by its own ridge and eliminated exactly. That costs next to nothing, since a row has one length.
 * An **additive head** has equal importances and a heavy sink. It is nearly linear in the counts and
   takes what no average can.
+* **Held** values were measured. A ridge that outweighs all rows keeps them where they are.
 
 Several texts are fitted at once. ``assembly`` pads them to one size: with copies of their first row
 that weigh nothing, and with slots that never occur.
@@ -51,6 +52,7 @@ class ObjectiveSettings:
         additive_sink: how much the additive head's sink outweighs all units together (a factor).
             The larger, the more nearly linear the head; values grow by the same factor and lose
             digits.
+        hold: the ridge on values that are held; rows weigh one in all.
         no_variance: outputs whose variance is below this fraction of their mean square are a
             constant with rounding errors. It lies above the square of double precision, 5e-32,
             and far below what single-precision models give, 1e-14.
@@ -58,6 +60,7 @@ class ObjectiveSettings:
 
     value_prior: float = 1e-3
     additive_sink: float = 10.0
+    hold: float = 1e8
     no_variance: float = 1e-20
 
 
@@ -73,11 +76,15 @@ class Extras:
         additive: add a head of equal importances with a heavy sink.
         length_penalty: ridge on the offsets by length, for row weights that sum to one. None: the
             fit has no such offsets.
+        held: (n, C), measured values of the units. The fit holds them and finds importances and
+            a sink, which then stands for what is missing (``formula.TwoScores``). None: values
+            are fitted.
     """
 
     anchored: bool = False
     additive: bool = False
     length_penalty: float | None = None
+    held: Tensor | None = None
 
 
 PLAIN = Extras()
@@ -163,9 +170,9 @@ class Penalties:
     Attributes:
         importance_centre: (B, K, p), what importances shrink to.
         importance: (B,), the ridge on them.
-        value_centre: (B, K, 1, C), what values shrink to. Heads add, so each takes its part of
+        value_centre: (B, K, p, C), what values shrink to. Heads add, so each takes its part of
             the mean output; an additive head takes none.
-        value: (B, K), the ridge on them.
+        value: (B, K, p), the ridge on them.
     """
 
     importance_centre: Tensor
@@ -213,6 +220,7 @@ class Problem:
         free_heads: heads whose importances are fitted. An additive head comes after them.
         anchored: whether changes from the first row are compared.
         lengths: offsets by length, or None.
+        sink_of_missing: whether the sink stands for what is missing.
     """
 
     rows: Rows
@@ -223,6 +231,7 @@ class Problem:
     free_heads: int
     anchored: bool
     lengths: LengthOffsets | None
+    sink_of_missing: bool = False
 
     def from_anchor(self, of_rows: Tensor) -> Tensor:
         """Something by row, (B, m, k), as differences from the first row in anchored fits."""

@@ -145,7 +145,7 @@ def _penalty(problem: Problem, importances: Tensor, values: Tensor) -> tuple[Ten
     """What the ridges on importances and on values add to the objective, (B,) each."""
     penalties = problem.penalties
     distances = ((importances - penalties.importance_centre) ** 2).sum(dim=(1, 2))
-    squares = penalties.value[..., None, None] * (values - penalties.value_centre) ** 2
+    squares = penalties.value[..., None] * (values - penalties.value_centre) ** 2
     of_values = (squares * problem.padding.real[:, None, :, None]).sum(dim=(1, 2, 3))
     return penalties.importance * distances, of_values
 
@@ -159,7 +159,7 @@ def _value_slope(
     sums = problem.rows.transposed_matmul(pulled.flatten(2))  # (B, p, K C)
     by_values = sums.reshape(batch, size, heads, columns).transpose(1, 2)
     from_centre = values - problem.penalties.value_centre
-    ridge = problem.penalties.value[..., None, None] * from_centre
+    ridge = problem.penalties.value[..., None] * from_centre
     return (weights[..., None] * by_values + ridge).flatten(1, 2)
 
 
@@ -175,6 +175,6 @@ def _value_curvature(problem: Problem, weights: Tensor, blocks: Tensor) -> Tenso
         trace = curvature.diagonal(dim1=1, dim2=2)[:, :size].sum(dim=1)
         mean_curvature = trace / problem.padding.sizes**2
         curvature[:, :size, :size] += mean_curvature[:, None, None] * problem.padding.pairs()
-    ridge = problem.penalties.value[..., None].expand(-1, -1, size).flatten(1)
+    ridge = problem.penalties.value.flatten(1)
     curvature.diagonal(dim1=1, dim2=2).add_(ridge)
     return curvature

@@ -89,58 +89,106 @@ class Agreement:
 
 
 @dataclass(frozen=True)
-class Fidelity:
-    """Agreement on held-out deletions, beside a linear fit of the same calls.
+class FewAndMany:
+    """Agreement on held-out deletions of few and of many units.
 
     Attributes:
-        local: the explanation, 1 to 10 units deleted.
-        wide: the explanation, 1 to all but one unit deleted.
-        linear_local: the linear fit, same rows as ``local``.
-        linear_wide: the linear fit, same rows as ``wide``.
+        local: 1 to 10 units deleted.
+        wide: 1 to all but one unit deleted.
     """
 
     local: Agreement
     wide: Agreement
-    linear_local: Agreement
-    linear_wide: Agreement
+
+
+@dataclass(frozen=True)
+class Fidelity:
+    """Agreement on held-out deletions of what predicts, of what is printed, and of a linear fit.
+
+    Attributes:
+        local: the explanation, 1 to 10 units deleted.
+        wide: the explanation, 1 to all but one unit deleted.
+        linear_local: the linear fit of the same calls, same rows as ``local``; None where there
+            is none to compare with, as for methods that give one score per unit.
+        linear_wide: the linear fit, same rows as ``wide``.
+        two_scores: what the average of the values under the importances predicts by itself; None
+            for methods that give one score per unit.
+    """
+
+    local: Agreement
+    wide: Agreement
+    linear_local: Agreement | None = None
+    linear_wide: Agreement | None = None
+    two_scores: FewAndMany | None = None
 
     def sentence(self) -> str:
         """How far the explanation can be trusted, in plain words."""
-        wide = self.wide
-        if math.isnan(wide.r2):
+        if math.isnan(self.wide.r2):
             return NOTHING_CHANGES
-        linear = percent(self.linear_wide.r2)
-        beside = f"a linear explanation of the same calls predicts {linear}"
-        if wide.at_least >= QUALITY.doubtful:
-            return self._trusted(beside)
-        return f"Do not trust this: {self._doubt()}; {beside}."
+        if self.wide.at_least < QUALITY.doubtful:
+            return f"Do not trust this: {self._doubt()}{self._beside_linear()}."
+        if self.two_scores is None:
+            told = f"Predicts {_both(self.local, self.wide)}"
+            return f"{told}{self._beside_linear()}."
+        return self._of_two_scores(self.two_scores)
 
-    def _trusted(self, beside: str) -> str:
-        """The sentence where the explanation can be trusted."""
-        ours, surely = percent(self.wide.r2), percent(self.wide.at_least)
-        sure = ""
-        if surely != ours:
-            sure = f" (at least {surely})"
+    def _of_two_scores(self, two: FewAndMany) -> str:
+        """The sentence about values and importances, and about what is added to them."""
+        told = f"The two scores predict {_both(two.local, two.wide)}"
+        corrected = ""
+        if two != FewAndMany(self.local, self.wide):
+            shares = f"{percent(self.wide.r2)} and {percent(self.local.r2)}"
+            corrected = f"; with its corrections, the explanation predicts {shares}"
+        if two.wide.at_least < QUALITY.doubtful:
+            return (
+                f"Do not read the two scores alone: they predict {_both(two.local, two.wide)}"
+                f"{corrected}{self._beside_linear()}. Read removal and Shapley values instead."
+            )
+        instead = ""
+        if two.local.at_least < QUALITY.doubtful:
+            instead = " For a few deletions, read removal."
+        return f"{told}{corrected}{self._beside_linear()}.{instead}"
+
+    def _beside_linear(self) -> str:
+        """What a linear explanation does, where there is one."""
+        if self.linear_wide is None or self.linear_local is None:
+            return ""
+        shares = f"{percent(self.linear_wide.r2)} and {percent(self.linear_local.r2)}"
         close = ""
         if self.linear_wide.r2 > self.wide.r2 - QUALITY.close_to_linear:
             close = ": this model is close to linear here"
-        return f"Predicts {ours} of what deletions do{sure}; {beside}{close}."
+        return f"; a linear explanation of the same calls {shares}{close}"
 
     def _doubt(self) -> str:
         """What speaks against the explanation."""
         wide = self.wide
         ours, surely = percent(wide.r2), percent(wide.at_least)
+        few = f"and {percent(self.local.r2)} of what a few do"
         if wide.r2 < QUALITY.doubtful:
-            return f"it predicts {ours} of what deletions do"
+            return f"it predicts {ours} of what deletions do {few}"
         if wide.beyond > QUALITY.out_of_bounds * wide.mse:
             return (
-                f"it predicts {ours} of what the tested deletions do, but for others it predicts"
-                " outputs that the model never gave"
+                f"it predicts {ours} of what the tested deletions do {few}, but for others it "
+                "predicts outputs that the model never gave"
             )
         return (
-            f"it predicts {ours} of what the tested deletions do, but perhaps only {surely} of"
-            " what others do"
+            f"it predicts {ours} of what the tested deletions do {few}, but perhaps only {surely} "
+            "of what others do"
         )
+
+
+def _both(local: Agreement, wide: Agreement) -> str:
+    """What is predicted of many and of few deletions, with the lower ends."""
+    many = f"{percent(wide.r2)} of what deletions do{_surely(wide)}"
+    return f"{many} and {percent(local.r2)} of what a few do{_surely(local)}"
+
+
+def _surely(found: Agreement) -> str:
+    """The lower end in brackets, where it differs in whole per cent."""
+    surely = percent(found.at_least)
+    if surely == percent(found.r2):
+        return ""
+    return f" (at least {surely})"
 
 
 def agreement(predicted: Tensor, true: Tensor, level: float, beyond: float = 0.0) -> Agreement:

@@ -65,7 +65,7 @@ class Derivatives:
     def of(cls, problem: Problem, state: State, counts: Counts) -> Derivatives:
         """From the rows (m, n) that were fitted."""
         sink = problem.rows.shape[2] > counts.shape[1]
-        table = slots(table_of(counts), sink)
+        table = slots(table_of(counts), sink, problem.sink_of_missing)
         scales = state.scaled.scales[0, ..., None]  # (m, K, 1)
         return cls(problem, state, table[:, None] * state.weights[0] * scales)
 

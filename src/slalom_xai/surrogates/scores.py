@@ -10,8 +10,8 @@ With ``a_i`` the share of unit i in the whole text and F the prediction for it:
     removal     a_i (v_i - F) / (1 - a_i)  F(all) - F(all but i)
     shapley     the exact Shapley value of removing units
 
-Several heads add; value, importance and linearized are then those of the nearest SLALOM with one
-head. What only the number of units kept decides (``length_offsets``) belongs to no unit: it is in
+Several heads add. Where values were measured, value, importance, linearized and slope are those of
+the two scores (``formula.TwoScores``); the others are those of what predicts deletions. What only the number of units kept decides (``length_offsets``) belongs to no unit: it is in
 every prediction, alone among them, and in no effect of a unit.
 
 These are closed forms of what the formula predicts for certain rows, and the tests compare them
@@ -37,8 +37,8 @@ from slalom_xai.surrogates.score_slopes import FEW_PARAMETERS, few_slopes, slope
 
 SCORES = ("value", "importance", "alone", "linearized", "slope", "removal", "shapley")
 
-# Of several heads, these are read from the nearest SLALOM with one.
-READ_FROM_ONE_HEAD = ("value", "importance", "linearized")
+# These are read from the two scores where there are some; the others from what predicts.
+READ_FROM_TWO_SCORES = ("value", "importance", "linearized", "slope")
 
 # Takes one head's values (p,) of one column and importances (p,), and n; gives (n,).
 _Score = Callable[[Tensor, Tensor, int], Tensor]
@@ -49,8 +49,8 @@ def slalom_score(surrogate: SlalomSurrogate, name: str, column: int) -> Tensor:
     if name == "shapley":
         # Lengths add nothing to it: they treat all units alike, and are 0 for none and for all.
         return shapley_values(surrogate)[:, column]
-    if name in READ_FROM_ONE_HEAD:
-        surrogate = surrogate.one_head
+    if name in READ_FROM_TWO_SCORES:
+        surrogate = surrogate.read_from
     by_head = []
     values, importances = surrogate.slot_values()[:, :, column], surrogate.slot_importances()
     for of_head in zip(values, importances, strict=True):
@@ -85,7 +85,7 @@ def slalom_standard_errors(
     surrogate: SlalomSurrogate,
     covariance: Covariance,
     column: int,
-    nearest: Covariance | None = None,
+    reading: Covariance | None = None,
     names: Sequence[str] = SCORES,
 ) -> dict[str, Tensor]:
     """Sandwich standard errors (n,) of every score for one column, by the delta method.
@@ -94,15 +94,14 @@ def slalom_standard_errors(
         surrogate: what was fitted.
         covariance: of its parameters.
         column: which.
-        nearest: of the parameters of the nearest SLALOM with one head, where ``surrogate`` has
-            several.
+        reading: of the parameters of ``surrogate.two_scores``, where it has them.
         names: which scores.
     """
     errors = {}
     for name in names:
         function, spread = surrogate, covariance
-        if nearest is not None and name in READ_FROM_ONE_HEAD:
-            function, spread = surrogate.one_head, nearest
+        if reading is not None and name in READ_FROM_TWO_SCORES:
+            function, spread = surrogate.read_from, reading
         if name in FEW_PARAMETERS:
             variance = spread.of_few(column, *few_slopes(function, name, column))
         else:

@@ -16,10 +16,14 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+import torch
+from torch import Tensor
+
 from slalom_xai.estimators.evidence import Evidence
 from slalom_xai.estimators.exactness import EXACTNESS, is_the_model, share_left
 from slalom_xai.estimators.slalom.settings import SlalomSettings
 from slalom_xai.surrogates.fit import Fit
+from slalom_xai.surrogates.formula import TwoScores
 from slalom_xai.surrogates.influence import Covariance, covariance
 from slalom_xai.surrogates.problem import Extras, FitRequest
 from slalom_xai.surrogates.row_weights import inverse_variance, length_penalty
@@ -126,34 +130,54 @@ class Candidates:
         extras = replace(best.extras, additive=True)
         return self.evidence.fit_slalom(replace(self._richer(best), extras=extras))
 
-    def with_nearest(self, best: Fit, rich: Fit) -> Fit:
-        """A fit with several heads, and with the one-head SLALOM nearest to all of them."""
-        predicted = replace(rich.surrogate, length_offsets=None).predict(self.evidence.fit.table)
-        nearest = self.evidence.fit_slalom(
+    def refitted(self, best: Fit) -> Fit:
+        """The best fit again, to these rows, which are more than it was chosen by."""
+        rows = self.evidence.fit
+        residuals = self.evidence.errors(best.surrogate, rows)
+        return self.evidence.fit_slalom(
             replace(
-                self._request,
-                outputs=predicted,
-                row_weights=best.row_weights,
-                prior=max(best.prior, self.settings.readable_prior),
-                start=best.surrogate,
-                max_iterations=self.settings.nearest_steps,
-                tolerance=self.settings.tolerance,
+                self._richer(best),
+                row_weights=inverse_variance(residuals, rows.deleted),
+                sink=best.surrogate.has_sink,
+                heads=len(best.surrogate.values) - best.extras.additive,
+                extras=best.extras,
             )
         )
-        return replace(rich, surrogate=replace(rich.surrogate, nearest=nearest.surrogate))
 
-    def covariances(self, fit: Fit) -> tuple[Covariance, Covariance | None]:
-        """Of the fit's parameters, and of its nearest one-head SLALOM's where there is one."""
-        joint = self.covariance(fit)
-        if fit.surrogate.nearest is None:
-            return joint, None
-        nearest = replace(
-            fit,
-            surrogate=fit.surrogate.nearest,
-            prior=max(fit.prior, self.settings.readable_prior),
-            extras=replace(fit.extras, additive=False),
+    def two_scores(self, values: Tensor) -> tuple[TwoScores, Fit]:
+        """The importances that go with measured values (n, C), fitted to the same rows.
+
+        A first fit shows how errors grow with deletions. What it leaves of the whole text is in
+        every change, so that row has a fixed share of the weight.
+        """
+        rows, settings = self.evidence.fit, self.settings
+        request = replace(
+            self._request,
+            extras=Extras(held=values),
+            prior=settings.reading_prior,
+            row_weights=self._with_whole(torch.ones_like(rows.outputs[:, 0])),
+            max_iterations=self._steps,
+            tolerance=settings.bare_tolerance,
         )
-        return joint, self.covariance(nearest)
+        first = self.evidence.fit_slalom(request)
+        weights = inverse_variance(first.residuals, rows.deleted)
+        fit = self.evidence.fit_slalom(
+            replace(request, row_weights=self._with_whole(weights), start=first.surrogate)
+        )
+        found = fit.surrogate
+        assert found.sink_values is not None
+        assert found.sink_importances is not None
+        two = TwoScores(
+            values, found.importances[0], found.sink_values[0], found.sink_importances[0]
+        )
+        return two, fit
+
+    def _with_whole(self, row_weights: Tensor) -> Tensor:
+        """Row weights (m,) that sum to one, of which the whole text has a fixed share."""
+        share = self.settings.whole_share
+        weights = row_weights * (1 - share) / row_weights[1:].sum()
+        weights[0] = share
+        return weights
 
     def covariance(self, fit: Fit) -> Covariance:
         """Of the fit's parameters."""

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
+import torch
 
 from slalom_xai.designs import DESIGN
 from slalom_xai.errors import InputError
@@ -26,8 +27,15 @@ from slalom_xai.estimators.findings import linear_findings
 from slalom_xai.estimators.gathering import Gathering
 from slalom_xai.estimators.held_out import held_out_loss, linear_fit, measure
 from slalom_xai.estimators.slalom.candidates import Candidates
+from slalom_xai.estimators.slalom.measuring import (
+    Measured,
+    measure_units,
+    measured_error,
+    missed_of_copies,
+)
 from slalom_xai.estimators.slalom.settings import SLALOM, SlalomSettings
 from slalom_xai.queries import Queries
+from slalom_xai.surrogates.additive import AdditiveSurrogate
 from slalom_xai.surrogates.fit import Fit
 from slalom_xai.surrogates.near_zero import TINY
 from slalom_xai.surrogates.scores import slalom_score, slalom_standard_errors
@@ -103,36 +111,84 @@ class Slalom(Estimator):
         return (self.heads or 1) * (units + importances + 1)
 
     def explain(self, queries: Queries, rng: np.random.Generator) -> Findings:
-        """Asks the model, fits the candidates and keeps the best."""
-        evidence, fit = self._in_rounds(queries, rng)
+        """Measures what calls allow, fits the candidates to deletions and keeps the best."""
+        measured = self._measure(queries)
+        evidence, fit = self._in_rounds(queries, rng, measured)
         linear = linear_fit(evidence)
         if evidence.choose is not None:
             loss = held_out_loss(evidence, linear.surrogate)
             if loss < held_out_loss(evidence, fit.surrogate):
-                return linear_findings(evidence, linear, (LINEAR_WINS,))
-        joint, nearest = self._candidates(evidence).covariances(fit)
-        columns = range(len(evidence.full))
-        errors = [
-            slalom_standard_errors(fit.surrogate, joint, column, nearest) for column in columns
-        ]
-        fidelity = measure(evidence, fit.surrogate, linear.surrogate, fit.exact)
-        return Findings(fit.surrogate, tuple(errors), fidelity)
+                return linear_findings(evidence, linear, (*measured.notes, LINEAR_WINS))
+        if not fit.exact and evidence.choose is not None:
+            evidence = evidence.settled
+            fit = self._candidates(evidence).refitted(fit)
+        return self._findings(queries, evidence, fit, measured, linear.surrogate)
 
-    def _in_rounds(self, queries: Queries, rng: np.random.Generator) -> tuple[Evidence, Fit]:
+    def _measure(self, queries: Queries) -> Measured:
+        """What the model is asked outright: nothing for the paper's SLALOM, which fits all."""
+        question = queries.prompt
+        if not self.sink:
+            return Measured.nothing(len(question.units))
+        parameters = self.parameters(len(question.units), question.distinct)
+        measured = measure_units(queries, queries.distinct_budget, parameters)
+        if measured.filled is None and self._several_heads:
+            raise InputError(
+                f"heads is {self.heads}, but then one value per unit must be measured, which was "
+                f"not possible ({measured.notes[0]}) Use heads=1."
+            )
+        return measured
+
+    def _findings(
+        self,
+        queries: Queries,
+        evidence: Evidence,
+        fit: Fit,
+        measured: Measured,
+        linear: AdditiveSurrogate,
+    ) -> Findings:
+        """The fit with what was measured.
+
+        A model that is a SLALOM exactly has importances of its own. For any other, they are fitted
+        to the measured values.
+        """
+        candidates = self._candidates(evidence)
+        surrogate, spread = fit.surrogate, candidates.covariance(fit)
+        reading = None
+        if measured.filled is not None and not fit.exact:
+            two, two_fit = candidates.two_scores(measured.filled)
+            copies = None
+            if measured.doubled is not None:
+                copies = missed_of_copies(two, measured.doubled, evidence.full)
+            surrogate = replace(surrogate, two_scores=two, repeats=copies)
+            reading = candidates.covariance(two_fit).spread(torch.arange(surrogate.units))
+        scores = measured.scores(evidence.full)
+        errors = []
+        for column in range(len(evidence.full)):
+            of_column = slalom_standard_errors(surrogate, spread, column, reading)
+            for name in scores:
+                of_column[name] = measured_error(name, queries, column, surrogate.units)
+            errors.append(of_column)
+        fidelity = measure(evidence, surrogate, linear, fit.exact)
+        return Findings(surrogate, tuple(errors), fidelity, measured.notes, measured=scores)
+
+    def _in_rounds(
+        self, queries: Queries, rng: np.random.Generator, measured: Measured
+    ) -> tuple[Evidence, Fit]:
         """All the budget at once; or, where none was given, rounds while doubling calls pays."""
         question = queries.prompt
         parameters = self.parameters(len(question.units), question.distinct)
         gathering = Gathering(queries, parameters, rng)
         calls = min(queries.first or queries.budget, queries.distinct_budget)
-        evidence = gathering.first(calls)
-        fit = self._best(evidence)
+        evidence = gathering.first(calls - measured.beside, measured.masks)
+        readable = measured.filled is not None
+        fit = self._best(evidence, readable)
         enumerated = len(question.units) <= DESIGN.enumerable
         if queries.first is None or evidence.choose is None or enumerated:
             return evidence, fit
         while queries.calls < queries.budget and not self._certain_enough(evidence, fit):
             more = min(queries.calls, queries.budget - queries.calls)
             evidence = gathering.more(evidence, more)
-            before, fit = fit, self._best(evidence)
+            before, fit = fit, self._best(evidence, readable)
             old = held_out_loss(evidence, before.surrogate)
             new = held_out_loss(evidence, fit.surrogate)
             if not old - new > self.settings.round_pays:
@@ -158,19 +214,25 @@ class Slalom(Estimator):
     def _several_heads(self) -> bool:
         return self.heads is not None and self.heads > 1
 
-    def _best(self, evidence: Evidence) -> Fit:
-        """The best of all candidates but the linear one."""
+    def _best(self, evidence: Evidence, readable: bool) -> Fit:
+        """The best of all candidates but the linear one.
+
+        Args:
+            evidence: the rows.
+            readable: values were measured. Otherwise they are read from the fit, which must then
+                have one head.
+        """
         candidates = self._candidates(evidence)
         best = self._best_of_one_head(candidates)
         if self.heads is not None and self.heads > 1:
-            return candidates.with_nearest(best, candidates.with_heads(best, self.heads))
-        if self.heads == 1 or not self._may_gain_a_head(evidence, best):
+            return candidates.with_heads(best, self.heads)
+        if self.heads == 1 or not readable or not self._may_gain_a_head(evidence, best):
             return best
         richer = candidates.with_additive_head(best)
         limit = held_out_loss(evidence, best.surrogate) - self.settings.indifference
         if held_out_loss(evidence, richer.surrogate) >= limit:
             return best
-        return candidates.with_nearest(best, richer)
+        return richer
 
     def _may_gain_a_head(self, evidence: Evidence, best: Fit) -> bool:
         """Whether there are rows enough for an additive head, and something left for it."""
