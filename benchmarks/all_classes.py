@@ -55,7 +55,7 @@ def _numbers(explanations: list[Explanation], index: int) -> list[str]:
     every = [explanation.for_target(index).fidelity for explanation in explanations]
     known = [fidelity for fidelity in every if fidelity]
     ours = [fidelity.wide.r2 for fidelity in known]
-    linear = [fidelity.linear_wide.r2 for fidelity in known]
+    linear = [fidelity.linear_wide.r2 for fidelity in known if fidelity.linear_wide]
     numbers = [
         statistics.mean(ours),
         statistics.median(ours),

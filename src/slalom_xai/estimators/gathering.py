@@ -49,9 +49,7 @@ class Gathering:
         """
         queries = self._queries
         codes = queries.prompt.interchangeable
-        plan = plan_rows(
-            codes, budget, self._parameters, self._rng, pool=self._pool, always=always
-        )
+        plan = plan_rows(codes, budget, self._parameters, self._rng, pool=self._pool, always=always)
         fit, choose, report = ask_plan(queries, plan)
         return Evidence(
             fit,

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -13,12 +13,13 @@ from torch import Tensor
 
 from slalom_xai.errors import shortened
 from slalom_xai.explanation.file_checks import refuse
+from slalom_xai.explanation.function_data import AnyFunction
 from slalom_xai.explanation.saving import explanation_to_dict
 from slalom_xai.surrogates.additive import AdditiveSurrogate
-from slalom_xai.surrogates.formula import SlalomSurrogate
+from slalom_xai.surrogates.formula import SlalomSurrogate, TwoScores
 
 if TYPE_CHECKING:
-    from slalom_xai.explanation import Explanation
+    from slalom_xai.explanation import Array, Explanation
 
 # Importances are logarithms of weights: beyond this difference, the smaller weight is 0.
 _WIDEST = 700
@@ -43,8 +44,10 @@ def _problems(explanation: Explanation, data: dict[str, Any]) -> Iterator[str]:
     yield from _output_problems(explanation)
     columns = len(explanation.full)
     yield from _function_problems(explanation.function, len(explanation), columns)
-    if not _errors_fit(explanation):
+    if not _fit(explanation.column_errors, explanation):
         yield "standard_errors do not fit the units"
+    if explanation.column_measured and not _fit(explanation.column_measured, explanation):
+        yield "measured does not fit the units"
     fidelity = explanation.column_fidelity
     if fidelity is not None and len(fidelity) != columns:
         yield "fidelity does not fit the outputs"
@@ -52,7 +55,8 @@ def _problems(explanation: Explanation, data: dict[str, Any]) -> Iterator[str]:
         yield "occurrences do not fit the units"
     if not all(times > 0 for times in explanation.occurrences):
         yield "occurrences are not whole numbers above 0"
-    foreign = sorted(map(str, data.keys() - explanation_to_dict(explanation).keys()))
+    known = {*explanation_to_dict(explanation), "scores", "sources"}
+    foreign = sorted(map(str, data.keys() - known))
     if foreign:
         yield f"unknown fields {', '.join(shortened(name, 40) for name in foreign[:5])}"
 
@@ -70,19 +74,21 @@ def _output_problems(explanation: Explanation) -> Iterator[str]:
         yield f"target is {explanation.target_index!r}, with {len(labels)} labels"
 
 
-def _errors_fit(explanation: Explanation) -> bool:
-    """Whether there are standard errors for each column, and in each one for each unit."""
-    if len(explanation.column_errors) != len(explanation.full):
+def _fit(columns: tuple[Mapping[str, Array], ...], explanation: Explanation) -> bool:
+    """Whether there are numbers for each column, and in each one for each unit."""
+    if len(columns) != len(explanation.full):
         return False
-    for by_score in explanation.column_errors:
-        if any(len(errors) != len(explanation.units) for errors in by_score.values()):
+    for by_score in columns:
+        if any(len(numbers) != len(explanation.units) for numbers in by_score.values()):
             return False
     return True
 
 
 def _function_problems(
-    function: SlalomSurrogate | AdditiveSurrogate, units: int, columns: int, where: str = "function"
+    function: AnyFunction, units: int, columns: int, where: str = "function"
 ) -> Iterator[str]:
+    if where == "function" and isinstance(function, TwoScores):
+        yield "function is only the part of one"
     entries = vars(function)
     for name, expected in _shapes(function, units, columns).items():
         if not isinstance(entries[name], Tensor):
@@ -107,14 +113,15 @@ def _slalom_problems(
     offsets = function.length_offsets
     if offsets is not None and bool(offsets[[0, -1]].any()):
         yield f"{where}.length_offsets is not 0 for no unit and for all units"
-    nearest: Any = function.nearest  # from a file: perhaps of another kind
-    if nearest is None:
+    two: Any = function.two_scores  # from a file: perhaps of another kind
+    if two is None:
         return
-    if not isinstance(nearest, SlalomSurrogate):
-        yield f"{where}.nearest is not a SLALOM"
-    yield from _function_problems(nearest, units, columns, f"{where}.nearest")
-    if len(nearest.values) != 1:
-        yield f"{where}.nearest has {len(nearest.values)} heads, but there should be 1"
+    if not isinstance(two, TwoScores):
+        yield f"{where}.two_scores is not values with importances"
+    yield from _function_problems(two, units, columns, f"{where}.two_scores")
+    both = torch.cat([two.importances, two.sink_importance[None]])
+    if float(both.max() - both.min()) > _WIDEST:
+        yield f"{where}.two_scores has importances that differ by more than {_WIDEST}"
 
 
 def _importance_range(function: SlalomSurrogate) -> Tensor:
@@ -125,12 +132,17 @@ def _importance_range(function: SlalomSurrogate) -> Tensor:
     return importances.amax(dim=1) - importances.amin(dim=1)
 
 
-def _shapes(
-    function: SlalomSurrogate | AdditiveSurrogate, units: int, columns: int
-) -> dict[str, tuple[int, ...]]:
+def _shapes(function: AnyFunction, units: int, columns: int) -> dict[str, tuple[int, ...]]:
     """The shape that each tensor of a surrogate has to have; without optional ones it lacks."""
     if isinstance(function, AdditiveSurrogate):
         return {"unit_scores": (units, columns), "full": (columns,)}
+    if isinstance(function, TwoScores):
+        return {
+            "values": (units, columns),
+            "importances": (units,),
+            "sink_value": (columns,),
+            "sink_importance": (),
+        }
     values: Any = function.values  # from a file: perhaps no list at all
     heads = 1
     if isinstance(values, Tensor) and values.ndim:
@@ -145,4 +157,6 @@ def _shapes(
         shapes["sink_importances"] = (heads,)
     if function.length_offsets is not None:
         shapes["length_offsets"] = (units + 1, columns)
+    if function.repeats is not None:
+        shapes["repeats"] = (units, columns)
     return shapes

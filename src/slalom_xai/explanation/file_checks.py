@@ -15,14 +15,14 @@ from typing import Any, get_args
 from slalom_xai.errors import InputError, shortened
 from slalom_xai.outputs import Kind
 from slalom_xai.surrogates.additive import AdditiveSurrogate
-from slalom_xai.surrogates.formula import SlalomSurrogate
+from slalom_xai.surrogates.formula import SlalomSurrogate, TwoScores
 from slalom_xai.surrogates.quality import Agreement, Fidelity
 from slalom_xai.surrogates.scores import SCORES
 from slalom_xai.text import GRANULARITIES
 
 # What an explainer takes; unknown: scores made elsewhere.
 SAVED_REMOVALS = ("delete", "mask", "unk", "unknown")
-_DEEPEST = 16  # lists in lists; a function with its nearest SLALOM has seven
+_DEEPEST = 16  # lists in lists; a function with its two scores has six
 _LARGEST = 2**53  # whole numbers above are rounded where the page reads them
 
 
@@ -144,12 +144,19 @@ def _are_outputs(value: Any) -> bool:
     return _is_list(value["labels"], _is_text) and len(value["labels"]) > 0
 
 
+_FUNCTIONS: dict[str, Any] = {
+    "slalom": SlalomSurrogate,
+    "linear": AdditiveSurrogate,
+    "two scores": TwoScores,
+}
+
+
 def _is_function(value: Any) -> bool:
-    if not isinstance(value, dict) or value.get("kind") not in ("slalom", "linear"):
+    if not isinstance(value, dict) or not isinstance(value.get("kind"), str):
         return False
-    made_from: Any = AdditiveSurrogate
-    if value["kind"] == "slalom":
-        made_from = SlalomSurrogate
+    made_from = _FUNCTIONS.get(value["kind"])
+    if made_from is None:
+        return False
     needed = {part.name: part.default is MISSING for part in fields(made_from)}
     if not value.keys() <= {"kind", *needed}:
         return False
@@ -196,14 +203,42 @@ def _is_column_of_errors(value: Any) -> bool:
     return all(_is_list(numbers, _is_number_or_none) for numbers in value.values())
 
 
+def _are_measured(value: Any) -> bool:
+    return _is_list(value, _is_column_of_measured)
+
+
+def _is_column_of_measured(value: Any) -> bool:
+    if not isinstance(value, dict) or not value.keys() <= set(SCORES):
+        return False
+    return all(_is_list(numbers, is_number) for numbers in value.values())
+
+
 def _is_fidelity(value: Any) -> bool:
     return _is_list(value, _is_column_of_fidelity)
 
 
 def _is_column_of_fidelity(value: Any) -> bool:
-    if not isinstance(value, dict) or value.keys() != {part.name for part in fields(Fidelity)}:
+    if not isinstance(value, dict) or not {"local", "wide"} <= value.keys():
         return False
-    return all(map(_is_agreement, value.values()))
+    if not value.keys() <= {part.name for part in fields(Fidelity)}:
+        return False
+    for name, stored in value.items():
+        if stored is None and name not in ("local", "wide"):
+            continue
+        if name == "two_scores":
+            if not isinstance(stored, dict) or stored.keys() != {"local", "wide"}:
+                return False
+            if not all(map(_is_agreement, stored.values())):
+                return False
+        elif not _is_agreement(stored):
+            return False
+    return True
+
+
+def _are_sources(value: Any) -> bool:
+    if not isinstance(value, dict) or not value.keys() <= set(SCORES):
+        return False
+    return all(source in ("measured", "fitted") for source in value.values())
 
 
 def _is_agreement(value: Any) -> bool:
@@ -238,6 +273,9 @@ _FIELDS = {
     "full": (lambda value: _is_list(value, is_number), "not a list of finite numbers"),
     "units": (_are_units, "not a list of units, each with its text, its place and its token ids"),
     "function": (_is_function, "not a function of numbers"),
+    "measured": (_are_measured, "not a list of scores in finite numbers by their names"),
+    "scores": (_is_column_of_errors, "not lists of numbers by the name of a score"),
+    "sources": (_are_sources, "not measured or fitted by the name of a score"),
     "standard_errors": (_are_errors, "not a list of errors by the name of a score"),
     "fidelity": (_is_fidelity, "not a list of agreements in finite numbers"),
     "calls_fit": _COUNT,

@@ -10,13 +10,25 @@ import torch
 from numpy.typing import ArrayLike
 
 from slalom_xai.surrogates.additive import AdditiveSurrogate
-from slalom_xai.surrogates.formula import SlalomSurrogate
-from slalom_xai.surrogates.quality import Agreement, Fidelity
+from slalom_xai.surrogates.formula import SlalomSurrogate, TwoScores
+from slalom_xai.surrogates.quality import Agreement, FewAndMany, Fidelity
+
+AnyFunction = SlalomSurrogate | AdditiveSurrogate | TwoScores
+
+_KINDS: dict[Any, str] = {
+    SlalomSurrogate: "slalom",
+    AdditiveSurrogate: "linear",
+    TwoScores: "two scores",
+}
+_NO_WEIGHT = 60  # a difference in importance; exp(-60) is nothing beside 1
 
 
 def listed(numbers: ArrayLike) -> list[float | None]:
-    """Numbers (n,) as a list; NaN becomes None."""
-    return [without_nan(number) for number in np.asarray(numbers, dtype=float).tolist()]
+    """Numbers (n,) as a list; what is not finite becomes None."""
+    found: list[float | None] = []
+    for number in np.asarray(numbers, dtype=float).tolist():
+        found.append(number if math.isfinite(number) else None)
+    return found
 
 
 def without_nan(data: Any) -> Any:
@@ -28,23 +40,31 @@ def without_nan(data: Any) -> Any:
     return data
 
 
-def fidelity_from_dict(data: dict[str, dict[str, Any]]) -> Fidelity:
+def fidelity_from_dict(data: dict[str, dict[str, Any] | None]) -> Fidelity:
     """The inverse of ``asdict`` with ``without_nan``."""
-    agreements: dict[str, Agreement] = {}
+    parts: dict[str, Any] = {}
     for name, stored in data.items():
-        numbers = dict(stored)
-        for key, number in stored.items():
-            if number is None:
-                numbers[key] = math.nan
-        agreements[name] = Agreement(**numbers)
-    return Fidelity(**agreements)
+        if stored is None:
+            parts[name] = None
+        elif name == "two_scores":
+            both = {part: _agreement(numbers) for part, numbers in stored.items()}
+            parts[name] = FewAndMany(**both)
+        else:
+            parts[name] = _agreement(stored)
+    return Fidelity(**parts)
 
 
-def function_to_dict(function: SlalomSurrogate | AdditiveSurrogate) -> dict[str, Any]:
+def _agreement(stored: dict[str, Any]) -> Agreement:
+    numbers = dict(stored)
+    for key, number in stored.items():
+        if number is None:
+            numbers[key] = math.nan
+    return Agreement(**numbers)
+
+
+def function_to_dict(function: AnyFunction) -> dict[str, Any]:
     """A surrogate as nested lists."""
-    data: dict[str, Any] = {"kind": "linear"}
-    if isinstance(function, SlalomSurrogate):
-        data["kind"] = "slalom"
+    data: dict[str, Any] = {"kind": _KINDS[type(function)]}
     for name, entry in vars(function).items():
         if isinstance(entry, torch.Tensor):
             data[name] = entry.tolist()
@@ -55,7 +75,7 @@ def function_to_dict(function: SlalomSurrogate | AdditiveSurrogate) -> dict[str,
     return data
 
 
-def function_from_dict(data: dict[str, Any]) -> SlalomSurrogate | AdditiveSurrogate:
+def function_from_dict(data: dict[str, Any]) -> AnyFunction:
     """The inverse of ``function_to_dict``."""
     entries: dict[str, Any] = {}
     for name, entry in data.items():
@@ -67,6 +87,32 @@ def function_from_dict(data: dict[str, Any]) -> SlalomSurrogate | AdditiveSurrog
             entries[name] = function_from_dict(entry)
         else:
             entries[name] = torch.tensor(entry, dtype=torch.float64)
-    if data["kind"] == "slalom":
-        return SlalomSurrogate(**entries)
-    return AdditiveSurrogate(**entries)
+    of_kind = {kind: made_from for made_from, kind in _KINDS.items()}
+    function: AnyFunction = of_kind[data["kind"]](**entries)
+    return function
+
+
+def updated(function: dict[str, Any]) -> dict[str, Any]:
+    """A function as files have it now, from one that an earlier version wrote.
+
+    Earlier versions read values and importances of several heads from the SLALOM with one head that
+    was nearest to them.
+    """
+    if "nearest" not in function:
+        return function
+    now = dict(function)
+    nearest = now.pop("nearest")
+    if not isinstance(nearest, dict) or nearest.get("kind") != "slalom":
+        return now if nearest is None else {**now, "two_scores": nearest}
+    sink_values, sink_importances = nearest["sink_values"], nearest["sink_importances"]
+    if sink_values is None:  # a weight that is as good as none
+        sink_values = [[0.0] * len(nearest["values"][0][0])]
+        sink_importances = [min(nearest["importances"][0]) - _NO_WEIGHT]
+    now["two_scores"] = {
+        "kind": _KINDS[TwoScores],
+        "values": nearest["values"][0],
+        "importances": nearest["importances"][0],
+        "sink_value": sink_values[0],
+        "sink_importance": sink_importances[0],
+    }
+    return now

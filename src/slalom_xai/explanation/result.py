@@ -12,9 +12,13 @@ from numpy.typing import ArrayLike
 
 from slalom_xai.explanation import exchange
 from slalom_xai.explanation.consistency import check_loaded
-from slalom_xai.explanation.saving import explanation_fields, explanation_to_dict, read_json
+from slalom_xai.explanation.saving import (
+    explanation_fields,
+    explanation_to_dict,
+    read_json,
+    scores_to_dict,
+)
 from slalom_xai.explanation.scored_text import ScoredText
-from slalom_xai.surrogates.scores import SCORES
 from slalom_xai.system.files import write_file
 from slalom_xai.text import Unit
 
@@ -51,6 +55,8 @@ class Explanation(ScoredText):
             together.
         notes: what a reader should know, a sentence each.
         passes: rows put through the model from within (gradients, attention), beside ``calls``.
+        column_measured: the scores per column that are the model's own answers, by name; the
+            others are fitted.
         text_pair: the second text of a pair; its units have ``part`` 1.
     """
 
@@ -69,7 +75,10 @@ class Explanation(ScoredText):
         return [(unit.text, float(number)) for unit, number in pairs]
 
     def to_frame(self) -> pd.DataFrame:
-        """One row per unit: its span, every score and every standard error."""
+        """One row per unit: its span, every score and every standard error.
+
+        ``attrs["source"]`` says for each score whether it was measured or fitted.
+        """
         import pandas as pd
 
         fields: dict[str, Any] = {
@@ -79,22 +88,18 @@ class Explanation(ScoredText):
         }
         if self.text_pair is not None:
             fields["part"] = [unit.part for unit in self.units]
-        names = self._distinct_scores()
+        names = self.score_names
         for name in names:
             fields[name] = self.scores(name)
-        for name, errors in self.standard_errors.items():
-            if name in names:
-                fields[f"{name}_se"] = errors
-        return pd.DataFrame(fields)
-
-    def _distinct_scores(self) -> tuple[str, ...]:
-        """The names of the scores that differ: additive methods have one under most names."""
-        if self.surrogate == "slalom":
-            return SCORES
-        return ("value", "alone")
+        for name in names:
+            if name in self.standard_errors:
+                fields[f"{name}_se"] = self.standard_errors[name]
+        frame = pd.DataFrame(fields)
+        frame.attrs["source"] = {name: self.source(name) for name in names}
+        return frame
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything, as plain data for JSON; NaN becomes None."""
+        """Everything, as plain data for JSON; what is not finite becomes None."""
         return explanation_to_dict(self)
 
     @classmethod
@@ -106,7 +111,8 @@ class Explanation(ScoredText):
 
     def save(self, path: str | Path) -> Path:
         """Writes JSON that ``load`` reads; returns the path."""
-        data = json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False)
+        everything = {**self.to_dict(), **scores_to_dict(self)}
+        data = json.dumps(everything, ensure_ascii=False, allow_nan=False)
         return write_file(path, data + "\n")
 
     @classmethod

@@ -16,6 +16,7 @@ from slalom_xai.explanation.function_data import (
     function_from_dict,
     function_to_dict,
     listed,
+    updated,
     without_nan,
 )
 from slalom_xai.outputs import Outputs
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
     from slalom_xai.explanation import Explanation
 
 FORMAT = "slalom-explanation"
-VERSION = 1
+VERSION = 2
+READABLE = (1, 2)
 _REASON = 200  # characters of Python's own words in a message, at most
 
 
@@ -37,6 +39,9 @@ def explanation_to_dict(explanation: Explanation) -> dict[str, Any]:
     errors = []
     for by_score in explanation.column_errors:
         errors.append({name: listed(numbers) for name, numbers in by_score.items()})
+    measured = []
+    for by_score in explanation.column_measured:
+        measured.append({name: listed(numbers) for name, numbers in by_score.items()})
     outputs = explanation.outputs
     return {
         "format": FORMAT,
@@ -54,6 +59,7 @@ def explanation_to_dict(explanation: Explanation) -> dict[str, Any]:
         "full": list(explanation.full),
         "units": [_unit_to_dict(unit) for unit in explanation.units],
         "function": function_to_dict(explanation.function),
+        "measured": measured,
         "standard_errors": errors,
         "fidelity": fidelity,
         "calls_fit": explanation.calls_fit,
@@ -61,6 +67,18 @@ def explanation_to_dict(explanation: Explanation) -> dict[str, Any]:
         "passes": explanation.passes,
         "occurrences": list(explanation.occurrences),
         "notes": list(explanation.notes),
+    }
+
+
+def scores_to_dict(explanation: Explanation) -> dict[str, Any]:
+    """Every unit's scores for the target, and where each comes from: for other programs.
+
+    All of it follows from the rest of the file, so it is not read back.
+    """
+    names = explanation.score_names
+    return {
+        "scores": {name: listed(explanation.scores(name)) for name in names},
+        "sources": {name: explanation.source(name) for name in names},
     }
 
 
@@ -77,6 +95,8 @@ def _unit_to_dict(unit: Unit) -> dict[str, Any]:
 def explanation_fields(data: Any) -> dict[str, Any]:
     """The inverse of ``explanation_to_dict``: what an explanation is made from, by name."""
     _check_format(data)
+    if isinstance(data.get("function"), dict):
+        data = {**data, "function": updated(data["function"])}
     refuse(data_problems(data))
     try:
         return _fields(data)
@@ -98,12 +118,12 @@ def _check_format(data: Any) -> None:
             "give a file written by Explanation.save"
         )
     version: Any = data.get("version")
-    if version == VERSION:
+    if is_whole(version) and version in READABLE:
         return
     if not is_whole(version) or version >= 1000:
         version = "unknown"
     raise InputError(
-        f"the explanation has version {version}, but this package reads version {VERSION}: "
+        f"the explanation has version {version}, but this package reads versions up to {VERSION}: "
         "update slalom-xai, or explain again"
     )
 
@@ -116,6 +136,11 @@ def _fields(data: dict[str, Any]) -> dict[str, Any]:
     errors = []
     for by_score in data["standard_errors"]:
         errors.append({name: np.array(numbers, dtype=float) for name, numbers in by_score.items()})
+    measured = []
+    for by_score in data.get("measured", []):  # invented later
+        measured.append(
+            {name: np.array(numbers, dtype=float) for name, numbers in by_score.items()}
+        )
     return {
         "text": data["text"],
         "text_pair": data.get("text_pair"),  # invented later
@@ -128,6 +153,7 @@ def _fields(data: dict[str, Any]) -> dict[str, Any]:
         "target_index": data["target"],
         "full": tuple(data["full"]),
         "function": function_from_dict(data["function"]),
+        "column_measured": tuple(measured),
         "column_errors": tuple(errors),
         "column_fidelity": fidelity,
         "calls_fit": data["calls_fit"],

@@ -204,6 +204,13 @@ class ScoredText:
         scores = additive_score(self.function, name, target.column).numpy()
         return _frozen(scores * target.sign + 0.0)  # + 0.0: no negative zeros
 
+    @property
+    def score_names(self) -> tuple[str, ...]:
+        """The names of the scores that differ: additive methods have one under most names."""
+        if self.surrogate == "slalom":
+            return SCORES
+        return ("value", "alone")
+
     def source(self, score: str) -> str:
         """Where a score comes from.
 

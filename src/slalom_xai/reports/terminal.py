@@ -143,7 +143,10 @@ def _output_cells(explanation: Explanation) -> list[str]:
     fidelity = explanation.fidelity
     if fidelity is None:
         return [output, "", ""]
-    return [output, percent(fidelity.wide.r2), percent(fidelity.linear_wide.r2)]
+    linear = ""
+    if fidelity.linear_wide is not None:
+        linear = percent(fidelity.linear_wide.r2)
+    return [output, percent(fidelity.wide.r2), linear]
 
 
 def _number(explanation: Explanation, name: str, index: int) -> str:

@@ -26,7 +26,6 @@ from slalom_xai.reports.wording import model_name, unit_texts
 from slalom_xai.surrogates.additive import AdditiveSurrogate
 from slalom_xai.surrogates.exact_shapley import shapley_values
 from slalom_xai.surrogates.formula import SlalomSurrogate
-from slalom_xai.surrogates.scores import SCORES
 
 FORMAT = "slalom-view"
 VERSION = 1
@@ -84,7 +83,7 @@ def explanation_data(explanation: Explanation) -> dict[str, Any]:
         "labels": [printable(label) for label in explanation.outputs.labels],
         "target": explanation.target_index,
         "full": list(explanation.full),
-        "function": _function(explanation.function),
+        "function": function_to_dict(explanation.function),
         "units": unit_texts(explanation),
         "spans": [[unit.part, unit.start, unit.end] for unit in explanation.units],
         "occurrences": list(explanation.occurrences),
@@ -103,16 +102,6 @@ def _parts(explanation: Explanation) -> list[list[list[Any]]]:
     for pieces in text_pieces(explanation):
         parts.append([[printable_lines(text), units] for text, units in pieces])
     return parts
-
-
-def _function(function: SlalomSurrogate | AdditiveSurrogate) -> dict[str, Any]:
-    """What predicts.
-
-    The nearest SLALOM with one head does not: the scores read from it are in the page already.
-    """
-    data = function_to_dict(function)
-    data.pop("nearest", None)
-    return data
 
 
 def to_json(data: Any) -> str:
@@ -161,9 +150,7 @@ def _column(explanation: Explanation, column: int, shapley: Array | None) -> dic
     if explanation.outputs.kind == "binary":  # one column for both classes
         label = 1
     shown = explanation.for_target(label)
-    names: tuple[str, ...] = ("value", "alone")
-    if shown.surrogate == "slalom":
-        names = SCORES
+    names = shown.score_names
     scores = {}
     for name in names:
         if name == "shapley" and shapley is not None:
@@ -180,6 +167,7 @@ def _column(explanation: Explanation, column: int, shapley: Array | None) -> dic
     return {
         "scores": scores,
         "errors": errors,
+        "sources": {name: shown.source(name) for name in names},
         "sink": shown.sink,
         "fidelity": fidelity,
         "trust": shown.trust,
@@ -210,10 +198,8 @@ def _check_finite(explanation: Explanation) -> None:
 
 
 def _tensors(function: SlalomSurrogate | AdditiveSurrogate) -> list[Array]:
-    """All numbers of a surrogate, and of the one head that scores are read from."""
+    """All numbers of a surrogate, those of its two scores among them."""
     tensors = [entry for entry in vars(function).values() if isinstance(entry, Tensor)]
-    if isinstance(function, SlalomSurrogate):
-        tensors += [
-            entry for entry in vars(function.one_head).values() if isinstance(entry, Tensor)
-        ]
+    if isinstance(function, SlalomSurrogate) and function.two_scores is not None:
+        tensors += vars(function.two_scores).values()
     return [tensor.numpy() for tensor in tensors]

@@ -11,8 +11,9 @@ With ``a_i`` the share of unit i in the whole text and F the prediction for it:
     shapley     the exact Shapley value of removing units
 
 Several heads add. Where values were measured, value, importance, linearized and slope are those of
-the two scores (``formula.TwoScores``); the others are those of what predicts deletions. What only the number of units kept decides (``length_offsets``) belongs to no unit: it is in
-every prediction, alone among them, and in no effect of a unit.
+the two scores (``formula.TwoScores``); the others are those of what predicts deletions. What only
+the number of units kept decides (``length_offsets``) belongs to no unit: it is in every prediction,
+alone among them, and in no effect of a unit.
 
 These are closed forms of what the formula predicts for certain rows, and the tests compare them
 with those predictions. Standard errors follow by the delta method: with the derivative d of a score
@@ -35,7 +36,7 @@ from slalom_xai.surrogates.formula import SlalomSurrogate
 from slalom_xai.surrogates.influence import Covariance
 from slalom_xai.surrogates.score_slopes import FEW_PARAMETERS, few_slopes, slopes
 
-SCORES = ("value", "importance", "alone", "linearized", "slope", "removal", "shapley")
+SCORES = ("value", "importance", "removal", "alone", "slope", "shapley", "linearized")
 
 # These are read from the two scores where there are some; the others from what predicts.
 READ_FROM_TWO_SCORES = ("value", "importance", "linearized", "slope")

@@ -246,7 +246,8 @@ def _copies(queries: Queries) -> NDArray[np.int64]:
     wanted = np.full(len(sizes), _wanted(question))
     if room is None:
         return wanted
-    return np.minimum(wanted, np.maximum(1, room // sizes))
+    copies: NDArray[np.int64] = np.minimum(wanted, np.maximum(1, room // sizes))
+    return copies
 
 
 def _room(queries: Queries) -> int | None:
