@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from slalom_xai.explanation import Explanation
-from slalom_xai.reports.colour import DOWN, HIGHLIGHT, UP, pieces, printable, strongest_units
+from slalom_xai.reports.colour import DOWN, UP, pieces, printable, strongest_units
 from slalom_xai.reports.wording import (
     answer,
     left_out_sentence,
@@ -102,7 +102,7 @@ def _table(explanation: Explanation, rows: int) -> Table:
     table.add_column(unit, overflow="fold")
     titles = {"value": "score"}
     if explanation.importances is not None:
-        titles = {"value": "value", "importance": "importance", HIGHLIGHT: "lost without it"}
+        titles = {"value": "value", "importance": "importance", "removal": "lost without it"}
     for title in titles.values():
         table.add_column(title, justify="right")
     texts = unit_texts(explanation)

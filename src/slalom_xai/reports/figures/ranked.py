@@ -26,6 +26,7 @@ from slalom_xai.reports.figures.canvas import (
 from slalom_xai.reports.figures.captions import TITLES, headline, label, measured_in
 from slalom_xai.reports.figures.words import Word, merged, unit_labels, word_scores
 from slalom_xai.surrogates.quality import percent
+from slalom_xai.surrogates.scores import DEFAULT_SCORE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -38,7 +39,7 @@ _WIDEST = 11.0  # inches, of panels side by side unless a width is given
 def bars(
     explanation: Explanation,
     *,
-    score: str = "removal",
+    score: str = DEFAULT_SCORE,
     units: int = 20,
     interval: float | None = 0.9,
     width: float = WIDTH,
@@ -138,7 +139,7 @@ def _draw_bars(axes: Axes, scores: Array, names: Sequence[str], intensities: Arr
 def side_by_side(
     explanations: Sequence[Explanation],
     *,
-    score: str = "removal",
+    score: str = DEFAULT_SCORE,
     titles: Sequence[str] | None = None,
     words: int = 24,
     width: float | None = None,
