@@ -44,6 +44,7 @@ export interface Explanation {
   readonly labels: readonly string[];
   readonly target: number;
   readonly full: readonly number[];
+  readonly highlight: Score;
   readonly function: Surrogate;
   readonly units: readonly string[];
   readonly spans: readonly (readonly [number, number, number])[];
@@ -192,7 +193,7 @@ export function readExplanation(json: string, place: number): Explanation {
   if (units === 0) throw new DataError(`${where} has no units`);
   record({
     model: text, method: text, granularity: text, removal: text, kind: text,
-    labels: list(text), target: whole, full: list(number), function: surrogate(units, columns),
+    labels: list(text), target: whole, full: list(number), highlight: oneOf(SCORES), function: surrogate(units, columns),
     units: list(text), spans: list(list(whole, 3), units), occurrences: list(whole),
     parts: list(list(piece(units))), left_out: whole, columns: list(maybe(column(units)), columns),
     calls: whole, calls_check: whole, notes: list(text),

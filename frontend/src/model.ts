@@ -80,7 +80,7 @@ export class Model {
   }
   /** The scores on show. */
   get shownNames(): readonly Score[] {
-    return this.more ? this.scoreNames : this.scoreNames.filter((name) => IN_FRONT.includes(name));
+    return this.more ? this.scoreNames : this.scoreNames.filter((name) => IN_FRONT.includes(name) || name === this.firstScore);
   }
   /** Where a score comes from; null for additive methods, whose scores are what each method makes of the model. */
   source(name: Score): Source | null {
@@ -127,8 +127,10 @@ export class Model {
     }
     this.change("more");
   }
-  private get firstScore(): Score {
-    return this.scoreNames.includes("removal") ? "removal" : this.scoreNames[0]!;
+  /** The score that colours show at first. */
+  get firstScore(): Score {
+    const { highlight } = this.explanation;
+    return this.scoreNames.includes(highlight) ? highlight : this.scoreNames[0]!;
   }
   sink(): [number, number] | null {
     return this.data.sink && [this.data.sink[0] * this.sign, this.data.sink[1]];

@@ -68,7 +68,7 @@ export class UnitTable {
 
   private order(): number[] {
     const { model, key } = this;
-    const effect = model.scores(model.additive ? "value" : "removal");
+    const effect = model.scores(model.firstScore);
     const units = model.explanation.units.map((_, unit) => unit).filter((unit) =>
       model.explanation.units[unit]!.toLowerCase().includes(this.wanted) &&
       (this.side === "all" || (this.side === "up" ? (effect[unit] ?? 0) > 0 : (effect[unit] ?? 0) < 0)));

@@ -48,7 +48,9 @@ function bar(name: string, { r2, r2_low: low, r2_high: high }: Agreement, kind: 
     whisker.style.left = `${100 * within(low)}%`;
     whisker.style.width = `${100 * (within(high) - within(low))}%`;
     track.append(whisker);
-    interval = ` (${low.toFixed(2)} to ${high.toFixed(2)})`;
+    interval = ` (${shown(low)} to ${shown(high)})`;
   }
-  return h("div", { class: "row" }, h("span", { class: "who" }, name), track, h("span", { class: "number" }, (r2 === null ? "–" : r2.toFixed(2).replace("-", "−")) + interval));
+  return h("div", { class: "row" }, h("span", { class: "who" }, name), track, h("span", { class: "number" }, (r2 === null ? "–" : shown(r2)) + interval));
 }
+
+const shown = (r2: number): string => r2.toFixed(2).replace("-", "−");

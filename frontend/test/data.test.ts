@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { DataError, readExplanation, readIndex } from "../src/data";
 
 const good = () => ({
-  model: "m", method: "slalom", granularity: "word", removal: "delete", kind: "binary", labels: ["no", "yes"], target: 1, full: [0.5],
+  model: "m", method: "slalom", granularity: "word", removal: "delete", kind: "binary", labels: ["no", "yes"], target: 1, full: [0.5], highlight: "removal",
   function: { kind: "slalom", values: [[[1], [2]]], importances: [[0, 0]], sink_values: null, sink_importances: null },
   units: ["a", "b"], spans: [[0, 0, 1], [0, 2, 3]], occurrences: [], parts: [[["a", [0]], [" ", []], ["b", [1]]]], left_out: 0,
   columns: [{ scores: { value: [1, 2], importance: [0, 0] }, errors: { value: [0.1, null] }, sources: { value: "measured", importance: "fitted" }, sink: null, fidelity: null, trust: "Not tested." }],
@@ -73,6 +73,7 @@ test("what is wrong is named", () => {
     [(data) => delete data.columns[0].sources, /columns\[0\]\.sources is missing, where an object should be/],
     [(data) => (data.columns[0].sources.value = "guessed"), /sources\.value is "guessed", where "measured" or "fitted" should be/],
     [(data) => (data.columns[0].fidelity = { local: agreement, wide: agreement, linear_local: null, linear_wide: null }), /fidelity\.two_scores is missing/],
+    [(data) => (data.highlight = "beauty"), /highlight is "beauty", where "value" or/],
     [(data) => (data.target = -1), /target is -1, where a whole number should be/],
   ];
   for (const [change, message] of cases) assert.throws(() => read(change), (error: Error) => error instanceof DataError && message.test(error.message));
