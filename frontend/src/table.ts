@@ -83,7 +83,7 @@ export class UnitTable {
     this.limit = limit;
     const { model } = this;
     const header = (key: Key, title: string, hint: string, source: string | null = null) => h("th", { scope: "col", "aria-sort": key === this.key ? (this.descending ? "descending" : "ascending") : undefined },
-      h("button", { type: "button", title: hint, "data-key": key, on: { click: () => { this.sort(key); this.head.querySelector<HTMLElement>(`[data-key="${key}"]`)?.focus(); } } }, title, source === null ? null : h("small", {}, ` ${source}`)));
+      h("button", { type: "button", title: hint, "data-key": key, on: { click: () => { this.sort(key); this.head.querySelector<HTMLElement>(`[data-key="${key}"]`)?.focus(); } } }, h("span", {}, title), source === null ? null : h("small", {}, ` ${source}`)));
     this.head.replaceChildren(header("place", "#", "place in the text"), header("text", model.piece, "by the alphabet"), header("count", "times", "how often it is kept in your edited text"),
       ...model.shownNames.map((name) => header(name, model.title(name), model.meaning(name), model.source(name))));
     const order = this.order();
