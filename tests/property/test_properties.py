@@ -14,7 +14,7 @@ from made import explanation_with
 
 from slalom_xai.explanation import Explanation
 from slalom_xai.surrogates.exact_shapley import shapley_values
-from slalom_xai.surrogates.formula import SlalomSurrogate
+from slalom_xai.surrogates.formula import SlalomSurrogate, TwoScores
 from slalom_xai.surrogates.scores import SCORES
 from slalom_xai.text import Unit, words
 
@@ -137,7 +137,7 @@ def explanation(surrogate, text=""):
 
 @st.composite
 def extended(draw):
-    """With length offsets and the nearest SLALOM with one head, each there or not."""
+    """With length offsets, and with two scores and what they miss of copies, each or not."""
     surrogate = draw(slaloms())
     units, classes = surrogate.values.shape[1:]
     if draw(st.booleans()):
@@ -147,8 +147,11 @@ def extended(draw):
         )
         surrogate = replace(surrogate, length_offsets=offsets)
     if draw(st.booleans()):
-        one = SlalomSurrogate(surrogate.values[:1] + 1, surrogate.importances[:1] / 2).normalised()
-        surrogate = replace(surrogate, nearest=one)
+        values, importances = surrogate.values[0] + 1, surrogate.importances[0] / 2
+        sink = torch.ones(classes).double(), torch.zeros(()).double()
+        two = TwoScores(values, importances - importances.mean(), *sink)
+        repeats = draw(st.sampled_from([None, values / 3]))
+        surrogate = replace(surrogate, two_scores=two, repeats=repeats)
     return surrogate
 
 
@@ -156,11 +159,14 @@ def extended(draw):
 def test_lengths_add_what_the_number_of_units_kept_says(surrogate, seed):
     counts = rows(surrogate, seed)
     added = surrogate.predict(counts) - replace(surrogate, length_offsets=None).predict(counts)
-    for row, kept in zip(added, counts.sum(dim=1).tolist(), strict=True):
+    for row, given_row in zip(added, counts, strict=True):
+        kept, share = float(given_row.sum()), 1.0
+        if surrogate.two_scores is not None and bool((given_row > 1).any()):
+            distinct = float(given_row.clamp(max=1).sum())  # copies add nothing here
+            kept, share = distinct, (distinct - 1) / (kept - 1)
         none = surrogate.length_offsets is None or kept > surrogate.units
-        assert torch.allclose(
-            row, torch.zeros(1).double() if none else surrogate.length_offsets[int(kept)]
-        )
+        wanted = torch.zeros(1).double() if none else share * surrogate.length_offsets[int(kept)]
+        assert torch.allclose(row, wanted)
 
 
 @given(extended(), st.text())
@@ -183,7 +189,9 @@ def test_saving_and_loading_gives_the_same_explanation(surrogate, text):
 def test_files_from_before_lengths_are_read(surrogate):
     known = explanation(surrogate.normalised())
     data = known.to_dict()
-    del data["function"]["length_offsets"], data["function"]["nearest"]
+    for later in ("length_offsets", "two_scores", "repeats"):
+        del data["function"][later]
+    del data["measured"]
     assert Explanation.from_dict(data) == known
 
 
