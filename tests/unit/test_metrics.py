@@ -418,7 +418,7 @@ def test_a_text_of_one_unit():
 
 def test_removal_rank():
     truth = slalom(8, 3)
-    case = Case(truth, truth.predict)
+    case = Case(truth, truth.predict, score="removal")
     assert measured("removal-rank", case)["spearman"] == pytest.approx(1)
     signed = additive([3.0, -4, 1, 2])
     assert measured("removal-rank", Case(additive([3.0, 1, -4, 2]), signed.predict))[
@@ -598,7 +598,7 @@ def test_an_explanation_agrees_with_itself_and_opposes_its_negative(units, seed)
     explanation = slalom(units, seed)
     same = measured("agreement", Case(explanation, others=(explanation,)))
     assert list(same.values.values()) == pytest.approx([1, 1, 1, 1])
-    negative = additive(-explanation.scores("removal"))
+    negative = additive(-explanation.scores())
     assert measured("agreement", Case(explanation, others=(negative,)))[
         "spearman"
     ] == pytest.approx(-1)
