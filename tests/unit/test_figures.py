@@ -126,7 +126,9 @@ class TestSources:
 
     def test_beside_a_coloured_text(self):
         def key(explanation):
-            found = [text.get_text() for text in texts(figures.highlighted(explanation))]
+            found = [
+                text.get_text() for text in texts(figures.highlighted(explanation, score="removal"))
+            ]
             return [text for text in found if "measured" in text or "fitted" in text]
 
         assert key(made(two_scores=True)) == ["score: lost without it, measured"]
@@ -138,12 +140,12 @@ class TestSources:
             "score: lost without it, measured",
             "of words of several tokens: fitted",
         }
-        heading = figures.side_by_side([tokens]).axes[0].get_title()
+        heading = figures.side_by_side([tokens], score="removal").axes[0].get_title()
         assert heading == "slalom\npartly measured; predicts 93%"
 
     def test_of_every_panel_and_of_a_corpus(self):
         both = [made(two_scores=True), made(additive=True)]
-        headings = [axes.get_title() for axes in figures.side_by_side(both).axes]
+        headings = [axes.get_title() for axes in figures.side_by_side(both, score="removal").axes]
         assert headings == ["slalom\nmeasured; predicts 93%", "linear\npredicts 70%"]
         corpus = figures.corpus_scatter([made(two_scores=True), made()]).axes[0]
         assert corpus.get_xlabel().startswith("mean value, measured or fitted (")

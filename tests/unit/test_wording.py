@@ -146,12 +146,14 @@ def test_a_terminal_says_what_was_measured_and_shows_no_error_of_it():
         for line in shown.splitlines()
         if line.startswith("┃")
     )
-    assert titles[1:] == ["value", "importance", "lost without it"]
-    assert sources[1:] == ["measured", "fitted", "measured"]
-    index = int(np.argmax(np.abs(explanation.scores("removal"))))
-    _, value, importance, removal = row_of(shown, explanation.units[index].text)
+    assert titles[1:] == ["value", "importance", "lost without it", "its share"]
+    assert sources[1:] == ["measured", "fitted", "measured", "fitted"]
+    index = int(np.argmax(np.abs(explanation.scores())))
+    _, value, importance, removal, share = row_of(shown, explanation.units[index].text)
     assert value == f"{explanation.values[index]:+.2f}"
     assert removal == f"{explanation.scores('removal')[index]:+.2f}"
+    error = explanation.standard_errors["shapley"][index]
+    assert share == f"{explanation.scores('shapley')[index]:+.2f} ± {error:.2f}"
     error = explanation.standard_errors["importance"][index]
     assert importance == f"{explanation.importances[index]:+.2f} ± {error:.2f}"
     assert "measured: the model's own answer" in shown
@@ -161,8 +163,8 @@ def test_the_noise_of_a_measured_score_is_shown():
     steady = made(two_scores=True)
     errors = dict(steady.column_errors[0]) | {"value": np.full(len(steady), 0.25)}
     noisy = dataclasses.replace(steady, column_errors=(errors,))
-    index = int(np.argmax(np.abs(noisy.scores("removal"))))
-    _, value, _, removal = row_of(in_terminal(noisy), noisy.units[index].text)
+    index = int(np.argmax(np.abs(noisy.scores())))
+    _, value, _, removal, _ = row_of(in_terminal(noisy), noisy.units[index].text)
     assert value == f"{noisy.values[index]:+.2f} ± 0.25"
     assert "±" not in removal
 
