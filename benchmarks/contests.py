@@ -2,6 +2,7 @@
 
     python benchmarks/contests.py
     python benchmarks/contests.py --text "A slow start, but a wonderful film."
+    python benchmarks/contests.py --data imdb_test.jsonl.gz --texts 12
 
 A contest fills the text half with one token i and half with another one, j. Values v and
 importances s, rounded as they are printed, say what comes out:
@@ -11,9 +12,10 @@ importances s, rounded as they are printed, say what comes out:
 The model is then asked, with i in the first half and with j in the first half. Its answer is the
 mean of the two. No explanation has seen such a text.
 
-The contestants are the ten distinct tokens of a text whose removal changes most, and each of them
-meets each of the others. Without ``--text``, there are the review and the short reviews in
-``examples/``: one table with a line per text, and the full tables of one of them.
+The contestants are the five tokens of a text with the largest Shapley values and the five with the
+smallest, each token once; each of them meets each of the others. Without ``--text``, there are the
+review and the short reviews in ``examples/``: one table with a line per text, and the full tables
+of one of them. With ``--data``, there are reviews of at most 200 tokens, drawn from a table.
 """
 
 from __future__ import annotations
@@ -31,10 +33,13 @@ from slalom_xai.models import Prompt, prompt
 from slalom_xai.outputs import Target
 from slalom_xai.queries import Queries
 from slalom_xai.reports.wording import unit_texts
+from slalom_xai.tables import read_table
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 SHOWN_IN_FULL = "I wanted to like it."  # how the text with full tables begins
-CONTESTANTS = 10  # tokens of a text
+ON_EACH_SIDE = 5  # tokens that argue for, and as many that argue against
+CONTESTANTS = 2 * ON_EACH_SIDE
+LONGEST = 200  # tokens of a text that is drawn from a table
 DIGITS = 2  # of printed scores
 CLEAR = 0.5  # log odds; a prediction nearer to zero names no winner
 
@@ -93,7 +98,8 @@ class Results:
 
     Attributes:
         explanation: of the text.
-        tokens: the contestants, the one whose removal changes most first.
+        tokens: the contestants, from the one that argues most for the label to the one that
+            argues most against it.
         contests: all pairs.
     """
 
@@ -147,23 +153,30 @@ def hold_contests(explainer: Explainer, text: str) -> Results:
 
 
 def _contestants(explanation: Explanation, question: Prompt) -> tuple[Token, ...]:
-    """The distinct tokens whose removal changes most."""
+    """The distinct tokens that argue most for the label, and most against it."""
     value, importance, removal = (
         np.round(explanation.scores(name), DIGITS) for name in ("value", "importance", "removal")
     )
     texts = unit_texts(explanation)
-    chosen: dict[int, Token] = {}
-    for unit in np.argsort(-np.abs(explanation.scores("removal")), kind="stable"):
+    best_first = np.argsort(-explanation.scores("shapley"), kind="stable").tolist()
+    argue_for = _distinct(best_first, question, set())
+    taken = {int(question.codes[unit]) for unit in argue_for}
+    argue_against = _distinct(best_first[::-1], question, taken)
+    tokens = []
+    for unit in (*argue_for, *reversed(argue_against)):
+        scores = (float(score[unit]) for score in (value, importance, removal))
+        tokens.append(Token(unit, texts[unit], *scores))
+    return tuple(tokens)
+
+
+def _distinct(units: Sequence[int], question: Prompt, taken: set[int]) -> list[int]:
+    """The first few units that read differently from each other and from those taken."""
+    chosen: dict[int, int] = {}
+    for unit in units:
         code = int(question.codes[unit])
-        if code not in chosen and len(chosen) < CONTESTANTS:
-            chosen[code] = Token(
-                int(unit),
-                texts[unit],
-                float(value[unit]),
-                float(importance[unit]),
-                float(removal[unit]),
-            )
-    return tuple(chosen.values())
+        if code not in taken and len(chosen) < ON_EACH_SIDE:
+            chosen.setdefault(code, unit)
+    return list(chosen.values())
 
 
 def _predicted(one: Token, other: Token) -> float:
@@ -195,6 +208,19 @@ def example_texts() -> list[str]:
     """The review in ``examples/`` and the short reviews."""
     short = (EXAMPLES / "reviews.txt").read_text(encoding="utf-8").splitlines()
     return [(EXAMPLES / "review.txt").read_text(encoding="utf-8").strip(), *short]
+
+
+def drawn_texts(explainer: Explainer, path: Path, count: int) -> list[str]:
+    """So many texts of a table, none of them long."""
+    texts = [str(text) for text in read_table(path).cells("text")]
+    chosen: list[str] = []
+    for index in np.random.default_rng(0).permutation(len(texts)):
+        if len(chosen) == count:
+            break
+        reading = explainer.model.read(texts[index], truncation=True)
+        if CONTESTANTS <= len(reading.pieces) <= LONGEST:
+            chosen.append(texts[index])
+    return chosen
 
 
 def summary(results: Sequence[Results]) -> str:
@@ -243,10 +269,17 @@ def in_full(found: Results) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--text", help="a text of your own; by default those in examples/")
+    parser.add_argument("--data", type=Path, help="a table with a column named text")
+    parser.add_argument("--texts", type=int, default=12, help="how many texts of --data")
     parser.add_argument("--model", help="a hub id or a folder; by default the embedded model")
     given = parser.parse_args()
     explainer = Explainer(given.model, show_progress=False)
-    texts = [given.text] if given.text else example_texts()
+    if given.text:
+        texts = [given.text]
+    elif given.data:
+        texts = drawn_texts(explainer, given.data, given.texts)
+    else:
+        texts = example_texts()
     results = [hold_contests(explainer, text) for text in texts]
     for found in results:
         if given.text or found.explanation.text.startswith(SHOWN_IN_FULL):
