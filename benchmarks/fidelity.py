@@ -2,12 +2,13 @@ r"""How well explanations predict deletions, beside linear fits made for one reg
 
     python benchmarks/fidelity.py --model FOLDER --data reviews.jsonl.gz --texts 30 \
         --out results.jsonl [--budgets 500,2000,5000] [--part 1/3]
-    python benchmarks/fidelity.py --tables results.jsonl [more.jsonl ...]
+    python benchmarks/fidelity.py --tables results.jsonl [more.jsonl ...] [--over old.jsonl ...]
 
 Each text is asked about by 2,000 local (1 to 10 units deleted) and 2,000 wide deletions (1 to all
 but one) that no method sees. The yardsticks are ridge regressions with a cross-validated penalty on
 5,000 local and on 5,000 wide deletions. A line of the output is one method at one budget on one
-text; a second run goes on where the first stopped.
+text; a second run goes on where the first stopped. ``--over`` divides by the errors that another
+version of the package left on the same texts (run this file with its ``src`` in PYTHONPATH).
 """
 
 from __future__ import annotations
@@ -140,11 +141,7 @@ def _jobs(given: argparse.Namespace) -> list[tuple[str, int]]:
 
 def tables(paths: list[Path]) -> None:
     """Ratios of mean errors and geometric means over texts, with 95% bootstrap intervals."""
-    lines = [line for path in paths for line in path.read_text().splitlines()]
-    rows = pd.DataFrame([json.loads(line) for line in lines])
-    if "failed" in rows:
-        print(f"{rows['failed'].notna().sum()} failures\n")
-        rows = rows[rows["failed"].isna()]
+    rows = _read(paths)
     rng = np.random.default_rng(0)
     print(
         "| model | texts | method | calls | local / linear | geometric | wide / linear | "
@@ -161,6 +158,34 @@ def tables(paths: list[Path]) -> None:
         start = f"| {model} | {len(group)} | `{method}` | {budget} |"
         print(f"{start} {' | '.join(cells)} | {chosen} |")
     _print_worst(rows)
+
+
+def tables_over(paths: list[Path], before: list[Path]) -> None:
+    """Geometric means over texts of errors over those of another version, with 95% intervals."""
+    key = ["model", "text", "method", "budget"]
+    new, old = (_read(some).set_index(key) for some in (paths, before))
+    both = new.join(old, rsuffix="_old", how="inner")
+    rng = np.random.default_rng(0)
+    print("| model | texts | method | calls | local, new over old | wide, new over old |")
+    print("| --- | --- | --- | --- | --- | --- |")
+    for (model, method, budget), group in both.groupby(["model", "method", "budget"], sort=False):
+        cells = []
+        for regime in REGIMES:
+            logs = np.log((group[regime] / group[f"{regime}_old"]).to_numpy())
+            drawn = rng.integers(len(logs), size=(BOOTSTRAPS, len(logs)))
+            low, high = np.exp(np.quantile(logs[drawn].mean(1), [0.025, 0.975]))
+            cells.append(f"{np.exp(logs.mean()):.2f} [{low:.2f}, {high:.2f}]")
+        print(f"| {model} | {len(group)} | `{method}` | {budget} | {' | '.join(cells)} |")
+
+
+def _read(paths: list[Path]) -> pd.DataFrame:
+    """All lines of some files that hold a result."""
+    lines = [line for path in paths for line in path.read_text().splitlines()]
+    rows = pd.DataFrame([json.loads(line) for line in lines])
+    if "failed" in rows:
+        print(f"{rows['failed'].notna().sum()} failures\n")
+        rows = rows[rows["failed"].isna()]
+    return rows
 
 
 def _ratio_cells(group: pd.DataFrame, regime: str, rng: np.random.Generator) -> list[str]:
@@ -203,8 +228,11 @@ def main() -> None:
     parser.add_argument("--device")
     parser.add_argument("--part", default="1/1", help="work on one share of the texts, such as 2/3")
     parser.add_argument("--tables", type=Path, nargs="+", help="print tables of earlier results")
+    parser.add_argument("--over", type=Path, nargs="+", help="divide by another version's results")
     given = parser.parse_args()
-    if given.tables:
+    if given.tables and given.over:
+        tables_over(given.tables, given.over)
+    elif given.tables:
         tables(given.tables)
     elif given.model is None or given.data is None:
         parser.error("give --model and --data, or --tables with earlier results")

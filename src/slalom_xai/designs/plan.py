@@ -99,13 +99,13 @@ def plan_rows(
         given = np.concatenate([given, pool.take(always)])
     spare = available - parameters
     if spare < 2 * DESIGN.least_held_out:
-        fit = _rows_to_fit(pool, available - len(given), rng)
+        fit = _rows_to_fit(pool, available - len(given), rng, given)
         return Plan(np.concatenate([given, fit]), None, None)
     size = min(held_out_size(budget), spare // 2)
     report = draw_held_out(pool, size, rng)
     choose = draw_held_out(pool, size, rng)
     left = max(0, budget - len(given) - report.size - choose.size)
-    fit = _rows_to_fit(pool, left, rng)
+    fit = _rows_to_fit(pool, left, rng, given)
     return Plan(np.concatenate([given, fit]), _if_complete(choose), _if_complete(report))
 
 
@@ -132,23 +132,39 @@ def _if_complete(rows: HeldOut) -> HeldOut | None:
     return rows if rows.complete else None
 
 
-def _rows_to_fit(pool: RowPool, rows: int, rng: np.random.Generator) -> Masks:
-    """Short rows, then deletions; every remaining row where there are no more than wanted."""
+def _rows_to_fit(
+    pool: RowPool, rows: int, rng: np.random.Generator, given: Masks | None = None
+) -> Masks:
+    """Short rows, then deletions; every remaining row where there are no more than wanted.
+
+    Args:
+        pool: where rows come from.
+        rows: how many.
+        rng: draws them.
+        given: (m, n), rows that are fitted as well; they count in the shares of their kinds.
+    """
     units = pool.units
     if units <= DESIGN.enumerable and count_distinct_rows(pool.codes) <= rows + pool.handed_out:
         remaining = pool.take(every_mask(units))
         return rng.permutation(remaining, axis=0)
-    short = _short_rows(pool, int(DESIGN.short_share * rows), rng)
-    long = rows - len(short)
+    kept = np.zeros(0, dtype=np.int64)
+    if given is not None:
+        kept = given[1:].sum(axis=1)  # the first is the whole text
+    given_short = int((kept <= 2).sum())
+    total = rows + len(kept)
+    short = _short_rows(pool, max(0, int(DESIGN.short_share * total) - given_short), rng)
+    long = total - given_short - len(short)
     drawn = [short]
     if units - 1 > DESIGN.most_local:
         few = uniform_counts(1, DESIGN.most_local, rng)
-        drawn.append(pool.draw(int(DESIGN.local_share * long), few, rng, quota=True))
+        given_few = int((kept >= units - DESIGN.most_local).sum())
+        wanted = max(0, int(DESIGN.local_share * long) - given_few)
+        drawn.append(pool.draw(wanted, few, rng, quota=True))
         many = uniform_counts(1, units - 1, rng)
         drawn.append(pool.draw(int(DESIGN.wide_share * long), many, rng, quota=True))
-    left = rows - sum(map(len, drawn))
+    left = max(0, rows - sum(map(len, drawn)))
     drawn.append(pool.draw(left, log_uniform_counts(units - 1, rng), rng))
-    return rng.permutation(np.concatenate(drawn), axis=0)
+    return rng.permutation(np.concatenate(drawn), axis=0)[:rows]
 
 
 def _short_rows(pool: RowPool, rows: int, rng: np.random.Generator) -> Masks:

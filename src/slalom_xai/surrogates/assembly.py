@@ -97,6 +97,8 @@ def _penalties(requests: Sequence[FitRequest], targets: Targets, padding: Paddin
     value = OBJECTIVE.value_prior * prior[:, None, None].repeat(1, heads, size)
     if kind.extras.additive:  # its values are larger than others by what its sink outweighs
         value[:, -1] /= (1 + OBJECTIVE.additive_sink) ** 2
+        for index, r in enumerate(requests):
+            value[index, -1] *= r.extras.additive_ridge
     share = outputs.new_zeros(heads)
     share[: kind.heads] = 1 / kind.heads
     value_centre = share[:, None, None] * targets.mean[:, None, None, :]

@@ -74,6 +74,7 @@ class Extras:
     Attributes:
         anchored: compare changes from the first row, the whole text.
         additive: add a head of equal importances with a heavy sink.
+        additive_ridge: the ridge on that head's values, as a multiple of the usual one.
         length_penalty: ridge on the offsets by length, for row weights that sum to one. None: the
             fit has no such offsets.
         held: (n, C), measured values of the units. The fit holds them and finds importances and
@@ -83,6 +84,7 @@ class Extras:
 
     anchored: bool = False
     additive: bool = False
+    additive_ridge: float = 1.0
     length_penalty: float | None = None
     held: Tensor | None = None
 

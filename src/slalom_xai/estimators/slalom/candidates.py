@@ -32,6 +32,36 @@ ANCHORED = Extras(anchored=True)
 
 
 @dataclass(frozen=True)
+class Reading:
+    """Two scores, and how certain their importances are.
+
+    Attributes:
+        two: the scores.
+        fit: that found the importances.
+        without: (groups, n), the importances without one group of rows after the other.
+    """
+
+    two: TwoScores
+    fit: Fit
+    without: Tensor
+
+    def importance_errors(self, sandwich: Tensor) -> Tensor:
+        """Standard errors of the importances, (n,).
+
+        A sandwich follows the slope of the objective at its end. Importances can also jump, where
+        another unit could take over the part of one. The rows without a group show that (a
+        jackknife). Each sees what the other misses, so their variances are averaged.
+
+        Args:
+            sandwich: (n,), standard errors by the sandwich.
+        """
+        groups = len(self.without)
+        moved = self.without - self.without.mean(dim=0)
+        jackknife = (groups - 1) / groups * (moved**2).sum(dim=0)
+        return ((sandwich**2 + jackknife) / 2).sqrt()
+
+
+@dataclass(frozen=True)
 class Candidates:
     """Fits to one evidence.
 
@@ -125,9 +155,9 @@ class Candidates:
         extras = replace(best.extras, additive=False)
         return self.evidence.fit_slalom(replace(self._richer(best), heads=heads, extras=extras))
 
-    def with_additive_head(self, best: Fit) -> Fit:
+    def with_additive_head(self, best: Fit, ridge: float) -> Fit:
         """The best fit with an additive head beside its one."""
-        extras = replace(best.extras, additive=True)
+        extras = replace(best.extras, additive=True, additive_ridge=ridge)
         return self.evidence.fit_slalom(replace(self._richer(best), extras=extras))
 
     def refitted(self, best: Fit) -> Fit:
@@ -144,36 +174,44 @@ class Candidates:
             )
         )
 
-    def two_scores(self, values: Tensor) -> tuple[TwoScores, Fit]:
+    def two_scores(self, values: Tensor) -> Reading:
         """The importances that go with measured values (n, C), fitted to the same rows.
 
-        A first fit shows how errors grow with deletions. What it leaves of the whole text is in
-        every change, so that row has a fixed share of the weight.
+        The same is fitted again to the rows without one group of them after the other, to see how
+        far importances move.
         """
         rows, settings = self.evidence.fit, self.settings
+        weights = (1 + rows.deleted) ** -settings.reading_power
         request = replace(
             self._request,
             extras=Extras(held=values),
             prior=settings.reading_prior,
-            row_weights=self._with_whole(torch.ones_like(rows.outputs[:, 0])),
+            row_weights=self._with_whole(weights),
             max_iterations=self._steps,
-            tolerance=settings.bare_tolerance,
+            tolerance=settings.reading_tolerance,
         )
-        first = self.evidence.fit_slalom(request)
-        weights = inverse_variance(first.residuals, rows.deleted)
-        fit = self.evidence.fit_slalom(
-            replace(request, row_weights=self._with_whole(weights), start=first.surrogate)
-        )
+        fit = self.evidence.fit_slalom(request)
         found = fit.surrogate
         assert found.sink_values is not None
         assert found.sink_importances is not None
         two = TwoScores(
             values, found.importances[0], found.sink_values[0], found.sink_importances[0]
         )
-        return two, fit
+        group = torch.arange(len(weights), device=weights.device) % settings.groups
+        without = []
+        for number in range(settings.groups):
+            left = weights * (group != number)
+            left_out = replace(request, row_weights=self._with_whole(left), start=found)
+            without.append(left_out)
+        again = self.evidence.fit_slaloms(without)
+        importances = torch.stack([one.surrogate.importances[0] for one in again])
+        return Reading(two, fit, importances)
 
     def _with_whole(self, row_weights: Tensor) -> Tensor:
-        """Row weights (m,) that sum to one, of which the whole text has a fixed share."""
+        """Row weights (m,) that sum to one, of which the whole text has a fixed share.
+
+        What is missed of the whole text is missed in every change.
+        """
         share = self.settings.whole_share
         weights = row_weights * (1 - share) / row_weights[1:].sum()
         weights[0] = share

@@ -153,23 +153,45 @@ class Slalom(Estimator):
         """
         candidates = self._candidates(evidence)
         surrogate, spread = fit.surrogate, candidates.covariance(fit)
-        reading = None
+        reading, of_reading = None, None
         if measured.filled is not None and not fit.exact:
-            two, two_fit = candidates.two_scores(measured.filled)
+            reading = candidates.two_scores(measured.filled)
             copies = None
             if measured.doubled is not None:
-                copies = missed_of_copies(two, measured.doubled, evidence.full)
-            surrogate = replace(surrogate, two_scores=two, repeats=copies)
-            reading = candidates.covariance(two_fit).spread(torch.arange(surrogate.units))
+                copies = missed_of_copies(reading.two, measured.doubled, evidence.full)
+            surrogate = replace(surrogate, two_scores=reading.two, repeats=copies)
+            units = torch.arange(surrogate.units, device=evidence.full.device)
+            of_reading = candidates.covariance(reading.fit).spread(units)
         scores = measured.scores(evidence.full)
+        widening = self._widening(queries, fit)
         errors = []
         for column in range(len(evidence.full)):
-            of_column = slalom_standard_errors(surrogate, spread, column, reading)
+            of_column = slalom_standard_errors(surrogate, spread, column, of_reading)
+            of_column = {name: widening * error for name, error in of_column.items()}
+            if reading is not None:
+                sandwich = of_column["importance"] / widening
+                of_column["importance"] = reading.importance_errors(sandwich)
+                values = reading.two.average.values[0, :, column].abs()
+                weights = torch.exp(reading.two.importances)
+                of_column["linearized"] = values * weights * of_column["importance"]
             for name in scores:
                 of_column[name] = measured_error(name, queries, column, surrogate.units)
             errors.append(of_column)
         fidelity = measure(evidence, surrogate, linear, fit.exact)
         return Findings(surrogate, tuple(errors), fidelity, measured.notes, measured=scores)
+
+    def _widening(self, queries: Queries, fit: Fit) -> float:
+        """By how much misfit makes fitted scores less certain than their rows say.
+
+        Noise is not misfit: the more of what the fit leaves is noise, the less they are widened.
+        """
+        if fit.exact:
+            return 1.0
+        noise = 0.0
+        if queries.noise is not None:
+            left = float((fit.residuals**2).mean()) + TINY
+            noise = min(1.0, float(queries.noise.mean()) / left)
+        return math.sqrt(1 + (self.settings.steady_misfit**2 - 1) * (1 - noise))
 
     def _in_rounds(
         self, queries: Queries, rng: np.random.Generator, measured: Measured
@@ -228,11 +250,14 @@ class Slalom(Estimator):
             return candidates.with_heads(best, self.heads)
         if self.heads == 1 or not readable or not self._may_gain_a_head(evidence, best):
             return best
-        richer = candidates.with_additive_head(best)
-        limit = held_out_loss(evidence, best.surrogate) - self.settings.indifference
-        if held_out_loss(evidence, richer.surrogate) >= limit:
-            return best
-        return richer
+        lowest = held_out_loss(evidence, best.surrogate) - self.settings.indifference
+        chosen = best
+        for ridge in self.settings.additive_ridges:
+            richer = candidates.with_additive_head(best, ridge)
+            loss = held_out_loss(evidence, richer.surrogate)
+            if loss < lowest:
+                chosen, lowest = richer, loss
+        return chosen
 
     def _may_gain_a_head(self, evidence: Evidence, best: Fit) -> bool:
         """Whether there are rows enough for an additive head, and something left for it."""

@@ -21,7 +21,15 @@ class SlalomSettings:
         reading_prior: prior of the importances that are fitted to measured values. On four models
             that were used to find it, contests between two units came out best around it, and
             hardly worse within a factor of ten.
+        reading_power: rows weigh less in that fit, the more units they lack, by this power. It is
+            fixed, because weights that are estimated move the importances with them.
+        reading_tolerance: as ``tolerance``; importances are read, so the fit must have ended.
         whole_share: share of the rows' weight that the whole text has in that fit.
+        groups: of rows that are left out in turn, to see how far importances move.
+        steady_misfit: standard errors of fitted scores are widened by this factor, if the model
+            repeats itself. What is then left of the rows is misfit, and more calls change which
+            fit is chosen; ``benchmarks/seeds.py`` measures what is missing otherwise.
+        additive_ridges: multiples of the usual ridge on an additive head that are tried.
         weaker_priors: factors by which priors become weaker than the weakest given, where a fit
             with a sink is nearly exact.
         nearly: share left below which a fit may become exact and is worth finishing. Models that
@@ -49,7 +57,12 @@ class SlalomSettings:
     first_prior: float = 1e-6
     steady_prior: float = 1e-2
     reading_prior: float = 1e-2
+    reading_power: float = 0.5
+    reading_tolerance: float = 1e-5
     whole_share: float = 0.05
+    groups: int = 5
+    steady_misfit: float = 1.4
+    additive_ridges: tuple[float, ...] = (1.0, 1e2, 1e4)
     weaker_priors: tuple[float, ...] = (1e2, 1e4)
     nearly: float = 0.05
     indifference: float = 0.05
