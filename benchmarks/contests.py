@@ -16,6 +16,7 @@ The contestants are the five tokens of a text with the largest Shapley values an
 smallest, each token once; each of them meets each of the others. Without ``--text``, there are the
 review and the short reviews in ``examples/``: one table with a line per text, and the full tables
 of one of them. With ``--data``, there are reviews of at most 200 tokens, drawn from a table.
+``--page docs/contests.md`` also writes the tables into that page, between their marks.
 """
 
 from __future__ import annotations
@@ -247,23 +248,44 @@ def summary(results: Sequence[Results]) -> str:
     return "\n".join(lines)
 
 
-def in_full(found: Results) -> str:
-    """The scores of the contestants, and their contests, as Markdown tables."""
-    lines = [f"> {found.explanation.text}", "", "| token | value | importance | removal |"]
-    lines.append("| --- | --- | --- | --- |")
+def scores_table(found: Results) -> str:
+    """The scores of the contestants, as a Markdown table."""
+    lines = ["| token | value | importance | removal |", "| --- | --- | --- | --- |"]
     for token in found.tokens:
         lines.append(
             f"| {token.text} | {token.value:+.2f} | {token.importance:+.2f} | "
             f"{token.removal:+.2f} |"
         )
-    lines += ["", "| half | other half | the scores say | the model says |"]
-    lines.append("| --- | --- | --- | --- |")
-    for contest in found.contests:
-        lines.append(
-            f"| {contest.one.text} | {contest.other.text} | {contest.predicted:+.2f} | "
-            f"{contest.answered:+.2f} |"
-        )
     return "\n".join(lines)
+
+
+def contests_table(found: Results) -> str:
+    """Contests between the two sides: what the scores say, and what the model says."""
+    answers = {}
+    for contest in found.contests:
+        said = f"{contest.predicted:+.2f} / {contest.answered:+.2f}"
+        answers[contest.one.unit, contest.other.unit] = said
+    half = len(found.tokens) // 2
+    argue_for, argue_against = found.tokens[:half], found.tokens[half:]
+    lines = [f"| | {' | '.join(token.text for token in argue_against)} |"]
+    lines.append(f"| --- |{' --- |' * len(argue_against)}")
+    for one in argue_for:
+        cells = (answers[one.unit, other.unit] for other in argue_against)
+        lines.append(f"| {one.text} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def write_into(page: Path, tables: dict[str, str]) -> None:
+    """Replaces tables of a page, each between its two marks."""
+    text = page.read_text(encoding="utf-8")
+    for name, table in tables.items():
+        begin, end = f"<!-- {name} -->", f"<!-- end of {name} -->"
+        before, found, rest = text.partition(begin)
+        _, found_too, after = rest.partition(end)
+        if not (found and found_too):
+            raise SystemExit(f"{page} does not have the marks {begin} and {end}")
+        text = f"{before}{begin}\n\n{table}\n\n{end}{after}"
+    page.write_text(text, encoding="utf-8")
 
 
 def main() -> None:
@@ -271,6 +293,7 @@ def main() -> None:
     parser.add_argument("--text", help="a text of your own; by default those in examples/")
     parser.add_argument("--data", type=Path, help="a table with a column named text")
     parser.add_argument("--texts", type=int, default=12, help="how many texts of --data")
+    parser.add_argument("--page", type=Path, help="a page whose tables are written again")
     parser.add_argument("--model", help="a hub id or a folder; by default the embedded model")
     given = parser.parse_args()
     explainer = Explainer(given.model, show_progress=False)
@@ -281,10 +304,15 @@ def main() -> None:
     else:
         texts = example_texts()
     results = [hold_contests(explainer, text) for text in texts]
+    tables = {}
     for found in results:
         if given.text or found.explanation.text.startswith(SHOWN_IN_FULL):
-            print(in_full(found), end="\n\n")
-    print(summary(results))
+            tables["scores"] = scores_table(found)
+            tables["contests"] = contests_table(found)
+    tables["drawn texts" if given.data else "texts"] = summary(results)
+    print("\n\n".join(tables.values()))
+    if given.page:
+        write_into(given.page, tables)
 
 
 if __name__ == "__main__":
