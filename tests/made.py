@@ -11,8 +11,8 @@ import torch
 from slalom_xai.explanation import Array, Explanation
 from slalom_xai.outputs import Outputs
 from slalom_xai.surrogates.additive import AdditiveSurrogate
-from slalom_xai.surrogates.formula import SlalomSurrogate
-from slalom_xai.surrogates.quality import Agreement, Fidelity
+from slalom_xai.surrogates.formula import SlalomSurrogate, TwoScores
+from slalom_xai.surrogates.quality import Agreement, FewAndMany, Fidelity
 from slalom_xai.surrogates.scores import SCORES
 from slalom_xai.text import Unit, words
 
@@ -22,7 +22,10 @@ FIDELITY = Fidelity(
     Agreement(0.93, 0.2, 100),
     Agreement(0.4, 0.5, 50),
     Agreement(0.7, 0.6, 100),
+    FewAndMany(Agreement(0.55, 0.3, 50), Agreement(0.75, 0.4, 100)),
 )
+ADDITIVE_FIDELITY = Fidelity(Agreement(0.4, 0.5, 50), Agreement(0.7, 0.6, 100))
+MEASURED = ("value", "removal", "alone", "slope")
 
 
 def explanation_with(
@@ -75,7 +78,7 @@ def made(
     sink: bool = True,
     additive: bool = False,
     lengths: bool = False,
-    nearest: bool = False,
+    two_scores: bool = False,
     labels: tuple[str, ...] = ("negative", "positive"),
     kind: str = "binary",
     target: int = 1,
@@ -84,7 +87,11 @@ def made(
     units: tuple[Unit, ...] | None = None,
     **fields: object,
 ) -> Explanation:
-    """An explanation whose numbers come from a seed."""
+    """An explanation whose numbers come from a seed.
+
+    With ``two_scores``, its values are measured, and so are the other scores that can be. Where
+    units stand several times, nobody asked for one more copy of one.
+    """
     units = words(text) if units is None else units
     n, columns = len(units), 1 if kind == "binary" else len(labels)
     generator = torch.Generator().manual_seed(seed)
@@ -104,10 +111,22 @@ def made(
         offsets = draw(n + 1, columns)
         offsets[[0, -1]] = 0
         function = replace(function, length_offsets=offsets)
-    if nearest:
-        parts = draw(1, n, columns), draw(1, n), draw(1, columns), draw(1)
-        function = replace(function, nearest=SlalomSurrogate(*parts).normalised())
+    measured: tuple[dict[str, Array], ...] = ()
+    if two_scores:
+        importances = draw(n)
+        two = TwoScores(
+            draw(n, columns), importances - importances.mean(), draw(columns), draw(1)[0]
+        )
+        repeats = None if occurrences else draw(n, columns)
+        function = replace(function, two_scores=two, repeats=repeats)
+        asked = [name for name in MEASURED if name != "slope" or not occurrences]
+        answers = {name: draw(n, columns).numpy() for name in asked} | {"value": two.values.numpy()}
+        measured = tuple(
+            {name: answers[name][:, column] for name in asked} for column in range(columns)
+        )
+        errors |= dict.fromkeys(asked, np.zeros(n))  # the model is steady
     defaults = {
+        "column_measured": measured,
         "method": "linear" if additive else "slalom",
         "model": "made up",
         "granularity": "type" if occurrences else "word",
@@ -124,7 +143,7 @@ def made(
         target=target,
         full=tuple(full.tolist()),
         errors=errors,
-        fidelity=FIDELITY,
+        fidelity=ADDITIVE_FIDELITY if additive else FIDELITY,
         **(defaults | fields),
     )
 
@@ -207,7 +226,17 @@ SHAPES = {
         "sink": False,
         "target": 0,
     },
-    "two heads with lengths and their nearest": {"heads": 2, "lengths": True, "nearest": True},
+    "measured values": {"two_scores": True},
+    "measured values of the first of two classes": {"two_scores": True, "target": 0},
+    "measured values and heads without a sink": {"two_scores": True, "sink": False},
+    "measured values of four classes": {
+        "kind": "multiclass",
+        "labels": ("a", "b", "c", "d"),
+        "target": 2,
+        "two_scores": True,
+        "heads": 2,
+    },
+    "measured values and lengths of two heads": {"heads": 2, "lengths": True, "two_scores": True},
     "four classes with lengths": {
         "kind": "multiclass",
         "labels": ("a", "b", "c", "d"),
@@ -219,7 +248,7 @@ SHAPES = {
         "occurrences": (3, 2, 2, 1, 1),
         "lengths": True,
         "heads": 2,
-        "nearest": True,
+        "two_scores": True,
     },
 }
 

@@ -61,26 +61,48 @@ export class Card {
   private controls(): HTMLElement {
     const { model } = this;
     const hint = h("span", { class: "caption" });
-    const say = () => (hint.textContent = `${model.title(model.score)}: ${model.meaning(model.score)}`);
+    const say = () => {
+      const source = model.source(model.score);
+      hint.textContent = `${model.title(model.score)}${source === null ? "" : ` (${source})`}: ${model.meaning(model.score)}`;
+    };
     say();
-    const bar = h("div", { class: "bar controls" },
-      choice<Score>("Colour shows", model.scoreNames.map((name) => [name, model.title(name)] as const), model.score, (score) => {
+    const scores = h("div", { class: "scores" });
+    const offer = () => scores.replaceChildren(
+      choice<Score>("Colour shows", model.shownNames.map((name) => [name, model.title(name)] as const), model.score, (score) => {
         model.score = score;
         model.change("score");
-        say();
       }));
+    offer();
+    const bar = h("div", { class: "bar controls" }, scores, this.more());
+    model.listen((change) => {
+      if (change === "score" || change === "target") say();
+      else if (change === "more") offer();
+    });
     if (!model.additive) {
       bar.append(choice<ChartKind>("Picture", [["scatter", "scatter"], ["bars", "bars"]], model.chart, (kind) => {
         model.chart = kind;
         model.change("chart");
       }));
     }
-    if (Object.keys(model.data.errors).length > 0) {
+    if (model.hasErrors) {
       const box = h("input", { type: "checkbox", on: { change: () => { model.errors = box.checked; model.change("errors"); } } });
       bar.append(h("label", { class: "check" }, box, " error bars"));
     }
     bar.append(hint);
     return bar;
+  }
+
+  /** Shows the scores that are not in front, in the choice, the detail and the table. */
+  private more(): HTMLElement | null {
+    const { model } = this;
+    if (model.shownNames.length === model.scoreNames.length) return null;
+    const button = h("button", { type: "button", class: "more", "aria-expanded": "false", on: { click: () => model.showMore(!model.more) } }, "More scores");
+    model.listen((change) => {
+      if (change !== "more") return;
+      button.setAttribute("aria-expanded", String(model.more));
+      button.textContent = model.more ? "Fewer scores" : "More scores";
+    });
+    return button;
   }
 }
 

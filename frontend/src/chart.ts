@@ -138,8 +138,9 @@ export class Chart {
       this.points.push({ unit, x: px, y: py, mark });
     });
     this.caption.textContent =
-      `Each point is one ${model.piece}. The dashed line is the prediction for the whole text: points right of it push the output up, left of it down; higher points weigh more.` +
-      (sink ? " The sink stands for what is always there." : "") +
+      `Each point is one ${model.piece}; higher points weigh more. The dashed line is the prediction for the whole text` +
+      (model.corrected ? "." : ": points right of it pull the output up, left of it down.") + ` Colours show ${model.title(model.score)}.` +
+      (sink ? ` The sink stands for what is ${model.corrected ? "missing" : "always there"}.` : "") +
       (!model.errors ? "" : barred.size < importances.length ? ` Bars: one standard error, for the ${barred.size} strongest and the one you point at.` : " Bars: one standard error.");
     const clip = freshId();
     this.clip = `url(#${clip})`;

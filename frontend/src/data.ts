@@ -1,8 +1,10 @@
 /** The data inside the page, checked before anything is drawn: a damaged file gets a message, never a blank page. */
 import type { Surrogate } from "./formula";
 
-export const SCORES = ["value", "importance", "alone", "linearized", "slope", "removal", "shapley"] as const;
+export const SCORES = ["value", "importance", "removal", "alone", "slope", "shapley", "linearized"] as const;
 export type Score = (typeof SCORES)[number];
+const SOURCES = ["measured", "fitted"] as const;
+export type Source = (typeof SOURCES)[number];
 
 export interface Agreement {
   readonly r2: number | null;
@@ -12,12 +14,22 @@ export interface Agreement {
   readonly r2_high?: number | null;
 }
 
-export const PARTS = ["local", "linear_local", "wide", "linear_wide"] as const;
-export type Fidelity = Readonly<Record<(typeof PARTS)[number], Agreement>>;
+/** Agreement on deletions of few and of many units. */
+export interface FewAndMany {
+  readonly local: Agreement;
+  readonly wide: Agreement;
+}
+
+export interface Fidelity extends FewAndMany {
+  readonly linear_local: Agreement | null;
+  readonly linear_wide: Agreement | null;
+  readonly two_scores: FewAndMany | null;
+}
 
 export interface Column {
   readonly scores: Readonly<Partial<Record<Score, readonly (number | null)[]>>>;
   readonly errors: Readonly<Partial<Record<Score, readonly (number | null)[]>>>;
+  readonly sources: Readonly<Partial<Record<Score, Source>>>;
   readonly sink: readonly [number, number] | null;
   readonly fidelity: Fidelity | null;
   readonly trust: string;
@@ -32,6 +44,7 @@ export interface Explanation {
   readonly labels: readonly string[];
   readonly target: number;
   readonly full: readonly number[];
+  readonly highlight: Score;
   readonly function: Surrogate;
   readonly units: readonly string[];
   readonly spans: readonly (readonly [number, number, number])[];
@@ -99,7 +112,18 @@ const agreement: Check = (value, where) => {
   maybe(number)(found["r2"], `${where}.r2`);
   for (const name of ["r2_low", "r2_high"]) if (name in found) maybe(number)(found[name], `${where}.${name}`);
 };
-const fidelity: Check = (value, where) => PARTS.forEach((part) => agreement(object(value, where)[part], `${where}.${part}`));
+const fewAndMany: Check = (value, where) => {
+  const found = object(value, where);
+  for (const part of ["local", "wide"]) agreement(found[part], `${where}.${part}`);
+};
+const fidelity: Check = (value, where) => {
+  fewAndMany(value, where);
+  const found = object(value, where);
+  for (const part of ["linear_local", "linear_wide"]) maybe(agreement)(found[part], `${where}.${part}`);
+  maybe(fewAndMany)(found["two_scores"], `${where}.two_scores`);
+};
+const oneOf = (known: readonly string[]): Check => (value, where) =>
+  void (known.includes(value as string) || fail(where, known.map((name) => `"${name}"`).join(" or "), value));
 
 function surrogate(units: number, columns: number): Check {
   return (value, where) => {
@@ -114,18 +138,27 @@ function surrogate(units: number, columns: number): Check {
       sink_values: maybe(list(list(number, columns), heads)),
       sink_importances: maybe(list(number, heads)),
       length_offsets: maybe(list(list(number, columns), units + 1)),
-    }, ["length_offsets"])(rest, where);
+      two_scores: maybe(record({
+        kind: oneOf(["two scores"]),
+        values: list(list(number, columns), units),
+        importances: list(number, units),
+        sink_value: list(number, columns),
+        sink_importance: number,
+      })),
+      repeats: maybe(list(list(number, columns), units)),
+    }, ["length_offsets", "two_scores", "repeats"])(rest, where);
   };
 }
 
 function column(units: number): Check {
-  const scores: Check = (value, where) => {
-    for (const [name, numbers] of Object.entries(object(value, where))) {
+  const byScore = (check: Check): Check => (value, where) => {
+    for (const [name, entry] of Object.entries(object(value, where))) {
       if (!(SCORES as readonly string[]).includes(name)) throw new DataError(`${where} has the unknown score ${JSON.stringify(name.slice(0, 40))}`);
-      list(maybe(number), units)(numbers, `${where}.${name}`);
+      check(entry, `${where}.${name}`);
     }
   };
-  return record({ scores, errors: scores, sink: maybe(list(number, 2)), fidelity: maybe(fidelity), trust: text });
+  const scores = byScore(list(maybe(number), units));
+  return record({ scores, errors: scores, sources: byScore(oneOf(SOURCES)), sink: maybe(list(number, 2)), fidelity: maybe(fidelity), trust: text });
 }
 
 /** Parses one block. */
@@ -160,7 +193,7 @@ export function readExplanation(json: string, place: number): Explanation {
   if (units === 0) throw new DataError(`${where} has no units`);
   record({
     model: text, method: text, granularity: text, removal: text, kind: text,
-    labels: list(text), target: whole, full: list(number), function: surrogate(units, columns),
+    labels: list(text), target: whole, full: list(number), highlight: oneOf(SCORES), function: surrogate(units, columns),
     units: list(text), spans: list(list(whole, 3), units), occurrences: list(whole),
     parts: list(list(piece(units))), left_out: whole, columns: list(maybe(column(units)), columns),
     calls: whole, calls_check: whole, notes: list(text),

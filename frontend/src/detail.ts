@@ -35,10 +35,11 @@ export class Detail {
     const occurrences = model.explanation.occurrences[unit] ?? 1;
     this.name.textContent = clipped(model.explanation.units[unit]!, 120) + (occurrences > 1 ? ` (stands ${occurrences} times)` : "");
     this.count.textContent = String(model.counts[unit]);
-    this.scores.replaceChildren(...model.scoreNames.map((name) => {
+    this.scores.replaceChildren(...model.shownNames.map((name) => {
       const error = model.error(name, unit);
-      return h("div", { class: name === model.score ? "chosen" : "", title: model.meaning(name) },
-        h("dt", {}, model.title(name)), h("dd", {}, signed(model.scores(name)[unit]), error === null ? null : h("small", {}, ` ± ${size(error)}`)));
+      const source = model.source(name);
+      return h("div", { class: name === model.score ? "chosen" : "", title: model.meaning(name), "data-score": name },
+        h("dt", {}, h("span", {}, model.title(name)), source === null ? null : h("small", {}, ` ${source}`)), h("dd", {}, signed(model.scores(name)[unit]), error === null ? null : h("small", {}, ` ± ${size(error)}`)));
     }));
   }
 }

@@ -1,10 +1,23 @@
 /**
- * The formula, in its one JavaScript copy. It gives what `Explanation.predict` gives:
+ * The formula, in its one JavaScript copy. It gives what `Explanation.predict` gives. For a SLALOM that is
  *
- *   F_c(x) = sum_k [ sum_j n_j w_jk v_jkc + w_0k v_0kc ] / [ sum_j n_j w_jk + w_0k ] + o_c(sum_j n_j),   w = exp(s)
+ *   H_c(x) = sum_k [ sum_j n_j w_jk v_jkc + w_0k v_0kc ] / [ sum_j n_j w_jk + w_0k ] + o_c(sum_j n_j),   w = exp(s)
  *
- * for a SLALOM, where o is what the number of units kept adds by itself (often nothing), and for an additive method the whole text's output less the scores of what is left out.
+ * where o is what the number of units kept adds by itself (often nothing). Where there are two scores G, that holds for rows without
+ * repeats. A row x with repeats is predicted from the row x' that has each unit at most once:
+ *
+ *   F(x) = G(x) + r [ H(x') - G(x') + sum_j c_j d_j ],   c_j = 2 (1 - 1/n_j) where n_j > 1,   r = (units in x' - 1) / (units in x - 1)
+ *
+ * For an additive method it is the whole text's output less the scores of what is left out.
  */
+export interface TwoScores {
+  readonly kind: "two scores";
+  readonly values: readonly (readonly number[])[]; // units, columns
+  readonly importances: readonly number[]; // units
+  readonly sink_value: readonly number[]; // columns
+  readonly sink_importance: number;
+}
+
 export interface Slalom {
   readonly kind: "slalom";
   readonly values: readonly (readonly (readonly number[])[])[]; // heads, units, columns
@@ -12,6 +25,8 @@ export interface Slalom {
   readonly sink_values: readonly (readonly number[])[] | null; // heads, columns
   readonly sink_importances: readonly number[] | null; // heads
   readonly length_offsets?: readonly (readonly number[])[] | null; // none to all units kept, columns
+  readonly two_scores?: TwoScores | null;
+  readonly repeats?: readonly (readonly number[])[] | null; // units, columns: what the two scores miss of one more copy
 }
 
 export interface Additive {
@@ -21,41 +36,89 @@ export interface Additive {
 }
 
 export type Surrogate = Slalom | Additive;
+type Counts = ArrayLike<number>;
 
 /** Predictions per column for counts per unit; null where nothing is kept and no sink says what that gives. */
-export function predict(surrogate: Surrogate, counts: ArrayLike<number>): number[] | null {
+export function predict(surrogate: Surrogate, counts: Counts): number[] | null {
   return surrogate.kind === "slalom" ? slalom(surrogate, counts) : additive(surrogate, counts);
 }
 
-function slalom(surrogate: Slalom, counts: ArrayLike<number>): number[] | null {
-  const { values, importances, sink_values: sinkValues, sink_importances: sinkImportances } = surrogate;
-  const columns = values[0]![0]!.length;
-  const totals = new Array<number>(columns).fill(0);
-  for (let head = 0; head < values.length; head++) {
-    const own = importances[head]!;
-    // Shifting all importances changes nothing; the largest that is kept keeps exp in range.
-    let largest = sinkImportances === null ? -Infinity : sinkImportances[head]!;
-    for (let unit = 0; unit < own.length; unit++) if (counts[unit]! > 0) largest = Math.max(largest, own[unit]!);
-    if (largest === -Infinity) return null;
-    let weightSum = 0;
-    const sums = new Array<number>(columns).fill(0);
-    const add = (weight: number, value: readonly number[]) => {
-      weightSum += weight;
-      for (let column = 0; column < columns; column++) sums[column]! += weight * value[column]!;
-    };
-    for (let unit = 0; unit < own.length; unit++) {
-      if (counts[unit]! > 0) add(counts[unit]! * Math.exp(own[unit]! - largest), values[head]![unit]!);
-    }
-    if (sinkValues !== null && sinkImportances !== null) add(Math.exp(sinkImportances[head]! - largest), sinkValues[head]!);
-    for (let column = 0; column < columns; column++) totals[column]! += sums[column]! / weightSum;
+function slalom(surrogate: Slalom, counts: Counts): number[] | null {
+  const { two_scores: two, repeats } = surrogate;
+  if (!two) return heads(surrogate, counts);
+  const share = say(counts);
+  const once = Array.from(counts, (count) => Math.min(count, 1));
+  const deletions = heads(surrogate, once);
+  if (deletions === null || share === 1) return deletions;
+  const [whole, without] = [twoScores(two, counts), twoScores(two, once)];
+  return deletions.map((deletion, column) => {
+    let correction = deletion - without[column]!;
+    repeats?.forEach((missed, unit) => (correction += 2 * (1 - 1 / Math.max(counts[unit]!, 1)) * missed[column]!));
+    return whole[column]! + share * correction;
+  });
+}
+
+/** How much say corrections have in a row: 1 without repeats, 0 where all but the first unit are copies. */
+function say(counts: Counts): number {
+  let [kept, distinct] = [0, 0];
+  for (let unit = 0; unit < counts.length; unit++) {
+    kept += counts[unit]!;
+    distinct += Math.min(counts[unit]!, 1);
   }
-  const effect = lengthEffect(surrogate, counts);
+  return kept > distinct ? (distinct - 1) / (kept - 1) : 1;
+}
+
+/** The average of measured values, with a sink for what is missing: its count is the share of units that are. */
+function twoScores(two: TwoScores, counts: Counts): number[] {
+  let kept = 0;
+  for (let unit = 0; unit < counts.length; unit++) kept += counts[unit]!;
+  const missing = Math.max(0, 1 - kept / counts.length);
+  return average([...Array.from(counts), missing], [...two.importances, two.sink_importance], [...two.values, two.sink_value])!;
+}
+
+/** What the heads predict, with what the number of units kept adds; null for an empty row without a sink. */
+function heads(surrogate: Slalom, counts: Counts): number[] | null {
+  const { values, importances, sink_values: sinkValues, sink_importances: sinkImportances } = surrogate;
+  const totals = new Array<number>(values[0]![0]!.length).fill(0);
+  for (let head = 0; head < values.length; head++) {
+    const found = sinkValues === null || sinkImportances === null
+      ? average(counts, importances[head]!, values[head]!)
+      : average([...Array.from(counts), 1], [...importances[head]!, sinkImportances[head]!], [...values[head]!, sinkValues[head]!]);
+    if (found === null) return null;
+    for (let column = 0; column < totals.length; column++) totals[column]! += found[column]!;
+  }
+  const effect = offset(surrogate, counts);
   return effect === null ? totals : totals.map((total, column) => total + effect[column]!);
 }
 
-/** What the number of units kept adds per column, whichever they are; null where it adds nothing to any text. */
-export function lengthEffect(surrogate: Surrogate, counts: ArrayLike<number>): number[] | null {
-  if (surrogate.kind !== "slalom" || !surrogate.length_offsets) return null;
+/** The average of values (slots, columns) under counts times exp(importance); null where every count is 0. */
+function average(counts: Counts, importances: readonly number[], values: readonly (readonly number[])[]): number[] | null {
+  // Shifting all importances changes nothing; the largest that is kept keeps exp in range.
+  let largest = -Infinity;
+  for (let slot = 0; slot < importances.length; slot++) if (counts[slot]! > 0) largest = Math.max(largest, importances[slot]!);
+  if (largest === -Infinity) return null;
+  let weightSum = 0;
+  const sums = new Array<number>(values[0]!.length).fill(0);
+  for (let slot = 0; slot < importances.length; slot++) {
+    if (!(counts[slot]! > 0)) continue;
+    const weight = counts[slot]! * Math.exp(importances[slot]! - largest);
+    weightSum += weight;
+    for (let column = 0; column < sums.length; column++) sums[column]! += weight * values[slot]![column]!;
+  }
+  return sums.map((sum) => sum / weightSum);
+}
+
+/** What the number of units kept adds to a prediction per column, whichever they are; null where it adds nothing to any text. */
+export function lengthEffect(surrogate: Surrogate, counts: Counts): number[] | null {
+  if (surrogate.kind !== "slalom") return null;
+  if (!surrogate.two_scores) return offset(surrogate, counts);
+  const share = say(counts);
+  return offset(surrogate, Array.from(counts, (count) => Math.min(count, 1)))?.map((effect) => share * effect) ?? null;
+}
+
+/** The offset of a row's length per column; null where there are no offsets. */
+function offset(surrogate: Slalom, counts: Counts): number[] | null {
+  if (!surrogate.length_offsets) return null;
   const offsets = surrogate.length_offsets;
   const last = offsets.length - 1;
   let kept = 0;
@@ -64,10 +127,10 @@ export function lengthEffect(surrogate: Surrogate, counts: ArrayLike<number>): n
   const below = Math.floor(kept);
   const part = kept - below;
   const above = offsets[Math.min(below + 1, last)]!;
-  return offsets[below]!.map((offset, column) => (1 - part) * offset + part * above[column]!);
+  return offsets[below]!.map((lower, column) => (1 - part) * lower + part * above[column]!);
 }
 
-function additive(surrogate: Additive, counts: ArrayLike<number>): number[] {
+function additive(surrogate: Additive, counts: Counts): number[] {
   return surrogate.full.map((full, column) => {
     let removed = 0;
     surrogate.unit_scores.forEach((scores, unit) => (removed += (1 - counts[unit]!) * scores[column]!));

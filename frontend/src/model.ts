@@ -1,22 +1,24 @@
 /** What one explanation's view currently shows. Parts of the view read it and listen for changes. */
-import { columnOf, SCORES, signOf, type Column, type Explanation, type Score } from "./data";
+import { columnOf, SCORES, signOf, type Column, type Explanation, type Score, type Source } from "./data";
 import { lengthEffect, predict, probability } from "./formula";
 
-export type Change = "score" | "target" | "errors" | "chart" | "counts" | "active";
+export type Change = "score" | "target" | "errors" | "chart" | "counts" | "active" | "more";
 export type Chart = "scatter" | "bars";
 export const MOST_REPEATS = 9;
 
 export const TITLES: Readonly<Record<Score, string>> = {
-  value: "value", importance: "importance", alone: "alone", linearized: "linearized", slope: "slope", removal: "removal", shapley: "Shapley",
+  value: "value", importance: "importance", removal: "removal", alone: "alone", slope: "slope", shapley: "Shapley", linearized: "linearized",
 };
+/** The scores that are always shown; the others are one click away. */
+const IN_FRONT: readonly Score[] = ["value", "importance", "removal"];
 export const MEANINGS: Readonly<Record<Score, string>> = {
-  value: "where this unit pulls the output",
-  importance: "how hard it pulls, on a log scale",
-  alone: "what would be predicted from this unit only",
-  linearized: "value times weight: both in one number, for ranking",
-  slope: "what a little more of it does",
-  removal: "what is lost when it goes",
+  value: "what the model answers when this unit fills the text",
+  importance: "how loudly it speaks against the others, on a log scale",
+  removal: "what is lost without it",
+  alone: "what the model answers to this unit alone",
+  slope: "what one more copy of it adds",
   shapley: "its fair part of the prediction",
+  linearized: "value times exp(importance), in one number",
 };
 
 export interface Prediction {
@@ -32,6 +34,8 @@ export class Model {
   score: Score;
   chart: Chart;
   errors = false;
+  /** Whether all scores are shown. */
+  more = false;
   active: number | null = null;
   private readonly listeners: ((change: Change) => void)[] = [];
   private readonly cache = new Map<string, readonly (number | null)[]>();
@@ -41,7 +45,7 @@ export class Model {
     this.target = explanation.target;
     this.additive = explanation.function.kind === "linear";
     this.scoreNames = SCORES.filter((name) => this.data.scores[name] !== undefined);
-    this.score = this.scoreNames.includes("removal") ? "removal" : this.scoreNames[0]!;
+    this.score = this.firstScore;
     this.chart = this.additive ? "bars" : "scatter";
   }
 
@@ -69,6 +73,19 @@ export class Model {
   get piece(): string {
     return this.explanation.granularity === "type" ? "token" : this.explanation.granularity;
   }
+  /** Whether values and importances are read from measured values, and predictions correct what these say. */
+  get corrected(): boolean {
+    const { function: surrogate } = this.explanation;
+    return surrogate.kind === "slalom" && !!surrogate.two_scores;
+  }
+  /** The scores on show. */
+  get shownNames(): readonly Score[] {
+    return this.more ? this.scoreNames : this.scoreNames.filter((name) => IN_FRONT.includes(name) || name === this.firstScore);
+  }
+  /** Where a score comes from; null for additive methods, whose scores are what each method makes of the model. */
+  source(name: Score): Source | null {
+    return this.additive ? null : (this.data.sources[name] ?? null);
+  }
   title(name: Score): string {
     return this.additive && name === "value" ? "score" : TITLES[name];
   }
@@ -92,8 +109,28 @@ export class Model {
     this.cache.set(name, found);
     return found;
   }
+  /** The standard error; null where it is not known, and for an exact answer of the model. */
   error(name: Score, unit: number): number | null {
-    return this.data.errors[name]?.[unit] ?? null;
+    const error = this.data.errors[name]?.[unit] ?? null;
+    return error === 0 && this.source(name) === "measured" ? null : error;
+  }
+  /** Whether any number on show has a standard error. */
+  get hasErrors(): boolean {
+    return this.scoreNames.some((name) => this.explanation.units.some((_, unit) => this.error(name, unit) !== null));
+  }
+  /** Shows all scores, or only those in front. */
+  showMore(more: boolean): void {
+    this.more = more;
+    if (!this.shownNames.includes(this.score)) {
+      this.score = this.firstScore;
+      this.change("score");
+    }
+    this.change("more");
+  }
+  /** The score that colours show at first. */
+  get firstScore(): Score {
+    const { highlight } = this.explanation;
+    return this.scoreNames.includes(highlight) ? highlight : this.scoreNames[0]!;
   }
   sink(): [number, number] | null {
     return this.data.sink && [this.data.sink[0] * this.sign, this.data.sink[1]];

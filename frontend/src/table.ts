@@ -41,7 +41,7 @@ export class UnitTable {
       if (change === "active") this.light();
       else if (change === "counts") this.count();
       else if (change === "score") this.sort(model.score, true);
-      else if (change === "target") this.draw();
+      else if (change === "target" || change === "more") this.draw();
     });
     this.body.addEventListener("pointerover", (event) => this.rowOf(event));
     this.body.addEventListener("focusin", (event) => this.rowOf(event));
@@ -68,7 +68,7 @@ export class UnitTable {
 
   private order(): number[] {
     const { model, key } = this;
-    const effect = model.scores(model.additive ? "value" : "removal");
+    const effect = model.scores(model.firstScore);
     const units = model.explanation.units.map((_, unit) => unit).filter((unit) =>
       model.explanation.units[unit]!.toLowerCase().includes(this.wanted) &&
       (this.side === "all" || (this.side === "up" ? (effect[unit] ?? 0) > 0 : (effect[unit] ?? 0) < 0)));
@@ -82,10 +82,10 @@ export class UnitTable {
   private draw(limit = this.limit): void {
     this.limit = limit;
     const { model } = this;
-    const header = (key: Key, title: string, hint: string) => h("th", { scope: "col", "aria-sort": key === this.key ? (this.descending ? "descending" : "ascending") : undefined },
-      h("button", { type: "button", title: hint, "data-key": key, on: { click: () => { this.sort(key); this.head.querySelector<HTMLElement>(`[data-key="${key}"]`)?.focus(); } } }, title));
+    const header = (key: Key, title: string, hint: string, source: string | null = null) => h("th", { scope: "col", "aria-sort": key === this.key ? (this.descending ? "descending" : "ascending") : undefined },
+      h("button", { type: "button", title: hint, "data-key": key, on: { click: () => { this.sort(key); this.head.querySelector<HTMLElement>(`[data-key="${key}"]`)?.focus(); } } }, h("span", {}, title), source === null ? null : h("small", {}, ` ${source}`)));
     this.head.replaceChildren(header("place", "#", "place in the text"), header("text", model.piece, "by the alphabet"), header("count", "times", "how often it is kept in your edited text"),
-      ...model.scoreNames.map((name) => header(name, model.title(name), model.meaning(name))));
+      ...model.shownNames.map((name) => header(name, model.title(name), model.meaning(name), model.source(name))));
     const order = this.order();
     const shown = order.slice(0, limit);
     this.rows.clear();
@@ -106,9 +106,9 @@ export class UnitTable {
       h("td", {}, String(unit + 1)),
       h("th", { scope: "row", dir: "auto" }, text.trim() || "␣", occurrences > 1 ? h("small", {}, ` stands ${occurrences} times`) : null),
       h("td", { class: "count" }, step(-1, "−", "one less of"), h("span", {}, String(model.counts[unit])), step(1, "+", "one more of")),
-      ...model.scoreNames.map((name) => {
+      ...model.shownNames.map((name) => {
         const error = model.error(name, unit);
-        return h("td", {}, signed(model.scores(name)[unit]), error === null ? null : h("small", {}, ` ± ${size(error)}`));
+        return h("td", { "data-score": name }, signed(model.scores(name)[unit]), error === null ? null : h("small", {}, ` ± ${size(error)}`));
       }));
     row.classList.toggle("removed", model.counts[unit] === 0);
     this.rows.set(unit, row);

@@ -40,7 +40,7 @@ export class WhatIf {
     const removed = counts.filter((count) => count === 0).length;
     const repeated = counts.filter((count) => count > 1).length;
     const edits = [removed ? `${removed} removed` : "", repeated ? `${repeated} repeated` : ""].filter(Boolean).join(" and ");
-    const empty = removed === counts.length ? this.model.additive ? " Nothing is left: this is the method's base value." : " Nothing is left: this is the sink's value." : "";
+    const empty = removed === counts.length ? this.model.additive ? " Nothing is left: this is the method's base value." : " Nothing is left: this is the prediction for an empty text." : "";
     return h("strong", {}, `With ${edits}: `, number(now, "edited"), `, a change of ${signed(now.output - whole.output)}`, ...this.length(), ".", empty);
   }
 
@@ -49,7 +49,8 @@ export class WhatIf {
     const { model } = this;
     const part = model.lengthPart();
     if (part === 0) return [];
-    const why = model.explanation.removal in STANDS_IN ? `fewer ${model.piece}s are left, whichever they are` : `the text is shorter, whichever ${model.piece}s go`;
+    const why = model.counts.some((count) => count > 1) ? `${model.piece}s are missing, whichever they are`
+      : model.explanation.removal in STANDS_IN ? `fewer ${model.piece}s are left, whichever they are` : `the text is shorter, whichever ${model.piece}s go`;
     return [", of which ", h("data", { value: part, "data-kind": "length" }, signed(part)), ` because ${why}`];
   }
 

@@ -3,10 +3,10 @@ import { test } from "node:test";
 import { DataError, readExplanation, readIndex } from "../src/data";
 
 const good = () => ({
-  model: "m", method: "slalom", granularity: "word", removal: "delete", kind: "binary", labels: ["no", "yes"], target: 1, full: [0.5],
+  model: "m", method: "slalom", granularity: "word", removal: "delete", kind: "binary", labels: ["no", "yes"], target: 1, full: [0.5], highlight: "removal",
   function: { kind: "slalom", values: [[[1], [2]]], importances: [[0, 0]], sink_values: null, sink_importances: null },
   units: ["a", "b"], spans: [[0, 0, 1], [0, 2, 3]], occurrences: [], parts: [[["a", [0]], [" ", []], ["b", [1]]]], left_out: 0,
-  columns: [{ scores: { value: [1, 2], importance: [0, 0] }, errors: { value: [0.1, null] }, sink: null, fidelity: null, trust: "Not tested." }],
+  columns: [{ scores: { value: [1, 2], importance: [0, 0] }, errors: { value: [0.1, null] }, sources: { value: "measured", importance: "fitted" }, sink: null, fidelity: null, trust: "Not tested." }],
   calls: 3, calls_check: 0, notes: [],
 });
 const agreement = { r2: 0.5, mse: 1, rows: 10 };
@@ -23,8 +23,24 @@ test("good data are read", () => {
 });
 
 test("fidelity may carry an interval, and more than is shown", () => {
-  const parts = { local: { ...agreement, r2_low: 0.4, r2_high: 0.6, new: 1 }, wide: { ...agreement, r2: null }, linear_local: agreement, linear_wide: agreement };
+  const parts = { local: { ...agreement, r2_low: 0.4, r2_high: 0.6, new: 1 }, wide: { ...agreement, r2: null }, linear_local: agreement, linear_wide: agreement, two_scores: null };
   assert.equal(read((data) => (data.columns[0].fidelity = parts)).columns[0]!.fidelity!.local.r2_low, 0.4);
+});
+
+test("what a method lacks of the fidelity is null", () => {
+  const parts = { local: agreement, wide: agreement, linear_local: null, linear_wide: null, two_scores: { local: agreement, wide: agreement } };
+  const found = read((data) => (data.columns[0].fidelity = parts)).columns[0]!.fidelity!;
+  assert.equal(found.linear_wide, null);
+  assert.equal(found.two_scores!.wide.r2, 0.5);
+});
+
+const two = () => ({ kind: "two scores", values: [[1], [2]], importances: [0, 0], sink_value: [0], sink_importance: 0 });
+
+test("two scores and repeats may be there, be null or be left out", () => {
+  for (const parts of [{ two_scores: two(), repeats: [[0.5], [1]] }, { two_scores: two(), repeats: null }, { two_scores: null, repeats: null }]) {
+    const found = read((data) => Object.assign(data.function, parts)).function;
+    assert.deepEqual(found.kind === "slalom" && [found.two_scores, found.repeats], [parts.two_scores, parts.repeats]);
+  }
 });
 
 test("length offsets may be there, be null or be left out", () => {
@@ -50,6 +66,14 @@ test("what is wrong is named", () => {
     [(data) => (data.function.length_offsets = [[0], [0, 1], [0]]), /function\.length_offsets\[1\] has 2 entries, where 1 should be/],
     [(data) => (data.function.length_offsets = [[0], [null], [0]]), /function\.length_offsets\[1\]\[0\] is null, where a number should be/],
     [(data) => (data.function.nearest = null), /unknown field "nearest"/],
+    [(data) => (data.function.two_scores = { ...two(), kind: "slalom" }), /two_scores\.kind is "slalom", where "two scores" should be/],
+    [(data) => (data.function.two_scores = { ...two(), values: [[1]] }), /two_scores\.values has 1 entries, where 2 should be/],
+    [(data) => (data.function.two_scores = { ...two(), sink_importance: null }), /two_scores\.sink_importance is null, where a number should be/],
+    [(data) => (data.function.repeats = [[1]]), /function\.repeats has 1 entries, where 2 should be/],
+    [(data) => delete data.columns[0].sources, /columns\[0\]\.sources is missing, where an object should be/],
+    [(data) => (data.columns[0].sources.value = "guessed"), /sources\.value is "guessed", where "measured" or "fitted" should be/],
+    [(data) => (data.columns[0].fidelity = { local: agreement, wide: agreement, linear_local: null, linear_wide: null }), /fidelity\.two_scores is missing/],
+    [(data) => (data.highlight = "beauty"), /highlight is "beauty", where "value" or/],
     [(data) => (data.target = -1), /target is -1, where a whole number should be/],
   ];
   for (const [change, message] of cases) assert.throws(() => read(change), (error: Error) => error instanceof DataError && message.test(error.message));

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { lengthEffect, predict, probability, type Additive, type Slalom } from "../src/formula";
+import { lengthEffect, predict, probability, type Additive, type Slalom, type TwoScores } from "../src/formula";
 
 const close = (found: number | undefined, expected: number) => assert.ok(Math.abs(found! - expected) < 1e-12, `${found} is not ${expected}`);
 const LN2 = Math.log(2);
@@ -67,6 +67,52 @@ test("where no lengths were fitted they say nothing", () => {
   assert.equal(lengthEffect(plain, [1, 0]), null);
   assert.equal(lengthEffect({ ...plain, length_offsets: null }, [1, 0]), null);
   assert.equal(lengthEffect({ kind: "linear", unit_scores: [[1]], full: [2] }, [0]), null);
+});
+
+// Weights 2 and 1, and 1 for what is missing. The heads weigh everything alike.
+const two: TwoScores = { kind: "two scores", values: [[3], [-1]], importances: [LN2, 0], sink_value: [0.5], sink_importance: 0 };
+const corrected: Slalom = { ...withSink, values: [[[2], [1]]], importances: [[0, 0]], two_scores: two };
+
+test("with two scores, deletions are predicted by the heads", () => {
+  for (const row of [[1, 1], [1, 0], [0, 1], [0, 0], [0.5, 0.25]]) {
+    assert.deepEqual(predict(corrected, row), predict({ ...corrected, two_scores: null }, row));
+  }
+});
+
+test("a text filled with one unit, or with two, is what the two scores say", () => {
+  close(predict(corrected, [2, 0])![0], 3);
+  close(predict(corrected, [0, 2])![0], -1);
+  close(predict(corrected, [0, 9])![0], -1);
+  const four: Slalom = { ...corrected, values: [[[2], [1], [0], [0]]], importances: [[0, 0, 0, 0]], two_scores: { ...two, values: [[3], [-1], [7], [7]], importances: [LN2, 0, 0, 0] } };
+  // Half and half: G is (2*2*3 - 2*1) / 6, and a third of what is corrected counts: one of three units after the first is no copy.
+  const once = (2 * 3 - 1 + 0.5 * 0.5) / 3.5; // G of the two units once each: half of the units are missing
+  close(predict(four, [2, 2, 0, 0])![0], 10 / 6 + (1 / 3) * ((2 + 1 + 0.5) / 3 - once));
+});
+
+test("a doubled unit counts what the two scores miss of it", () => {
+  const doubled = (2 * 2 * 3 - 1) / 5;
+  const correction = (2 + 1 + 0.5) / 3 - 5 / 3;
+  close(predict(corrected, [2, 1])![0], doubled + correction / 2);
+  const missed: Slalom = { ...corrected, repeats: [[0.4], [8]] };
+  close(predict(missed, [2, 1])![0], doubled + (correction + 0.4) / 2);
+  close(predict(missed, [4, 1])![0], (2 * 4 * 3 - 1) / 9 + (correction + 1.5 * 0.4) / 4);
+});
+
+test("the sink of two scores counts what is missing", () => {
+  const three: Slalom = { ...corrected, values: [[[0], [0], [0]]], importances: [[0, 0, 0]], sink_values: [[0]], two_scores: { ...two, values: [[3], [-1], [7]], importances: [LN2, 0, 0] } };
+  // Two copies and one unit missing: of three units, none is; of two copies alone, a third is.
+  close(predict(three, [2, 0, 0])![0], (2 * 2 * 3 + 0.5 / 3) / (4 + 1 / 3));
+  const once = (2 * 3 - 1 + 0.5 / 3) / (3 + 1 / 3);
+  close(predict(three, [2, 1, 0])![0], (2 * 2 * 3 - 1) / 5 + (0 - once) / 2);
+});
+
+test("lengths count as far as corrections have a say", () => {
+  const lengths: Slalom = { ...corrected, length_offsets: [[0], [0.25], [0]] };
+  close(lengthEffect(lengths, [1, 0])![0], 0.25);
+  close(lengthEffect(lengths, [2, 0])![0], 0);
+  const four: Slalom = { ...plain, values: [[[1], [1], [1], [1]]], importances: [[0, 0, 0, 0]], two_scores: { ...two, values: [[1], [1], [1], [1]], importances: [0, 0, 0, 0], sink_value: [1] }, length_offsets: [[0], [0], [0.6], [0], [0]] };
+  close(lengthEffect(four, [3, 1, 0, 0])![0], 0.2);
+  close(predict(four, [3, 1, 0, 0])![0], 1.2);
 });
 
 test("an additive method takes away the scores of what is left out and adds those of repeats", () => {

@@ -87,7 +87,8 @@ def everything_hostile(value):
 
 
 def sources():
-    return [made(notes=("A note.",)), shaped("an additive method"), shaped("four classes")]
+    made_up = made(notes=("A note.",), two_scores=True)
+    return [made_up, shaped("an additive method"), shaped("four classes")]
 
 
 def test_every_field_of_a_file_is_refused_or_harmless(show, tmp_path):
@@ -110,6 +111,7 @@ def test_every_field_of_a_file_is_refused_or_harmless(show, tmp_path):
         "outputs",
         "units",
         "function",
+        "measured",
         "standard_errors",
         "fidelity",
         "target",

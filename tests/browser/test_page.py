@@ -84,7 +84,7 @@ def test_axe_finds_no_serious_fault(show, what, screen):
         "axe_playwright_python.sync_playwright", reason="needs the package axe-playwright-python"
     ).Axe()
     reports = {
-        "one": made(),
+        "one": made(two_scores=True),
         "additive": made(additive=True),
         "many": [made(), made(additive=True), made("Another text.", seed=2)],
     }
@@ -94,6 +94,7 @@ def test_axe_finds_no_serious_fault(show, what, screen):
     words.nth(9).click(modifiers=["Shift"])
     if what == "one":
         page.get_by_label("error bars").check()
+        page.get_by_role("button", name="More scores").click()
         page.locator("fieldset label", has_text="importance").click()
     found = axe.run(page).response
     assert len(found["passes"]) > 15  # it did look
@@ -107,11 +108,13 @@ def test_axe_finds_no_serious_fault(show, what, screen):
 @pytest.mark.parametrize("width", [320, 375, 1200])
 def test_nothing_is_wider_than_the_screen(show, width):
     for what in (
-        made(),
+        made(two_scores=True),
         [made("wide " + "w" * 300), made(additive=True)],
         [made(TEXT), made("Other " * 30, heads=2)],
     ):
         page = show(what, viewport={"width": width, "height": 700})
+        for button in page.get_by_role("button", name="More scores").all():
+            button.click()
         assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 

@@ -5,8 +5,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from made import SHAPES, TEXT, made, shaped
+from made import FIDELITY, SHAPES, TEXT, made, shaped
 
+from slalom_xai.surrogates.quality import FewAndMany
 from slalom_xai.surrogates.scores import SCORES
 
 
@@ -17,7 +18,11 @@ def words(page):
 def detail(page):
     """The shown numbers of the active unit, by score."""
     shown = page.locator(".detail dl > div").all()
-    return {row.locator("dt").inner_text(): row.locator("dd").inner_text() for row in shown}
+    return {row.locator("dt span").inner_text(): row.locator("dd").inner_text() for row in shown}
+
+
+def more(page):
+    page.get_by_role("button", name="More scores").click()
 
 
 def number(text):
@@ -101,12 +106,19 @@ def test_right_to_left_text_runs_right_to_left(show):
 
 @pytest.mark.parametrize(
     "name",
-    ["one head with a sink", "the first of two classes", "an additive method", "four classes"],
+    [
+        "one head with a sink",
+        "the first of two classes",
+        "an additive method",
+        "four classes",
+        "measured values of the first of two classes",
+    ],
 )
 def test_every_score_and_its_error_is_python_s(show, name):
     explanation = shaped(name)
     page = show(explanation)
-    names = ("value", "alone") if explanation.importances is None else SCORES
+    more(page)
+    names = explanation.score_names
     titles = {
         "value": "score" if explanation.importances is None else "value",
         "shapley": "Shapley",
@@ -123,7 +135,9 @@ def test_every_score_and_its_error_is_python_s(show, name):
                 explanation.scores(other)[largest], abs=0.0051
             )
             errors = explanation.standard_errors.get(other)
-            if errors is not None:
+            if explanation.source(other) == "measured":
+                assert "±" not in shown[titles.get(other, other)]  # an exact answer of the model
+            elif errors is not None:
                 beside = shown[titles.get(other, other)].split("± ")[1]
                 assert float(beside) == pytest.approx(errors[largest], abs=0.0055)  # rounded twice
         if score != "importance":
@@ -133,6 +147,55 @@ def test_every_score_and_its_error_is_python_s(show, name):
             page.locator("tbody tr").first.locator("th").inner_text()
         )  # the table follows: largest first
         assert first == explanation.units[largest].text
+
+
+def test_three_scores_are_in_front_and_the_others_one_click_away(show):
+    explanation = made(two_scores=True)
+    page = show(explanation)
+    words(page).nth(3).hover()
+    button = page.get_by_role("button", name="scores")
+    head = page.locator("thead button[data-key]")
+
+    def shown():
+        offered = page.locator("fieldset", has_text="Colour shows").locator("input")
+        choices = [choice.get_attribute("value") for choice in offered.all()]
+        columns = [title.get_attribute("data-key") for title in head.all()][3:]
+        assert choices == columns
+        assert len(detail(page)) == len(choices)
+        return choices
+
+    assert button.get_attribute("aria-expanded") == "false"
+    assert shown() == ["value", "importance", "removal"]
+    button.click()
+    assert button.get_attribute("aria-expanded") == "true"
+    assert shown() == list(SCORES)
+    choose(page, "Colour shows", "Shapley")
+    button.click()
+    assert shown() == ["value", "importance", "removal"]
+    assert "removal (measured)" in page.locator(".controls").inner_text()  # what colours show again
+
+
+def test_every_score_says_where_it_comes_from(show):
+    explanation = shaped("measured values and lengths of two heads")
+    page = show(explanation)
+    more(page)
+    words(page).nth(3).hover()
+    for score in SCORES:
+        source = explanation.source(score)
+        title = page.locator(f"thead button[data-key={score}] small")
+        assert title.inner_text().strip() == source
+        beside = page.locator(f".detail [data-score={score}] dt small")
+        assert beside.inner_text().strip() == source
+        cells = page.locator(f"tbody td[data-score={score}]").all_inner_texts()
+        assert ["±" in cell for cell in cells] == [source == "fitted"] * len(cells)
+    assert "Measured: the model's own answer." in page.locator(".trust").inner_text()
+
+
+def test_additive_methods_claim_neither(show):
+    page = show(made(additive=True))
+    words(page).nth(3).hover()
+    assert page.locator("thead small, .detail dt small").count() == 0
+    assert "easured" not in page.locator(".card").inner_text()
 
 
 def test_additive_methods_get_bars_and_the_page_says_why(show):
@@ -153,6 +216,9 @@ def test_error_bars_bars_and_the_other_class(show):
     assert page.locator(".errors line").count() == 0
     page.get_by_label("error bars").check()
     assert page.locator(".errors line").count() == 2 * len(explanation)
+    measured = show(made(two_scores=True))
+    measured.get_by_label("error bars").check()
+    assert measured.locator(".errors line").count() == len(explanation)  # importances alone
     choose(page, "Picture", "bars")
     assert page.locator(".marks rect").count() == len(explanation)
     page.get_by_label("Explained label").select_option("negative")
@@ -200,7 +266,7 @@ def test_what_if_is_predict(show, name):
     for word in words(page).all():
         word.focus()
         page.keyboard.press("Delete")
-    if explanation.importances is not None and explanation.sink is None:
+    if explanation.importances is not None and not explanation.function.has_sink:
         assert "has no sink" in page.locator(".result .nothing").inner_text()
     else:
         empty = page.locator("data[data-kind=edited]")
@@ -216,10 +282,16 @@ def test_what_if_is_predict(show, name):
 def length_part(explanation, counts):
     """What an edit's prediction owes to the number of units kept, without ``predict``."""
     offsets = getattr(explanation.function, "length_offsets", None)
-    if offsets is None or counts.sum() >= len(counts):
+    if offsets is None:
+        return 0.0
+    kept, share = counts.sum(), 1.0
+    if explanation.function.two_scores is not None and (counts > 1).any():
+        kept = (counts > 0).sum()  # copies are none of the heads' business
+        share = (kept - 1) / (counts.sum() - 1)
+    if kept >= len(counts):
         return 0.0
     binary = explanation.outputs.kind == "binary"
-    offset = float(offsets[int(counts.sum()), 0 if binary else explanation.target_index])
+    offset = share * float(offsets[int(kept), 0 if binary else explanation.target_index])
     return -offset if binary and explanation.target_index == 0 else offset
 
 
@@ -254,9 +326,35 @@ def test_what_if_is_predict_far_beyond_the_whole_text(show, name):
             explanation.predict(counts[None])[0], abs=1e-9
         )
     assert counts.sum() == len(explanation) + 12
-    assert (
-        page.locator("data[data-kind=length]").count() == 0
-    )  # longer than the text: lengths add nothing
+    assert page.locator("data[data-kind=length]").count() == 0  # no shorter: lengths add nothing
+
+
+def set_counts(page, counts):
+    """Gives every word its count by the keyboard; every count was 1."""
+    for place, count in enumerate(counts):
+        words(page).nth(place).focus()
+        for _ in range(abs(int(count) - 1)):
+            page.keyboard.press("+" if count > 1 else "-")
+
+
+@pytest.mark.parametrize("name", ["one head with a sink", *(n for n in SHAPES if "measured" in n)])
+def test_repeats_are_predicted_as_python_does(show, name):
+    explanation = shaped(name)
+    page = show(explanation)
+    units = len(explanation)
+    doubled, many, filled, half, mixed = np.ones((5, units))
+    doubled[3] = 2
+    many[3] = 9
+    filled[:] = 0
+    filled[3] = 9
+    half[:] = 0
+    half[[1, 4]] = 9
+    mixed[[0, 1, 2, 3]] = 0, 2, 3, 0
+    for counts in (doubled, many, filled, half, mixed):
+        set_counts(page, counts)
+        edited = float(page.locator("data[data-kind=edited]").get_attribute("value"))
+        assert edited == pytest.approx(explanation.predict(counts[None])[0], abs=1e-9)
+        page.get_by_role("button", name="Reset").click()
 
 
 @pytest.mark.parametrize(
@@ -372,17 +470,47 @@ def test_the_table_sorts_and_filters(show):
     assert "Nothing matches" in page.locator(".table").inner_text()
 
 
-def test_trust_and_fidelity_are_shown(show):
-    explanation = made()
+UNCORRECTED = replace(FIDELITY, two_scores=FewAndMany(FIDELITY.local, FIDELITY.wide))
+BARS = {
+    "corrected two scores": (
+        {"two_scores": True},
+        [
+            ["the two scores", "0.55"],
+            ["the explanation", "0.81"],
+            ["linear", "0.40"],
+            ["the two scores", "0.75"],
+            ["the explanation", "0.93"],
+            ["linear", "0.70"],
+        ],
+    ),
+    "two scores as they are": (
+        {"column_fidelity": (UNCORRECTED,)},
+        [
+            ["the two scores", "0.81"],
+            ["linear", "0.40"],
+            ["the two scores", "0.93"],
+            ["linear", "0.70"],
+        ],
+    ),
+    "an additive method": (
+        {"additive": True},
+        [["the explanation", "0.40"], ["the explanation", "0.70"]],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BARS)
+def test_trust_and_fidelity_are_shown(show, name):
+    options, bars = BARS[name]
+    fidelity = options.get("column_fidelity")
+    explanation = made(**{key: options[key] for key in options if key != "column_fidelity"})
+    if fidelity is not None:
+        explanation = replace(explanation, column_fidelity=fidelity)
     page = show(explanation)
     shown = page.locator(".trust").inner_text()
     assert explanation.trust in shown
-    assert [row.split("\n") for row in page.locator(".trust .row").all_inner_texts()] == [
-        ["slalom", "0.81"],
-        ["linear", "0.40"],
-        ["slalom", "0.93"],
-        ["linear", "0.70"],
-    ]
+    assert [row.split("\n") for row in page.locator(".trust .row").all_inner_texts()] == bars
+    assert ("the explanation corrects" in shown) == (name == "corrected two scores")
 
 
 def test_explanations_of_one_text_stand_side_by_side_and_share_edits(show):

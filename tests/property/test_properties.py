@@ -7,14 +7,14 @@ from itertools import pairwise
 
 import numpy as np
 import torch
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from made import explanation_with
 
 from slalom_xai.explanation import Explanation
 from slalom_xai.surrogates.exact_shapley import shapley_values
-from slalom_xai.surrogates.formula import SlalomSurrogate
+from slalom_xai.surrogates.formula import SlalomSurrogate, TwoScores
 from slalom_xai.surrogates.scores import SCORES
 from slalom_xai.text import Unit, words
 
@@ -137,7 +137,7 @@ def explanation(surrogate, text=""):
 
 @st.composite
 def extended(draw):
-    """With length offsets and the nearest SLALOM with one head, each there or not."""
+    """With length offsets, and with two scores and what they miss of copies, there or not."""
     surrogate = draw(slaloms())
     units, classes = surrogate.values.shape[1:]
     if draw(st.booleans()):
@@ -147,8 +147,13 @@ def extended(draw):
         )
         surrogate = replace(surrogate, length_offsets=offsets)
     if draw(st.booleans()):
-        one = SlalomSurrogate(surrogate.values[:1] + 1, surrogate.importances[:1] / 2).normalised()
-        surrogate = replace(surrogate, nearest=one)
+        two = TwoScores(
+            surrogate.values[0] + 1,
+            surrogate.importances[0] / 2,
+            surrogate.values[0, 0] - 1,
+            surrogate.importances[0, 0] / 3,
+        )
+        surrogate = replace(surrogate, two_scores=two, repeats=surrogate.values[0] / 5)
     return surrogate
 
 
@@ -156,11 +161,34 @@ def extended(draw):
 def test_lengths_add_what_the_number_of_units_kept_says(surrogate, seed):
     counts = rows(surrogate, seed)
     added = surrogate.predict(counts) - replace(surrogate, length_offsets=None).predict(counts)
-    for row, kept in zip(added, counts.sum(dim=1).tolist(), strict=True):
+    if surrogate.two_scores is not None:  # the heads then see each unit at most once
+        distinct, kept = counts.clamp(max=1).sum(dim=1), counts.sum(dim=1)
+        share = torch.where(kept > distinct, (distinct - 1) / (kept - 1), 1.0)
+    else:
+        distinct, share = counts.sum(dim=1), torch.ones(len(counts)).double()
+    for row, kept, part in zip(added, distinct.tolist(), share.tolist(), strict=True):
         none = surrogate.length_offsets is None or kept > surrogate.units
-        assert torch.allclose(
-            row, torch.zeros(1).double() if none else surrogate.length_offsets[int(kept)]
-        )
+        offset = torch.zeros(1).double() if none else surrogate.length_offsets[int(kept)]
+        assert torch.allclose(row, part * offset, atol=1e-9)
+
+
+@given(extended(), st.integers(0, 99))
+def test_repeats_never_run_off(surrogate, seed):
+    """However many copies there are, the correction is no more than the deletions' and copies'."""
+    assume(surrogate.two_scores is not None)
+    counts = 1 + (rows(surrogate, seed) > 1) * 1000.0
+    two = surrogate.two_scores
+    once = torch.ones_like(counts)
+    least = surrogate.predict(once) - two.predict(once)
+    bound = least.abs() + 2 * surrogate.repeats.abs().sum(dim=0)
+    assert ((surrogate.predict(counts) - two.predict(counts)).abs() <= bound + 1e-9).all()
+
+
+@given(extended())
+def test_a_text_filled_with_one_unit_gives_its_value(surrogate):
+    assume(surrogate.two_scores is not None and surrogate.units > 1)
+    filled = surrogate.units * torch.eye(surrogate.units).double()
+    assert torch.allclose(surrogate.predict(filled), surrogate.two_scores.values)
 
 
 @given(extended(), st.text())
@@ -183,7 +211,8 @@ def test_saving_and_loading_gives_the_same_explanation(surrogate, text):
 def test_files_from_before_lengths_are_read(surrogate):
     known = explanation(surrogate.normalised())
     data = known.to_dict()
-    del data["function"]["length_offsets"], data["function"]["nearest"]
+    for name in ("length_offsets", "two_scores", "repeats"):
+        del data["function"][name]
     assert Explanation.from_dict(data) == known
 
 

@@ -93,7 +93,7 @@ def test_the_curvature_is_that_of_gauss_and_newton(heads, columns, sink):
     for c in range(columns):
         slope = by_importances[:, c].flatten(1)
         own = own + slope.T @ (q[:, None] * slope)
-    ridge = problem.penalties.value[0, :, None].expand(-1, importances.shape[1]).flatten()
+    ridge = problem.penalties.value[0].flatten()
     for c in range(columns):
         by_value = by_values[:, c, :, :, c].flatten(1)
         cross = by_importances[:, c].flatten(1).T @ (q[:, None] * by_value)
@@ -161,7 +161,7 @@ def test_the_covariance_is_a_sandwich_of_the_references_derivatives(columns, sin
     size = known.slot_importances().shape[1]
     every = torch.cat([by_values.mT.flatten(2), by_importances.flatten(2)], dim=2)  # (m, C, all)
     penalties = make_problem([FitRequest(counts, outputs, sink=sink, prior=1e-2)]).penalties
-    of_values = penalties.value[0].repeat(columns * size)
+    of_values = penalties.value[0].flatten().repeat(columns)
     ridge = torch.cat([of_values, penalties.importance.repeat(size)])
     q = fit.row_weights
     bread = torch.einsum("m,mca,mcb->ab", q, every, every) + torch.diag(ridge)

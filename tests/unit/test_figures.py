@@ -16,7 +16,7 @@ from drawn import boxes, overlap_share, texts
 from fakes import Averaging
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made import explained
+from made import explained, made
 from matplotlib.figure import Figure
 
 from slalom_xai import Explainer
@@ -26,6 +26,7 @@ from slalom_xai.reports.figures.lines import Chunk, Line, Run, scored_lines, vis
 from slalom_xai.reports.figures.placement import place_labels
 from slalom_xai.reports.figures.words import merged, unit_labels, word_scores
 from slalom_xai.surrogates.scores import SCORES
+from slalom_xai.text import Unit
 
 ROOT = Path(__file__).parents[2]
 REVIEW = "The opening is slow, but the two leads are wonderful and I would gladly watch it again."
@@ -107,6 +108,48 @@ class TestScatter:
             figures.scatter(explained(method="linear"))
 
 
+class TestSources:
+    """Figures say what was measured and what was fitted."""
+
+    def test_on_the_axes_of_the_plane(self):
+        for explanation, source in ((made(two_scores=True), "measured"), (made(), "fitted")):
+            axes = figures.scatter(explanation).axes[0]
+            assert axes.get_xlabel() == f"value, {source} (log odds of positive)"
+            assert axes.get_ylabel() == "importance, fitted (log scale)"
+
+    def test_below_bars_which_have_no_errors_where_the_answer_is_exact(self):
+        measured = figures.bars(made(two_scores=True), score="value").axes[0]
+        assert measured.get_xlabel() == "value, measured (log odds of positive)"
+        assert not [lines for lines in measured.collections if hasattr(lines, "get_segments")]
+        fitted = figures.bars(made(), score="value").axes[0]
+        assert fitted.get_xlabel() == "value, fitted (log odds of positive; bars: 90% intervals)"
+
+    def test_beside_a_coloured_text(self):
+        def key(explanation):
+            found = [text.get_text() for text in texts(figures.highlighted(explanation))]
+            return [text for text in found if "measured" in text or "fitted" in text]
+
+        assert key(made(two_scores=True)) == ["score: lost without it, measured"]
+        assert key(made()) == ["score: lost without it, fitted"]
+        assert key(made(additive=True)) == []
+        pieces = (Unit("un", 0, 2), Unit("moved", 2, 7), Unit("film", 8, 12))
+        tokens = made("unmoved film", units=pieces, two_scores=True, granularity="token")
+        assert set(key(tokens)) == {
+            "score: lost without it, measured",
+            "of words of several tokens: fitted",
+        }
+        heading = figures.side_by_side([tokens]).axes[0].get_title()
+        assert heading == "slalom\npartly measured; predicts 93%"
+
+    def test_of_every_panel_and_of_a_corpus(self):
+        both = [made(two_scores=True), made(additive=True)]
+        headings = [axes.get_title() for axes in figures.side_by_side(both).axes]
+        assert headings == ["slalom\nmeasured; predicts 93%", "linear\npredicts 70%"]
+        corpus = figures.corpus_scatter([made(two_scores=True), made()]).axes[0]
+        assert corpus.get_xlabel().startswith("mean value, measured or fitted (")
+        assert corpus.get_ylabel() == "mean importance, fitted (log scale)"
+
+
 @given(st.integers(1, 40), st.integers(0, 9))
 @settings(max_examples=25)
 def test_placed_labels_never_overlap(count, seed):
@@ -180,6 +223,19 @@ class TestWords:
         explanation = explained("unwatchable", units=self.pieces[:3])
         lost = word_scores(explanation, merged(explanation), "removal")
         assert np.allclose(lost, explanation.predict(np.ones((1, 3))) - explanation.base_value)
+
+    def test_a_measured_effect_of_a_word_has_the_length_in_it(self):
+        units = [Unit(self.text[start:end], start, end) for start, end in self.pieces]
+        options = {"units": tuple(units), "lengths": True, "granularity": "token"}
+        without = np.ones((1, 5))
+        without[0, :3] = 0
+        for two_scores in (True, False):
+            explanation = made(self.text, two_scores=two_scores, **options)
+            lost = word_scores(explanation, merged(explanation), "removal")[0]
+            whole = explanation.predict(np.ones((1, 5)))
+            predicted = float((whole - explanation.predict(without))[0])
+            offset = float(explanation.function.length_offsets[2, 0])
+            assert math.isclose(lost, predicted if two_scores else predicted + offset)
 
     @given(st.text(max_size=60))
     def test_every_character_with_a_score_is_in_one_word(self, text):
@@ -258,8 +314,6 @@ class TestHighlighted:
 
     def test_both_texts_of_a_pair_are_there(self):
         from dataclasses import replace
-
-        from slalom_xai.text import Unit
 
         explanation = explained("It rains.", units=((0, 2), (3, 8)))
         pair = replace(

@@ -135,7 +135,7 @@ def test_slope_and_values_equal_autograd(sink, extras):
     penalties = problem.penalties
     importances = penalties.importance_centre + 0.3
     importances[..., ::2] -= 0.5
-    values = penalties.value_centre.expand(-1, -1, importances.shape[2], -1)
+    values = penalties.value_centre
     state = project(problem, importances, values)
 
     def objective(s, v):
@@ -145,7 +145,7 @@ def test_slope_and_values_equal_autograd(sink, extras):
         missed = problem.from_anchor(predicted - problem.targets.outputs)
         loss = (problem.row_weights[..., None] * missed * problem.beyond_length(missed)).sum()
         held = penalties.importance * ((s - penalties.importance_centre) ** 2).sum()
-        of_values = penalties.value[..., None, None] * (v - penalties.value_centre) ** 2
+        of_values = penalties.value[..., None] * (v - penalties.value_centre) ** 2
         return (loss + held + of_values.sum()).sum()
 
     by_importances, by_values = torch.autograd.functional.jacobian(

@@ -21,7 +21,8 @@ from slalom_xai.explanation import Explanation
 from slalom_xai.reports.html import page, write_report
 from slalom_xai.reports.text_pieces import text_pieces
 from slalom_xai.reports.view import explanation_data, to_json
-from slalom_xai.surrogates.formula import SlalomSurrogate
+from slalom_xai.surrogates.formula import SlalomSurrogate, TwoScores
+from slalom_xai.surrogates.scores import SCORES
 from slalom_xai.text import Unit, words
 
 ELEMENTS = {
@@ -106,17 +107,37 @@ def test_the_view_is_small_and_its_own():
 def test_the_surrogate_goes_in_at_full_precision(name):
     explanation = shaped(name)
     _, data = embedded(page(explanation))
-    function = {key: value for key, value in data["function"].items() if key != "kind"}
-    assert "nearest" not in function  # only scores are read from it
-    for key, tensor in vars(explanation.function).items():
-        if key != "nearest":
-            assert function[key] == (None if tensor is None else tensor.tolist())
+    same_numbers(data["function"], explanation.function)
     shown = explanation.for_target(1) if explanation.outputs.kind == "binary" else explanation
     column = data["columns"][
         0 if explanation.outputs.kind == "binary" else explanation.target_index
     ]
     for score, numbers in column["scores"].items():
         assert np.allclose(numbers, shown.scores(score), rtol=1e-6, atol=0)
+
+
+def same_numbers(shown, function):
+    """What the page got is the surrogate to the last digit, with the parts inside it."""
+    assert shown.keys() - {"kind"} == vars(function).keys()
+    for key, part in vars(function).items():
+        if isinstance(part, TwoScores):
+            same_numbers(shown[key], part)
+        else:
+            assert shown[key] == (None if part is None else part.tolist())
+
+
+def test_every_score_says_where_it_comes_from():
+    explanation = shaped("measured values and lengths of two heads")
+    (column,) = explanation_data(explanation)["columns"]
+    assert column["sources"] == {name: explanation.source(name) for name in SCORES}
+    assert set(column["sources"].values()) == {"measured", "fitted"}
+    assert set(explanation_data(made())["columns"][0]["sources"].values()) == {"fitted"}
+
+
+def test_without_scripts_the_table_says_it_too():
+    assert "<th>value, measured</th><th>importance, fitted</th>" in page(made(two_scores=True))
+    assert "<th>lost without it, fitted</th>" in page(made())
+    assert "<th>score</th>" in page(made(additive=True))
 
 
 def test_scores_of_very_many_classes_are_left_out_but_for_the_strongest():
@@ -193,8 +214,10 @@ def test_what_cannot_be_reported_is_said():
     )
     with pytest.raises(InputError, match="scores that are not finite numbers"):
         page(replace(made(), function=broken))
+    measured = made(two_scores=True)
+    endless = replace(measured.function.two_scores, sink_value=torch.full((1,), torch.inf))
     with pytest.raises(InputError, match="scores that are not finite numbers"):
-        page(replace(made(), function=replace(made(heads=2).function, nearest=broken)))
+        page(replace(measured, function=replace(measured.function, two_scores=endless)))
     endless = torch.full((19, 1), torch.inf)
     with pytest.raises(InputError, match="scores that are not finite numbers"):
         page(replace(made(), function=replace(made().function, length_offsets=endless)))
@@ -212,8 +235,8 @@ def whole_text_offset(data):
     data["function"]["length_offsets"][-1][0] = 0.5
 
 
-def nan_in_nearest(data):
-    data["function"]["nearest"]["importances"][0][3] = float("nan")
+def nan_in_two_scores(data):
+    data["function"]["two_scores"]["importances"][3] = float("nan")
 
 
 def no_outputs(data):
@@ -227,7 +250,10 @@ BAD = {
         lambda data: data["function"].update(colour=[1.0]),
         "function is .*, which is not a function of numbers",
     ),
-    "newer": (lambda data: data.update(version=2), "version 2, but this package reads version 1"),
+    "newer": (
+        lambda data: data.update(version=3),
+        "version 3, but this package reads versions up to 2",
+    ),
     "NaN": (nan_value, r"function.values has entries that are not finite"),
     "a null": (no_outputs, "full is \\[null\\], which is not a list of finite numbers"),
     "lengths": (a_shorter_list, "function.importances has shape"),
@@ -260,21 +286,33 @@ BAD = {
         whole_text_offset,
         "length_offsets is not 0 for no unit and for all",
     ),
-    "NaN in the nearest": (
-        nan_in_nearest,
-        "function.nearest.importances has entries that are not finite",
+    "NaN in the two scores": (
+        nan_in_two_scores,
+        "function.two_scores.importances has entries that are not finite",
     ),
-    "an additive nearest": (
-        lambda data: data["function"].update(nearest=made(additive=True).to_dict()["function"]),
-        "nearest is not a SLALOM",
+    "an additive function as two scores": (
+        lambda data: data["function"].update(two_scores=made(additive=True).to_dict()["function"]),
+        "two_scores is not values with importances",
     ),
-    "a list for the nearest": (
-        lambda data: data["function"].update(nearest=[1.0]),
-        "nearest is not a SLALOM",
+    "a list for the two scores": (
+        lambda data: data["function"].update(two_scores=[1.0]),
+        "two_scores is not values with importances",
     ),
-    "two heads as the nearest": (
-        lambda data: data["function"].update(nearest=made(heads=2).to_dict()["function"]),
-        "nearest has 2 heads",
+    "two scores of another text": (
+        lambda data: data["function"]["two_scores"]["values"].pop(),
+        r"function.two_scores.values has shape \(17, 1\)",
+    ),
+    "two scores far apart": (
+        lambda data: data["function"]["two_scores"].update(sink_importance=1e5),
+        "function.two_scores has importances that differ by more than 700",
+    ),
+    "copies of another text": (
+        lambda data: data["function"]["repeats"].pop(),
+        r"function.repeats has shape \(17, 1\)",
+    ),
+    "measured scores of another text": (
+        lambda data: data["measured"][0]["value"].pop(),
+        "measured does not fit the units",
     ),
 }
 
@@ -282,7 +320,7 @@ BAD = {
 @pytest.mark.parametrize("name", BAD)
 def test_a_damaged_result_file_is_one_clear_line(tmp_path, name):
     change, message = BAD[name]
-    data = made(lengths=True, nearest=True).to_dict()
+    data = made(lengths=True, two_scores=True).to_dict()
     change(data)
     path = tmp_path / "damaged.json"
     path.write_text(json.dumps(data), encoding="utf-8")

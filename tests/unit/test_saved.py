@@ -72,7 +72,7 @@ def test_files_without_the_fields_of_later_versions_load(tmp_path):
         ("null", "is not a saved explanation"),
         (
             '{"format": "slalom-explanation", "version": [[1]]}',
-            "has version unknown, but this package reads version 1",
+            "has version unknown, but this package reads versions up to 2",
         ),
     ],
     ids=[
@@ -266,7 +266,7 @@ def mutated(data, rng):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "name", [*list(SHAPES)[:4], "four classes", "two heads with lengths and their nearest"]
+    "name", [*list(SHAPES)[:4], "four classes", "measured values and lengths of two heads"]
 )
 def test_files_with_random_damage_are_refused_or_shown(name):
     rng = random.Random(name)

@@ -3,8 +3,9 @@
 import dataclasses
 import io
 
+import numpy as np
 import pytest
-from made import explained
+from made import explained, made
 from rich.console import Console
 
 from slalom_xai.explanation import Explanation
@@ -129,3 +130,56 @@ def test_a_result_made_elsewhere_is_shown_too():
     found = Explanation.from_scores("good film", ["good", "film"], [1.0, 0.5])
     assert "good" in in_terminal(found)
     assert question(found) == "Why “output”?"
+
+
+def row_of(shown, text):
+    """The cells of a table's line that begins with a text."""
+    line = next(line for line in shown.splitlines() if line.startswith(f"│ {text} "))
+    return [cell.strip() for cell in line.strip("│").split("│")]
+
+
+def test_a_terminal_says_what_was_measured_and_shows_no_error_of_it():
+    explanation = made(two_scores=True)
+    shown = in_terminal(explanation)
+    titles, sources = (
+        [cell.strip() for cell in line.strip("┃").split("┃")]
+        for line in shown.splitlines()
+        if line.startswith("┃")
+    )
+    assert titles[1:] == ["value", "importance", "lost without it"]
+    assert sources[1:] == ["measured", "fitted", "measured"]
+    index = int(np.argmax(np.abs(explanation.scores("removal"))))
+    _, value, importance, removal = row_of(shown, explanation.units[index].text)
+    assert value == f"{explanation.values[index]:+.2f}"
+    assert removal == f"{explanation.scores('removal')[index]:+.2f}"
+    error = explanation.standard_errors["importance"][index]
+    assert importance == f"{explanation.importances[index]:+.2f} ± {error:.2f}"
+    assert "measured: the model's own answer" in shown
+
+
+def test_the_noise_of_a_measured_score_is_shown():
+    steady = made(two_scores=True)
+    errors = dict(steady.column_errors[0]) | {"value": np.full(len(steady), 0.25)}
+    noisy = dataclasses.replace(steady, column_errors=(errors,))
+    index = int(np.argmax(np.abs(noisy.scores("removal"))))
+    _, value, _, removal = row_of(in_terminal(noisy), noisy.units[index].text)
+    assert value == f"{noisy.values[index]:+.2f} ± 0.25"
+    assert "±" not in removal
+
+
+def test_a_fitted_score_that_is_certain_has_its_error():
+    explanation = explained("good bad film", errors=0.0)
+    assert explanation.source("value") == "fitted"
+    assert "± 0.00" in in_terminal(explanation)
+
+
+def test_a_terminal_says_nothing_of_sources_for_additive_methods():
+    shown = in_terminal(made(additive=True))
+    assert "fitted" not in shown
+    assert "measured" not in shown
+
+
+def test_every_output_says_what_predicts_how_much():
+    classes = {"kind": "multiclass", "labels": ("sun", "rain", "snow"), "target": 0}
+    assert row_of(in_terminal(made(**classes)), "rain")[3:] == ["75%", "93%", "70%"]
+    assert row_of(in_terminal(made(**classes, additive=True)), "rain")[3:] == ["70%"]

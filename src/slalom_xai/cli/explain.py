@@ -178,11 +178,12 @@ def _finish(explanation: Explanation, writes: list[Write], as_json: bool) -> Non
     Where a file cannot be written, the whole result is printed as JSON, and nothing is lost.
     """
     from slalom_xai.errors import InputError
+    from slalom_xai.explanation.saving import scores_to_dict
 
     saved, problems = write_all(writes)
     is_saved = any(option == "--out" and path in saved for option, path, _ in writes)
     if as_json or (problems and not is_saved):
-        echo_json(explanation.to_dict())
+        echo_json({**explanation.to_dict(), **scores_to_dict(explanation)})
     else:
         _show(explanation, saved)
     if problems and is_saved:

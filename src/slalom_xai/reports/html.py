@@ -27,6 +27,7 @@ from slalom_xai.reports.wording import (
     question,
     runs_leftwards,
     unit_texts,
+    with_source,
 )
 from slalom_xai.system.files import write_file
 
@@ -186,7 +187,8 @@ def _table(explanation: Explanation, rows: int) -> str:
     if explanation.importances is None:
         names = {"value": "score"}
     scores = {name: explanation.scores(name) for name in names}
-    titles = (explanation.granularity, *names.values())
+    titles = [explanation.granularity]
+    titles += [with_source(explanation, name, title) for name, title in names.items()]
     head = "".join(f"<th>{escape(printable(title))}</th>" for title in titles)
     lines = []
     texts = unit_texts(explanation)

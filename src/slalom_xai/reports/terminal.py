@@ -1,8 +1,6 @@
-"""An explanation in a terminal: the coloured text, the two scores, and how far to trust them."""
+"""An explanation in a terminal: the coloured text, its scores, and how far to trust them."""
 
 from __future__ import annotations
-
-import math
 
 from rich.console import Group, RenderableType
 from rich.panel import Panel
@@ -14,10 +12,12 @@ from slalom_xai.explanation import Explanation
 from slalom_xai.reports.colour import DOWN, HIGHLIGHT, UP, pieces, printable, strongest_units
 from slalom_xai.reports.wording import (
     answer,
+    error_of,
     left_out_sentence,
     model_name,
     probabilities,
     scale,
+    source,
     unit_texts,
 )
 from slalom_xai.surrogates.quality import percent
@@ -25,6 +25,7 @@ from slalom_xai.surrogates.quality import percent
 # Intensities, from 0 to 1, below which a unit has no colour, and only coloured letters; and above
 # which its letters are bold.
 _PLAIN, _LETTERS, _BOLD = 0.12, 0.35, 0.7
+_SOURCES = "measured: the model's own answer; fitted: estimated from its answers to other texts"
 
 
 def render(explanation: Explanation, rows: int = 10) -> RenderableType:
@@ -40,6 +41,8 @@ def render(explanation: Explanation, rows: int = 10) -> RenderableType:
     parts.append(Text(explanation.trust, style="bold"))
     parts.extend(Text(f"Note: {printable(note)}", style="yellow") for note in explanation.notes)
     parts.append(Text(_calls(explanation), style="dim"))
+    if explanation.surrogate == "slalom":
+        parts.append(Text(_SOURCES, style="dim"))
     return Group(*parts)
 
 
@@ -103,13 +106,22 @@ def _table(explanation: Explanation, rows: int) -> Table:
     titles = {"value": "score"}
     if explanation.importances is not None:
         titles = {"value": "value", "importance": "importance", HIGHLIGHT: "lost without it"}
-    for title in titles.values():
-        table.add_column(title, justify="right")
+    for name, title in titles.items():
+        table.add_column(_header(explanation, name, title), justify="right")
     texts = unit_texts(explanation)
     for index in indices:
         numbers = [_number(explanation, name, index) for name in titles]
         table.add_row(Text(texts[index]), *numbers)
     return table
+
+
+def _header(explanation: Explanation, name: str, title: str) -> Text:
+    """The title of a column, and below it where its numbers come from."""
+    header = Text(title)
+    found = source(explanation, name)
+    if found is not None:
+        header.append(f"\n{found}", style="not bold dim")
+    return header
 
 
 def _empty_table(title: str) -> Table:
@@ -123,13 +135,18 @@ def _all_outputs(explanation: Explanation) -> Table:
     table.add_column("output", justify="left")
     if shares is not None:
         table.add_column("probability", justify="right")
-    for title in (scale(explanation), "predicts", "linear predicts"):
+    table.add_column(scale(explanation), justify="right")
+    predictors = list(_predicted_shares(explanation))
+    for title in predictors:
         table.add_column(title, justify="right")
     for index, label in enumerate(explanation.outputs.labels):
         cells: list[str | Text] = [Text(printable(label))]
         if shares is not None:
             cells.append(f"{shares[index]:.1%}")
-        cells += _output_cells(explanation.for_target(index))
+        one = explanation.for_target(index)
+        cells.append(f"{one.prediction:+.2f}")
+        found = _predicted_shares(one)
+        cells += [found.get(title, "") for title in predictors]
         style = None
         if index == explanation.target_index:
             style = "bold"
@@ -137,32 +154,34 @@ def _all_outputs(explanation: Explanation) -> Table:
     return table
 
 
-def _output_cells(explanation: Explanation) -> list[str]:
-    """The output of one label, and how far its SLALOM and a linear explanation predict."""
-    output = f"{explanation.prediction:+.2f}"
+def _predicted_shares(explanation: Explanation) -> dict[str, str]:
+    """How much of what deletions do is predicted, by the name of what predicts it."""
     fidelity = explanation.fidelity
     if fidelity is None:
-        return [output, "", ""]
-    linear = ""
+        return {}
+    shares = {}
+    if fidelity.two_scores is not None:
+        shares["the two scores predict"] = percent(fidelity.two_scores.wide.r2)
+    shares["the explanation predicts"] = percent(fidelity.wide.r2)
     if fidelity.linear_wide is not None:
-        linear = percent(fidelity.linear_wide.r2)
-    return [output, percent(fidelity.wide.r2), linear]
+        shares["linear predicts"] = percent(fidelity.linear_wide.r2)
+    return shares
 
 
 def _number(explanation: Explanation, name: str, index: int) -> str:
-    """One score of a unit, with its standard error where that is known."""
+    """One score of a unit, with its standard error where there is one."""
     number = f"{explanation.scores(name)[index]:+.2f}"
-    errors = explanation.standard_errors.get(name)
-    if errors is None or math.isnan(errors[index]):
+    error = error_of(explanation, name, index)
+    if error is None:
         return number
-    return f"{number} ± {errors[index]:.2f}"
+    return f"{number} ± {error:.2f}"
 
 
 def _calls(explanation: Explanation) -> str:
-    source = printable(explanation.method)
+    made_by = printable(explanation.method)
     if explanation.model:
-        source += f" on {printable(model_name(explanation.model))}"
+        made_by += f" on {printable(model_name(explanation.model))}"
     return (
-        f"{source}: {explanation.calls} model calls, {explanation.calls_check} of them only for "
+        f"{made_by}: {explanation.calls} model calls, {explanation.calls_check} of them only for "
         "the test; ± is one standard error"
     )

@@ -83,6 +83,7 @@ def explanation_data(explanation: Explanation) -> dict[str, Any]:
         "labels": [printable(label) for label in explanation.outputs.labels],
         "target": explanation.target_index,
         "full": list(explanation.full),
+        "highlight": HIGHLIGHT,
         "function": function_to_dict(explanation.function),
         "units": unit_texts(explanation),
         "spans": [[unit.part, unit.start, unit.end] for unit in explanation.units],

@@ -75,6 +75,37 @@ def scale(explanation: Explanation) -> str:
     return "log odds"
 
 
+def source(explanation: Explanation, score: str) -> str | None:
+    """Whether a score was measured or fitted.
+
+    None for additive methods: neither word tells how a gradient or an attention weight is made.
+    """
+    if explanation.surrogate != "slalom":
+        return None
+    return explanation.source(score)
+
+
+def with_source(explanation: Explanation, score: str, title: str) -> str:
+    """The title of a score, and whether it was measured or fitted."""
+    found = source(explanation, score)
+    if found is None:
+        return title
+    return f"{title}, {found}"
+
+
+def error_of(explanation: Explanation, score: str, index: int) -> float | None:
+    """The standard error of a unit's score.
+
+    None where it is not known, and for an exact answer of the model.
+    """
+    errors = explanation.standard_errors.get(score)
+    if errors is None or math.isnan(errors[index]):
+        return None
+    if errors[index] == 0 and explanation.source(score) == "measured":
+        return None
+    return float(errors[index])
+
+
 def left_out_sentence(explanation: Explanation) -> str:
     """What truncation cut off."""
     return (

@@ -12,8 +12,8 @@ With ``a_i`` the share of unit i in the whole text and F the prediction for it:
 
 Several heads add. Where values were measured, value, importance, linearized and slope are those of
 the two scores (``formula.TwoScores``); the others are those of what predicts deletions. What only
-the number of units kept decides (``length_offsets``) belongs to no unit: it is in every prediction,
-alone among them, and in no effect of a unit.
+the number of units kept decides (``length_offsets``) belongs to no unit. It is in what is predicted
+for certain rows, alone and removal, and not in slope and shapley.
 
 These are closed forms of what the formula predicts for certain rows, and the tests compare them
 with those predictions. Standard errors follow by the delta method: with the derivative d of a score
@@ -59,6 +59,9 @@ def slalom_score(surrogate: SlalomSurrogate, name: str, column: int) -> Tensor:
     score = torch.stack(by_head).sum(dim=0)
     if name == "alone":
         score = score + surrogate.length_effect(score.new_ones(1))[0, column]
+    if name == "removal":
+        without = score.new_full((1,), surrogate.units - 1)
+        score = score - surrogate.length_effect(without)[0, column]
     return score
 
 

@@ -155,8 +155,9 @@ class Candidates:
         extras = replace(best.extras, additive=False)
         return self.evidence.fit_slalom(replace(self._richer(best), heads=heads, extras=extras))
 
-    def with_additive_head(self, best: Fit, ridge: float) -> Fit:
+    def with_additive_head(self, best: Fit) -> Fit:
         """The best fit with an additive head beside its one."""
+        ridge = max(1.0, (self.settings.additive_rows / len(self.evidence.fit.outputs)) ** 2)
         extras = replace(best.extras, additive=True, additive_ridge=ridge)
         return self.evidence.fit_slalom(replace(self._richer(best), extras=extras))
 

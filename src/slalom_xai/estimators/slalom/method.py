@@ -250,14 +250,9 @@ class Slalom(Estimator):
             return candidates.with_heads(best, self.heads)
         if self.heads == 1 or not readable or not self._may_gain_a_head(evidence, best):
             return best
-        lowest = held_out_loss(evidence, best.surrogate) - self.settings.indifference
-        chosen = best
-        for ridge in self.settings.additive_ridges:
-            richer = candidates.with_additive_head(best, ridge)
-            loss = held_out_loss(evidence, richer.surrogate)
-            if loss < lowest:
-                chosen, lowest = richer, loss
-        return chosen
+        richer = candidates.with_additive_head(best)
+        losses = [held_out_loss(evidence, fit.surrogate) for fit in (best, richer)]
+        return richer if losses[1] < losses[0] else best
 
     def _may_gain_a_head(self, evidence: Evidence, best: Fit) -> bool:
         """Whether there are rows enough for an additive head, and something left for it."""

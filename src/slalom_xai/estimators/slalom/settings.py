@@ -29,7 +29,9 @@ class SlalomSettings:
         steady_misfit: standard errors of fitted scores are widened by this factor, if the model
             repeats itself. What is then left of the rows is misfit, and more calls change which
             fit is chosen; ``benchmarks/seeds.py`` measures what is missing otherwise.
-        additive_ridges: multiples of the usual ridge on an additive head that are tried.
+        additive_rows: rows from which an additive head has the usual ridge. With fewer, the ridge
+            grows with the square of what is missing: a few hundred rows would otherwise be followed
+            too closely.
         weaker_priors: factors by which priors become weaker than the weakest given, where a fit
             with a sink is nearly exact.
         nearly: share left below which a fit may become exact and is worth finishing. Models that
@@ -62,7 +64,7 @@ class SlalomSettings:
     whole_share: float = 0.05
     groups: int = 5
     steady_misfit: float = 1.4
-    additive_ridges: tuple[float, ...] = (1.0, 1e2, 1e4)
+    additive_rows: float = 4000
     weaker_priors: tuple[float, ...] = (1e2, 1e4)
     nearly: float = 0.05
     indifference: float = 0.05

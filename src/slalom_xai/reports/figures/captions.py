@@ -6,6 +6,7 @@ import math
 
 from slalom_xai.explanation import Explanation
 from slalom_xai.reports.colour import printable
+from slalom_xai.reports.wording import with_source
 
 TITLES = {
     "value": "value",
@@ -23,6 +24,11 @@ _SCALES = {
     "single": "logit",
     "regression": "output",
 }
+
+
+def score_title(explanation: Explanation, score: str) -> str:
+    """The name of a score in a figure, and whether it was measured or fitted."""
+    return with_source(explanation, score, TITLES[score])
 
 
 def measured_in(explanation: Explanation) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 from slalom_xai.errors import InputError
 from slalom_xai.explanation import Explanation
 from slalom_xai.reports.figures.canvas import WIDTH, look, new_figure, strongest
-from slalom_xai.reports.figures.captions import label, measured_in
+from slalom_xai.reports.figures.captions import label, measured_in, score_title
 from slalom_xai.reports.figures.plane import LABELS
 from slalom_xai.reports.figures.points import (
     Points,
@@ -142,8 +142,12 @@ def corpus_scatter(
         figure = new_figure(counted, width, height)
         axes = figure.add_subplot()
         limit_plane(axes, points)
-        axes.set_xlabel(f"mean value ({measured_in(first)})", parse_math=False)
-        axes.set_ylabel("mean importance (log scale)")
+        value, importance = (
+            _mean_title(explanations, "value"),
+            _mean_title(explanations, "importance"),
+        )
+        axes.set_xlabel(f"{value} ({measured_in(first)})", parse_math=False)
+        axes.set_ylabel(f"{importance} (log scale)")
         draw_points(axes, points)
         add_legend(axes, f"argues for {label(first.target)}", "argues against")
         if len(explanations) == 1:
@@ -154,6 +158,14 @@ def corpus_scatter(
         figure.set_layout_engine("none")
         name_points(figure, axes, points, strongest(points.effects, labels))
     return figure
+
+
+def _mean_title(explanations: Sequence[Explanation], score: str) -> str:
+    """What an axis shows, and where its numbers come from if that is the same in all texts."""
+    titles = {score_title(explanation, score) for explanation in explanations}
+    if len(titles) > 1:
+        return f"mean {score}, measured or fitted"
+    return f"mean {titles.pop()}"
 
 
 def _points(types: Sequence[TokenType]) -> Points:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from slalom_xai.errors import InputError
 from slalom_xai.explanation import Explanation
 from slalom_xai.reports.figures.canvas import WIDTH, look, new_figure, strong, tint
-from slalom_xai.reports.figures.captions import TITLES, headline, label
+from slalom_xai.reports.figures.captions import TITLES, headline, label, score_title
 from slalom_xai.reports.figures.lines import (
     Line,
     Measure,
@@ -20,6 +20,7 @@ from slalom_xai.reports.figures.lines import (
     scored_lines,
     visual_order,
 )
+from slalom_xai.reports.figures.words import has_longer_words
 from slalom_xai.reports.wording import runs_leftwards
 
 if TYPE_CHECKING:
@@ -196,7 +197,11 @@ def _key_lines(
     up, down = _EXPLAINED.get(score, (f"argues for {label(explanation.target)}", "argues against"))
     lines: list[list[_Entry]] = [[]]
     used = 0.0
-    for entry in ((up, 0.8), (down, -0.8), (f"score: {TITLES[score]}", None)):
+    entries: list[_Entry] = [(up, 0.8), (down, -0.8)]
+    entries.append((f"score: {score_title(explanation, score)}", None))
+    if explanation.source(score) == "measured" and has_longer_words(explanation):
+        entries.append(("of words of several tokens: fitted", None))
+    for entry in entries:
         wide = _SMALL * measure(entry[0]) + _SWATCH * measure("n") * 2
         if lines[-1] and used + wide > room:
             lines.append([])

@@ -17,7 +17,13 @@ from slalom_xai.reports.figures.canvas import (
     new_figure,
     strongest,
 )
-from slalom_xai.reports.figures.captions import headline, label, measured_in, signed
+from slalom_xai.reports.figures.captions import (
+    headline,
+    label,
+    measured_in,
+    score_title,
+    signed,
+)
 from slalom_xai.reports.figures.points import (
     Points,
     add_legend,
@@ -69,8 +75,12 @@ def scatter(
         figure = new_figure(f"Value and importance, {headline(explanation)}", width, height)
         axes = figure.add_subplot()
         limit_plane(axes, points)
-        axes.set_xlabel(f"value ({measured_in(explanation)})", parse_math=False)
-        axes.set_ylabel("importance (log scale)")
+        value, importance = (
+            score_title(explanation, "value"),
+            score_title(explanation, "importance"),
+        )
+        axes.set_xlabel(f"{value} ({measured_in(explanation)})", parse_math=False)
+        axes.set_ylabel(f"{importance} (log scale)")
         _draw_whiskers(axes, explanation, points, with_whiskers)
         draw_points(axes, points)
         _draw_output(axes, explanation.prediction)

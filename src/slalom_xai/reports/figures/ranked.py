@@ -23,8 +23,21 @@ from slalom_xai.reports.figures.canvas import (
     strongest,
     tint,
 )
-from slalom_xai.reports.figures.captions import TITLES, headline, label, measured_in
-from slalom_xai.reports.figures.words import Word, merged, unit_labels, word_scores
+from slalom_xai.reports.figures.captions import (
+    TITLES,
+    headline,
+    label,
+    measured_in,
+    score_title,
+)
+from slalom_xai.reports.figures.words import (
+    Word,
+    has_longer_words,
+    merged,
+    unit_labels,
+    word_scores,
+)
+from slalom_xai.reports.wording import source
 from slalom_xai.surrogates.quality import percent
 
 if TYPE_CHECKING:
@@ -80,9 +93,11 @@ def bars(
 
 
 def _reach(explanation: Explanation, score: str, interval: float | None) -> Array | None:
-    """How far each unit's error bar goes either way, (n,); None without standard errors."""
+    """How far each unit's error bar goes either way, (n,); None where there are no error bars."""
     errors = explanation.standard_errors.get(score)
-    if errors is None or interval is None:
+    if errors is None or not errors.any():
+        return None
+    if interval is None:
         return errors
     return np.asarray(errors * NormalDist().inv_cdf((1 + interval) / 2))
 
@@ -110,11 +125,12 @@ def _axis_caption(
     scale = measured_in(explanation)
     if score == "importance":
         scale = "log scale"
+    title = score_title(explanation, score)
     if not with_errors:
-        return f"{TITLES[score]} ({scale})"
+        return f"{title} ({scale})"
     if interval is None:
-        return f"{TITLES[score]} ({scale}; bars: one standard error)"
-    return f"{TITLES[score]} ({scale}; bars: {interval:.0%} intervals)"
+        return f"{title} ({scale}; bars: one standard error)"
+    return f"{title} ({scale}; bars: {interval:.0%} intervals)"
 
 
 def _draw_bars(axes: Axes, scores: Array, names: Sequence[str], intensities: Array) -> None:
@@ -178,7 +194,7 @@ def side_by_side(
         panels = figure.subplots(1, len(given), sharey=True, squeeze=False)[0]
         for index, axes in enumerate(panels):
             chosen_texts = [texts[word] for word in chosen]
-            heading = _heading(given[index], titles[index])
+            heading = _heading(given[index], score, titles[index])
             _draw_bars(axes, scores[index][chosen], chosen_texts, intensities[index][chosen])
             _finish_panel(axes, heading, float(np.abs(scores[index][chosen]).max()))
         figure.supxlabel(f"{TITLES[score]} (each panel on its own scale)", fontsize="medium")
@@ -233,9 +249,18 @@ def _distinguishing_names(explanations: Sequence[Explanation]) -> list[str]:
     return [str(number + 1) for number in range(len(explanations))]
 
 
-def _heading(explanation: Explanation, name: str) -> str:
-    """The name of a panel, and below it how much its explanation predicts, where that is known."""
+def _heading(explanation: Explanation, score: str, name: str) -> str:
+    """The name of a panel, and below it what is known of its scores.
+
+    That is where they come from, and how much their explanation predicts.
+    """
+    told = []
+    found = source(explanation, score)
+    if found == "measured" and has_longer_words(explanation):
+        found = "partly measured"
+    if found is not None:
+        told.append(found)
     fidelity = explanation.fidelity
-    if fidelity is None or math.isnan(fidelity.wide.r2):
-        return f"{name}\n"
-    return f"{name}\npredicts {percent(fidelity.wide.r2)}"
+    if fidelity is not None and not math.isnan(fidelity.wide.r2):
+        told.append(f"predicts {percent(fidelity.wide.r2)}")
+    return f"{name}\n{'; '.join(told)}"

@@ -112,7 +112,8 @@ def word_scores(explanation: Explanation, merged_words: Sequence[Word], name: st
 
     A SLALOM treats units together as one unit with the sum of their weights and the weighted mean
     of their values, so that nothing is approximated here. For additive methods, Shapley values and
-    slopes, the parts add up.
+    slopes, the parts add up. Where units were measured, nobody asked the model about words of
+    several units: their scores are what the explanation says.
     """
     scores = explanation.scores(name)
     if all(len(word.indices) == 1 for word in merged_words):
@@ -128,6 +129,11 @@ def word_scores(explanation: Explanation, merged_words: Sequence[Word], name: st
         importances = explanation.scores("importance")
         return np.array([_weighted_mean(scores, importances, word) for word in merged_words])
     return np.array([part.sum() for part in parts])
+
+
+def has_longer_words(explanation: Explanation) -> bool:
+    """Whether any word is made of several units."""
+    return any(len(word.indices) > 1 for word in merged(explanation))
 
 
 def _weighted_mean(values: Array, importances: Array, word: Word) -> float:
@@ -153,9 +159,10 @@ def _alone(explanation: Explanation, merged_words: Sequence[Word], scores: Array
 
 def _removal(explanation: Explanation, merged_words: Sequence[Word], scores: Array) -> Array:
     """What the surrogate loses without each word, (words,); arguments as for ``_alone``."""
-    # An effect is a word's own: what the length alone does is in no unit's score, so in no word's.
+    # A fitted effect is a word's own: what the length alone does is in no unit's, so in no word's.
     effects = explanation
-    if isinstance(explanation.function, SlalomSurrogate):
+    fitted = explanation.source("removal") == "fitted"
+    if fitted and isinstance(explanation.function, SlalomSurrogate):
         effects = replace(explanation, function=replace(explanation.function, length_offsets=None))
     everything = np.ones((1, len(explanation.units)))
     removal = np.array([scores[word.indices[0]] for word in merged_words])
