@@ -9,6 +9,7 @@ from slalom_xai.errors import BudgetError, InputError, ModelError
 from slalom_xai.estimators import Slalom, SlalomEff, SlalomExact, SlalomFidel
 from slalom_xai.outputs import Outputs
 from slalom_xai.surrogates.quality import percent
+from slalom_xai.surrogates.scores import DEFAULT_SCORE
 
 MODEL = tiny("bert")
 every_method = pytest.mark.parametrize("method", BY_NAME)
@@ -215,7 +216,7 @@ def test_the_frame_and_the_list_carry_every_unit(explanation):
     assert np.array_equal(frame["importance"], explanation.importances)
     assert np.array_equal(frame["removal_se"], explanation.standard_errors["removal"])
     assert explanation.as_list() == list(
-        zip(frame["unit"], explanation.scores("linearized"), strict=True)
+        zip(frame["unit"], explanation.scores(DEFAULT_SCORE), strict=True)
     )
 
 

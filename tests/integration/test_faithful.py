@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -57,12 +58,12 @@ def test_offsets_by_length_are_told_from_what_words_do():
     assert plain.function.length_offsets is None or plain.function.length_offsets.abs().max() < 1e-3
 
 
-def test_effects_of_units_leave_lengths_out_and_predictions_have_them():
-    found = Explainer(Game(with_lengths), budget=2000)(TEXT)
+def test_fitted_scores_are_what_is_predicted_for_their_rows():
+    measured = Explainer(Game(with_lengths), budget=2000)(TEXT)
+    found = replace(measured, column_measured=())
     everything = np.ones((1, 30))
     without = found.predict(np.ones((30, 30)) - np.eye(30))
-    offset = float(found.function.length_offsets[29, 0])
-    assert found.predict(everything)[0] - without == pytest.approx(found.scores("removal") - offset)
+    assert found.predict(everything)[0] - without == pytest.approx(found.scores("removal"))
     assert found.predict(np.eye(30)) == pytest.approx(found.scores("alone"))
     assert found.scores("shapley").sum() == pytest.approx(
         found.predict(everything)[0] - found.base_value
@@ -80,7 +81,8 @@ def test_what_is_linear_gets_a_linear_explanation_that_says_so():
     assert found.importances is None
     assert any("linear explanation predicts" in note for note in found.notes)
     assert found.scores("removal") == pytest.approx(list(VALUES.values()), abs=1e-2)
-    assert "close to linear" in found.trust
+    assert found.fidelity.linear_wide is None  # it is not compared with itself
+    assert found.trust.startswith("Predicts 100% of what deletions do")
 
 
 def test_without_a_budget_calls_grow_only_while_they_pay():
@@ -110,12 +112,13 @@ def test_bad_settings_are_named(options):
         Slalom(**options)
 
 
-def test_two_heads_are_fitted_on_request_and_read_from_the_nearest_one():
+def test_two_heads_are_fitted_on_request_and_read_from_measured_values():
     found = Explainer(Game(with_lengths), method=Slalom(heads=2), budget=1200)(TEXT)
     assert found.function.values.shape[0] == 2
     assert found.values.shape == found.importances.shape == (30,)
     assert found.importances.sum() == pytest.approx(0)
-    assert found.values == pytest.approx(found.function.nearest.values[0, :, 0].numpy())
+    assert found.source("value") == "measured"
+    assert found.values == pytest.approx(found.function.two_scores.values[:, 0].numpy())
     assert Explanation.from_dict(found.to_dict()) == found
 
 
@@ -223,7 +226,7 @@ def test_an_interval_holds_the_share_it_was_drawn_for():
     [
         (0.31, 0.1, "Do not trust this: it predicts 31%"),
         (0.95, 0.94, "close to linear here"),
-        (0.9, 0.5, "Predicts 90% of what deletions do; a"),
+        (0.9, 0.5, "Predicts 90% of what deletions do and 50% of what a few do; a linear"),
     ],
 )
 def test_the_sentence_warns_where_it_should(wide, linear, says):

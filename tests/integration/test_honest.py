@@ -1,6 +1,7 @@
 """What the default method says of itself is true: on exact SLALOMs, hard games and noisy models."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from slalom_xai.estimators import Slalom
 from slalom_xai.surrogates.fit import fit_slalom
 from slalom_xai.surrogates.influence import covariance
 from slalom_xai.surrogates.problem import Extras
-from slalom_xai.surrogates.quality import Agreement, Fidelity
+from slalom_xai.surrogates.quality import Agreement, FewAndMany, Fidelity
 
 WORDS = ["a", "slow", "start", "but", "one", "wonderful", "warm", "film"]
 VALUES = np.array([0.5, -4, -1, 2, 0.3, 5, 3, -0.5])
@@ -32,6 +33,12 @@ def slalom_game(values, importances, sink=None, noise=None):
         return answer + (noise() if noise else 0.0)
 
     return Game(play, start="")
+
+
+def filled(values, importances, sink):
+    """What a SLALOM with a sink answers to the text filled with each unit: n copies of it."""
+    copies, weight = len(values) * np.exp(importances), np.exp(sink[1])
+    return (copies * values + weight * sink[0]) / (copies + weight)
 
 
 def text_of(units):
@@ -61,10 +68,11 @@ def test_a_sentence_that_is_a_slalom_with_a_sink_gets_its_own_scores():
         return np.stack([-np.array(odds) / 2, np.array(odds) / 2], axis=1)
 
     found = Explainer(model, output="logits")(" ".join(WORDS))
-    assert found.values == pytest.approx(VALUES, abs=1e-3)
+    assert found.values == pytest.approx(filled(VALUES, IMPORTANCES, (0.3, 0.0)))
+    assert found.function.values[0, :, 0].numpy() == pytest.approx(VALUES, abs=1e-3)
     assert found.importances == pytest.approx(IMPORTANCES - IMPORTANCES.mean(), abs=1e-3)
     assert found.sink == pytest.approx((0.3, -IMPORTANCES.mean()), abs=1e-3)
-    assert found.trust.startswith("Predicts 100% of what deletions do;")
+    assert found.trust.startswith("The two scores predict 100% of what deletions do and 100%")
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -74,7 +82,8 @@ def test_an_exact_slalom_with_a_sink_is_recovered(units, seed):
     values, importances = rng.normal(0, 3, units), rng.normal(0, 1, units)
     sink = (rng.normal(), np.log(units) / 2)
     found = Explainer(slalom_game(values, importances, sink), random_state=seed)(text_of(units))
-    assert found.values == pytest.approx(values, abs=0.02)
+    assert found.values == pytest.approx(filled(values, importances, sink))
+    assert found.function.values[0, :, 0].numpy() == pytest.approx(values, abs=0.02)
     assert found.importances == pytest.approx(importances - importances.mean(), abs=0.02)
     assert found.function.values.shape[0] == 1
 
@@ -101,12 +110,12 @@ def test_a_blow_up_that_no_tested_row_shows_is_named():
 @pytest.mark.parametrize(
     ("r2", "low", "says"),
     [
-        (0.97, 0.95, "Predicts 97% of what deletions do (at least 95%); a"),
+        (0.97, 0.95, "Predicts 97% of what deletions do (at least 95%) and 97% of what a few do"),
         (
             0.64,
             0.36,
-            "Do not trust this: it predicts 64% of what the tested deletions do, "
-            "but perhaps only 36%",
+            "Do not trust this: it predicts 64% of what the tested deletions do and 64% of what a "
+            "few do, but perhaps only 36%",
         ),
         (0.64, -1.0, "perhaps only none of what others do"),
         (0.3, 0.1, "Do not trust this: it predicts 30% of what deletions do"),
@@ -116,7 +125,40 @@ def test_the_sentence_follows_the_lower_end(r2, low, says):
     wide, linear = Agreement(r2, 0.1, 30, r2_low=low, r2_high=1.0), Agreement(-0.2, 1.0, 30)
     said = Fidelity(wide, wide, linear, linear).sentence()
     assert says in said
-    assert "the same calls predicts none" in said
+    assert "the same calls predicts none and none" in said
+
+
+@pytest.mark.parametrize(
+    ("many", "few", "says", "ends"),
+    [
+        (0.9, 0.8, "The two scores predict 90% of what deletions do", "40% and 40%."),
+        (0.9, 0.2, "The two scores predict 90%", "For a few deletions, read removal."),
+        (0.2, 0.1, "Do not read the two scores alone: they predict 20%", "Shapley values instead."),
+        (-0.4, -2, "Do not read the two scores alone: they predict none of", "values instead."),
+    ],
+)
+def test_the_sentence_is_about_what_is_printed(many, few, says, ends):
+    """Not only about what ``predict`` makes of it with its corrections."""
+    whole, linear = Agreement(0.97, 0.1, 30), Agreement(0.4, 1.0, 30)
+    two = FewAndMany(Agreement(few, 0.5, 30), Agreement(many, 0.5, 30))
+    said = Fidelity(whole, whole, linear, linear, two).sentence()
+    assert said.startswith(says)
+    assert "with its corrections, the explanation predicts 97% and 97%" in said
+    assert said.endswith(ends)
+
+
+def test_an_exclusive_or_is_not_said_to_be_told_by_its_two_scores():
+    def play(words):
+        return 3.0 * (("w2" in words) != ("w5" in words)) - 1.5
+
+    found = Explainer(Game(play, start=""))(text_of(9))
+    rows = every_size(9)
+    true = np.array([play([f"w{place}" for place in np.flatnonzero(row)]) for row in rows])
+    weights = rows * np.exp(found.importances)
+    printed = weights @ found.values / weights.sum(axis=1)
+    assert 1 - np.mean((printed - true) ** 2) / true.var() < 0.3
+    assert found.trust.startswith(("Do not trust", "Do not read the two scores"))
+    assert found.fidelity.two_scores.wide.at_least < 0.5
 
 
 @pytest.mark.parametrize("sink", [True, False])
@@ -160,6 +202,7 @@ def noisy(seed, units=12, budget=1500):
     values, importances = truth.values[0, :, 0].numpy(), truth.importances[0].numpy()
     sink = (float(truth.sink_values[0, 0]), float(truth.sink_importances[0]))
     game = slalom_game(values, importances, sink, lambda: rng.normal(0, 0.05))
+    values = filled(values, importances, sink)
     return game, values, Explainer(game, budget=budget, random_state=seed)(text_of(units))
 
 
@@ -215,8 +258,11 @@ def test_results_of_before_load_without_what_lies_beyond():
     found = Explainer(slalom_game(VALUES, IMPORTANCES, (0.3, 0.0)))(text_of(8))
     data = found.to_dict()
     for column in data["fidelity"]:
-        for part in column.values():
+        for part in (*column.pop("two_scores").values(), *column.values()):
             part.pop("beyond")
+    before = Explanation.from_dict(data)
+    assert before.fidelity.two_scores is None
+    found = replace(found, column_fidelity=(replace(found.fidelity, two_scores=None),))
     assert Explanation.from_dict(data).trust == found.trust
 
 

@@ -25,7 +25,7 @@ from slalom_xai.reports import figures
 from slalom_xai.reports.figures.lines import Chunk, Line, Run, scored_lines, visual_order
 from slalom_xai.reports.figures.placement import place_labels
 from slalom_xai.reports.figures.words import merged, unit_labels, word_scores
-from slalom_xai.surrogates.scores import SCORES
+from slalom_xai.surrogates.scores import DEFAULT_SCORE, SCORES
 from slalom_xai.text import Unit
 
 ROOT = Path(__file__).parents[2]
@@ -267,17 +267,17 @@ class TestHighlighted:
         strengths = [float(patch.get_gid()[3:]) for patch in axes.patches][
             :-2
         ]  # the last two are the key
-        removal = explanation.scores("removal")
+        scores = explanation.scores(DEFAULT_SCORE)
         assert np.allclose(
             strengths,
-            (removal / np.abs(removal).max())[np.abs(removal) >= 0.04 * np.abs(removal).max()],
+            (scores / np.abs(scores).max())[np.abs(scores) >= 0.04 * np.abs(scores).max()],
             atol=1e-4,
         )
-        assert len(axes.lines) == (removal < 0).sum() + 1
+        assert len(axes.lines) == (scores < 0).sum() + 1
 
     @pytest.mark.slow
     def test_a_long_text_is_cut_and_says_so(self):
-        figure = figures.highlighted(explained("word " * 20_000), lines=5)
+        figure = figures.highlighted(explained("word " * 20_000), score="removal", lines=5)
         (note,) = [text.get_text() for text in texts(figure) if "more words" in text.get_text()]
         shown = len(texts(figure, "word"))
         assert note == f"… and {20_000 - shown} more words"
@@ -374,7 +374,7 @@ class TestSideBySide:
         ]
         for axes, explanation in zip(figure.axes, (slalom, linear), strict=True):
             assert np.allclose(
-                [patch.get_width() for patch in axes.patches], explanation.scores("removal")
+                [patch.get_width() for patch in axes.patches], explanation.scores(DEFAULT_SCORE)
             )
 
     def test_four_classes_are_told_apart(self):

@@ -123,6 +123,7 @@ def test_every_metric_is_described():
         "deletion",
         "insertion",
         "removal-rank",
+        "meaning",
         "naive-bayes",
         "human",
         "agreement",

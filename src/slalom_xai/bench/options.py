@@ -31,7 +31,7 @@ class BenchOptions:
         words: field of the words the marks belong to; None: the text split at white space.
         at_least: annotators that make a word marked.
         corpus: table of texts and classes, for Naive Bayes.
-        score: the score that ranks units; None: each method's own.
+        score: the score that ranks units; None: ``DEFAULT_SCORE``. Additive methods have one.
         granularity: what gets a score.
         removal: what leaving out a unit means.
         truncation: explain the beginning of texts that are too long.

@@ -66,7 +66,8 @@ _AtLeast = Annotated[
 ]
 _Corpus = Annotated[Path | None, without_default("Table of texts and classes, for naive-bayes.")]
 _Score = Annotated[
-    str | None, without_default("Score that ranks units. Default: each method's own.")
+    str | None,
+    without_default("Score that ranks units. Default: shapley; additive methods have one score."),
 ]
 _Truncation = Annotated[
     bool, switch("--truncation", "Explain the beginning of texts that are too long.")

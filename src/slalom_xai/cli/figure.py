@@ -25,7 +25,7 @@ Examples:
 
     slalom figure explanation.json --out scatter.svg
 
-    slalom figure explanation.json --kind bars --score shapley --out bars.pdf
+    slalom figure explanation.json --kind bars --score removal --out bars.pdf
 
     slalom figure slalom.json lime.json --kind side-by-side --out methods.pdf
 """
@@ -42,7 +42,10 @@ _Out = Annotated[
 _Kind = Annotated[
     str, typer.Option(help="What to draw: scatter, text, bars, side-by-side or corpus.")
 ]
-_Score = Annotated[str, typer.Option(help="The score that text, bars and side-by-side show.")]
+_Score = Annotated[
+    str | None,
+    without_default("The score that text, bars and side-by-side show. Default: shapley."),
+]
 _Labels = Annotated[int, typer.Option(help="Most words that scatter and corpus name.")]
 
 
@@ -55,7 +58,7 @@ def _figure(
     results: _Results,
     out: _Out,
     kind: _Kind = "scatter",
-    score: _Score = "removal",
+    score: _Score = None,
     labels: _Labels = _MOST_LABELS,
 ) -> None:
     """Draws saved explanations for print: SVG, PDF or PNG."""
@@ -86,19 +89,20 @@ def draw_figure(
     kind: str,
     out: Path,
     *,
-    score: str = "removal",
+    score: str | None = None,
     labels: int = _MOST_LABELS,
 ) -> Path:
     """Draws one kind of figure and saves it; what the reader should know goes to standard error."""
     from slalom_xai.errors import InputError
     from slalom_xai.reports import figures
+    from slalom_xai.surrogates.scores import DEFAULT_SCORE
 
     if kind in ("scatter", "text", "bars") and len(explanations) != 1:
         raise InputError(
             f"{len(explanations)} results were given, but --kind {kind} draws only one: "
             "give one, or --kind side-by-side or corpus"
         )
-    figure = _drawn(explanations, kind, score, labels)
+    figure = _drawn(explanations, kind, score or DEFAULT_SCORE, labels)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         saved = figures.save(figure, out)

@@ -6,7 +6,7 @@ method is.
 
 from slalom_xai.estimators.anchors import Anchors
 from slalom_xai.estimators.attention import AttentionMax, AttentionMean, AttentionRollout
-from slalom_xai.estimators.base import Estimator, Findings, estimator, methods
+from slalom_xai.estimators.base import Estimator, Findings, estimated_by, estimator, methods
 from slalom_xai.estimators.deletion_methods import Gam, Lime, Occlusion
 from slalom_xai.estimators.floors import Random, Zero
 from slalom_xai.estimators.gradients import Gradient, IntegratedGradients, SmoothGrad
@@ -42,6 +42,7 @@ __all__ = [
     "SlalomFidel",
     "SmoothGrad",
     "Zero",
+    "estimated_by",
     "estimator",
     "methods",
 ]

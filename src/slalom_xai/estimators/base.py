@@ -15,7 +15,15 @@ from slalom_xai.errors import InputError, one_of
 from slalom_xai.estimators.findings import Findings, attributed
 from slalom_xai.queries import Queries
 
-__all__ = ["Estimator", "Findings", "attributed", "estimator", "methods", "register"]
+__all__ = [
+    "Estimator",
+    "Findings",
+    "attributed",
+    "estimated_by",
+    "estimator",
+    "methods",
+    "register",
+]
 
 
 class Estimator(ABC):
@@ -31,6 +39,8 @@ class Estimator(ABC):
             before ``queries.budget``.
         probes_noise: it has standard errors, so that a noisy model is asked about the whole
             text several times.
+        estimates: what the one score of an additive method is said to be: "removal", what is
+            lost without the unit, or "shapley".
     """
 
     name: ClassVar[str]
@@ -39,6 +49,7 @@ class Estimator(ABC):
     combines: ClassVar[bool] = False
     stops_by_itself: ClassVar[bool] = False
     probes_noise: ClassVar[bool] = False
+    estimates: ClassVar[str] = "removal"
 
     def parameters(self, units: int, distinct: int) -> int:
         """How many numbers a fit must determine, which sets the least budget.
@@ -74,6 +85,13 @@ def methods() -> dict[str, str]:
         return not name.startswith("slalom"), name != "linear", name
 
     return {name: _register[name].summary for name in sorted(_register, key=rank)}
+
+
+def estimated_by(method: str) -> str:
+    """What the one score of an additive method is said to be; "removal" where nobody knows."""
+    if method not in _register:
+        return Estimator.estimates
+    return _register[method].estimates
 
 
 def estimator(method: str | Estimator) -> Estimator:

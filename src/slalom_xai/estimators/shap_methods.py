@@ -46,6 +46,8 @@ SHAP = ShapSettings()
 class _Shapley(Estimator):
     """A method of the package shap."""
 
+    estimates: ClassVar[str] = "shapley"
+
     def parameters(self, units: int, distinct: int) -> int:
         """Three calls a unit.
 

@@ -19,6 +19,7 @@ from slalom_xai.explanation.saving import (
     scores_to_dict,
 )
 from slalom_xai.explanation.scored_text import ScoredText
+from slalom_xai.surrogates.scores import DEFAULT_SCORE
 from slalom_xai.system.files import write_file
 from slalom_xai.text import Unit
 
@@ -69,7 +70,7 @@ class Explanation(ScoredText):
         """The same explanation for another class, without model calls."""
         return replace(self, target_index=self.outputs.index(target))
 
-    def as_list(self, score: str = "linearized") -> list[tuple[str, float]]:
+    def as_list(self, score: str = DEFAULT_SCORE) -> list[tuple[str, float]]:
         """Pairs of unit text and score, in reading order."""
         pairs = zip(self.units, self.scores(score), strict=True)
         return [(unit.text, float(number)) for unit, number in pairs]
@@ -128,13 +129,13 @@ class Explanation(ScoredText):
         """
         return exchange.to_shap(self)
 
-    def to_captum(self, score: str = "shapley") -> Any:
+    def to_captum(self, score: str = DEFAULT_SCORE) -> Any:
         """One score as captum's ``VisualizationDataRecord``.
 
         ``captum.attr.visualization.visualize_text`` draws it.
 
         Args:
-            score: any name ``scores`` takes; by default the one that shares out the prediction.
+            score: any name ``scores`` takes; the default shares out the prediction.
         """
         return exchange.to_captum(self, score)
 

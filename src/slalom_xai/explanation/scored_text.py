@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -22,9 +23,10 @@ from torch import Tensor
 from slalom_xai.errors import InputError, one_of, shortened
 from slalom_xai.outputs import Outputs, Target
 from slalom_xai.surrogates.additive import AdditiveSurrogate
+from slalom_xai.surrogates.exact_shapley import shapley_values
 from slalom_xai.surrogates.formula import SlalomSurrogate
 from slalom_xai.surrogates.quality import Fidelity
-from slalom_xai.surrogates.scores import SCORES, additive_score, slalom_score
+from slalom_xai.surrogates.scores import DEFAULT_SCORE, SCORES, additive_score, slalom_score
 from slalom_xai.text import ALL_UNKNOWN, Unit
 
 Array = NDArray[np.float64]
@@ -185,11 +187,11 @@ class ScoredText:
             return _ONE_UNIT
         return _NO_ROWS_LEFT
 
-    def scores(self, name: str = "linearized") -> Array:
+    def scores(self, name: str = DEFAULT_SCORE) -> Array:
         """One score per unit, (n,).
 
         Args:
-            name: "value", "importance", "alone", "linearized", "slope", "removal" or "shapley".
+            name: "value", "importance", "removal", "alone", "slope", "shapley" or "linearized".
         """
         if name not in SCORES:
             raise one_of("score", name, SCORES)
@@ -238,10 +240,22 @@ class ScoredText:
             return np.asarray(self.scores("value") * np.exp(self.scores("importance")))
         if name in self._measured:
             return self._measured[name] * target.sign + 0.0  # + 0.0: no negative zeros
+        if name == "shapley":
+            return self._shapley_values[:, target.column] * target.sign + 0.0
         scores: Array = slalom_score(function, name, target.column).numpy()
         if name == "importance":  # how loudly a unit speaks is the same for both classes
             return scores + 0.0 + self._per_occurrence()
         return scores * target.sign + 0.0
+
+    @cached_property
+    def _shapley_values(self) -> Array:
+        """Of all columns, (n, C).
+
+        In a long text they take seconds, and a report asks for them several times.
+        """
+        assert isinstance(self.function, SlalomSurrogate)
+        values: Array = shapley_values(self.function).numpy()
+        return values
 
     def predict(self, keep: ArrayLike) -> Array:
         """The explanation's prediction for edited texts, without asking the model.

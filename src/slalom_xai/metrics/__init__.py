@@ -17,6 +17,7 @@ from slalom_xai.metrics.case import Case
 from slalom_xai.metrics.cost import Cost
 from slalom_xai.metrics.fidelity import FidelityLocal, FidelityWide
 from slalom_xai.metrics.intervals import Comparison, Interval, against_best, bootstrap
+from slalom_xai.metrics.meaning import Meaning
 from slalom_xai.metrics.model_answers import Asker, asker
 from slalom_xai.metrics.needs import Need
 from slalom_xai.metrics.perturbation import Deletion, Insertion, RemovalRank
@@ -42,6 +43,7 @@ __all__ = [
     "Human",
     "Insertion",
     "Interval",
+    "Meaning",
     "Measured",
     "Metric",
     "NaiveBayes",

@@ -13,7 +13,7 @@ from slalom_xai.errors import InputError, one_of
 from slalom_xai.explanation import Explanation
 from slalom_xai.metrics.model_answers import Array, Ask, Asker, Masks, asker
 from slalom_xai.outputs import Outputs
-from slalom_xai.surrogates.scores import SCORES
+from slalom_xai.surrogates.scores import DEFAULT_SCORE, SCORES
 
 __all__ = ["Array", "Ask", "Asker", "Case", "Masks", "asker", "ranking_scores"]
 
@@ -30,8 +30,7 @@ class Case:
         explanation: what is judged.
         ask: the model's answers, from ``asker`` or any function from masks (m, n) to outputs (m,).
         rationale: (n,) zeros and ones, which units people marked; see ``rationale.to_units``.
-        score: the score that ranks units; None: "removal" for SLALOM, "value" for additive
-            explanations.
+        score: the score that ranks units; None: ``DEFAULT_SCORE``.
         others: explanations of the same text to compare with, by other methods, in other units or
             with other seeds.
         naive_bayes: (n,), the weights of a Naive Bayes bag of words that argue for the explained
@@ -161,10 +160,6 @@ def ranking_scores(explanation: Explanation, score: str | None = None) -> Array:
 
     Args:
         explanation: of n units.
-        score: None: what is lost when a unit goes, which additive explanations call "value".
+        score: None: ``DEFAULT_SCORE``; additive explanations have one score under most names.
     """
-    if score:
-        return explanation.scores(score)
-    if explanation.surrogate == "slalom":
-        return explanation.scores("removal")
-    return explanation.scores("value")
+    return explanation.scores(score or DEFAULT_SCORE)

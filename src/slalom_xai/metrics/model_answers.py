@@ -15,11 +15,22 @@ from numpy.typing import NDArray
 
 from slalom_xai.designs import RowPool
 from slalom_xai.errors import InputError
+from slalom_xai.estimators.row_budget import accepts_empty
 from slalom_xai.explainer import REMOVALS, Explainer
 from slalom_xai.explanation import Explanation
 from slalom_xai.models import Prompt, prompt
 from slalom_xai.outputs import Target
 from slalom_xai.queries import Queries
+from slalom_xai.queries.repeats import (
+    UnitRows,
+    ask_repeats,
+    contest_rows,
+    copies_to_fill,
+    doubled_rows,
+    filled_rows,
+    has_one_place,
+    has_room_for_a_copy,
+)
 from slalom_xai.text import GRANULARITIES, Unit
 
 Array = NDArray[np.float64]
@@ -47,11 +58,13 @@ class Asker:
     Attributes:
         outputs: what the model's numbers mean.
         target: the explained label.
+        refusal: why the model took no repeated units; empty where it took them, or nobody asked.
     """
 
     def __init__(self, queries: Queries, target: Target) -> None:
         self.outputs = queries.model.outputs
         self.target = target
+        self.refusal = ""
         self._queries = queries
 
     def __call__(self, masks: Masks, /) -> Array:
@@ -62,6 +75,58 @@ class Asker:
         """All columns of the outputs, (m, C), for masks (m, n)."""
         columns: Array = self._queries.ask(np.asarray(masks, dtype=bool), "check").cpu().numpy()
         return columns
+
+    @property
+    def codes(self) -> NDArray[np.int64]:
+        """(n,), equal where two units read the same."""
+        return self._queries.prompt.codes
+
+    def empty(self) -> float | None:
+        """The explained output where nothing is kept; None for a model that takes no empty text."""
+        if not accepts_empty(self._queries):
+            return None
+        return float(self(np.zeros((1, len(self.codes)), dtype=bool))[0])
+
+    def filled(self) -> Array | None:
+        """The explained output for the text filled with each unit, (n,); None where refused."""
+        copies = copies_to_fill(self._queries)
+        return self._repeated(filled_rows(np.arange(len(copies)), copies))
+
+    def contests(self, pairs: NDArray[np.int64]) -> Array | None:
+        """The explained output for texts filled half with one unit, half with another.
+
+        Args:
+            pairs: (m, 2), the units. Each is asked in both orders, and the mean is taken.
+
+        Returns:
+            (m,); None where the model refuses repeats.
+        """
+        both = np.concatenate([pairs, pairs[:, ::-1]])
+        answers = self._repeated(contest_rows(both, copies_to_fill(self._queries)))
+        if answers is None:
+            return None
+        return np.asarray(answers.reshape(2, len(pairs)).mean(axis=0))
+
+    def doubled(self) -> Array | None:
+        """The explained output for the text with one more copy of each unit, (n,).
+
+        None where the model refuses repeats or reads no longer text, or a unit has several places.
+        """
+        if not has_one_place(self._queries.prompt):
+            self.refusal = "a unit stands in several places"
+            return None
+        if not has_room_for_a_copy(self._queries):
+            self.refusal = "the model reads no text that is longer by a copy"
+            return None
+        return self._repeated(doubled_rows(len(self.codes)))
+
+    def _repeated(self, rows: UnitRows) -> Array | None:
+        """The explained output (m,) for sequences of units (m, w); None where refused."""
+        answers, refusal = ask_repeats(self._queries, rows, "check")
+        if answers is None:
+            self.refusal = refusal
+            return None
+        return np.asarray(answers[:, self.target.column].cpu().numpy() * self.target.sign)
 
     @property
     def calls(self) -> int:

@@ -9,14 +9,15 @@ from itertools import pairwise
 import numpy as np
 
 from slalom_xai.explanation import Array, Explanation
+from slalom_xai.surrogates.scores import DEFAULT_SCORE
 
 UP = (33, 102, 172)  # blue and orange stay apart for the colour-blind
 DOWN = (201, 92, 15)
-HIGHLIGHT = "removal"  # what a colour shows: what the explanation says is lost without the unit
+HIGHLIGHT = DEFAULT_SCORE  # what a colour shows, and what the strongest units are strong in
 
 
 def intensities(explanation: Explanation) -> Array:
-    """What deleting each unit takes away, scaled to [-1, 1] by the largest."""
+    """The score that colours show, scaled to [-1, 1] by the largest."""
     scores = explanation.scores(HIGHLIGHT)
     largest = float(np.abs(scores).max())
     if largest > 0:
@@ -66,7 +67,7 @@ def _without_overlap(spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def strongest_units(explanation: Explanation, count: int) -> list[int]:
-    """Indices of the units whose deletion changes most, strongest first."""
+    """Indices of the units with the largest scores of either sign, strongest first."""
     order = np.argsort(-np.abs(explanation.scores(HIGHLIGHT)), kind="stable")
     return [int(index) for index in order[:count]]
 

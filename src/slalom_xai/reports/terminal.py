@@ -105,7 +105,12 @@ def _table(explanation: Explanation, rows: int) -> Table:
     table.add_column(unit, overflow="fold")
     titles = {"value": "score"}
     if explanation.importances is not None:
-        titles = {"value": "value", "importance": "importance", HIGHLIGHT: "lost without it"}
+        titles = {
+            "value": "value",
+            "importance": "importance",
+            "removal": "lost without it",
+            HIGHLIGHT: "its share",
+        }
     for name, title in titles.items():
         table.add_column(_header(explanation, name, title), justify="right")
     texts = unit_texts(explanation)

@@ -157,7 +157,7 @@ class Fidelity:
         close = ""
         if self.linear_wide.r2 > self.wide.r2 - QUALITY.close_to_linear:
             close = ": this model is close to linear here"
-        return f"; a linear explanation of the same calls {shares}{close}"
+        return f"; a linear explanation of the same calls predicts {shares}{close}"
 
     def _doubt(self) -> str:
         """What speaks against the explanation."""

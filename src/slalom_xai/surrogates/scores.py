@@ -38,6 +38,10 @@ from slalom_xai.surrogates.score_slopes import FEW_PARAMETERS, few_slopes, slope
 
 SCORES = ("value", "importance", "removal", "alone", "slope", "shapley", "linearized")
 
+# The one number per unit where nobody asks for another: it ranks units, colours them and is
+# exported. docs/benchmarks.md compares the scores; this one is best or not far behind everywhere.
+DEFAULT_SCORE = "shapley"
+
 # These are read from the two scores where there are some; the others from what predicts.
 READ_FROM_TWO_SCORES = ("value", "importance", "linearized", "slope")
 

@@ -9,9 +9,7 @@ Each takes about one call per unit. Values come first, because nothing else can 
 others are asked where they take a small part of the budget; rows without a unit and of a unit alone
 serve the fit as well. What is not asked is fitted, and the explanation says so.
 
-A word or a sentence is repeated as a whole. If so many copies do not fit into the model, there are
-as many as fit. In a pair of texts, the copies stand in the unit's own text and the other is empty,
-as it is in rows that keep nothing of it. Copies are never masked, whatever ``removal`` is.
+``queries.repeats`` says how units are repeated.
 
 Shapes: n units, C columns (explained outputs).
 """
@@ -22,15 +20,21 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from slalom_xai.designs import Masks, count_distinct_rows, least_budget
-from slalom_xai.errors import BudgetError, shortened
 from slalom_xai.models import Prompt
-from slalom_xai.models.base import SaysItsLimit
 from slalom_xai.queries import Queries
-from slalom_xai.queries.batches import out_of_memory
+from slalom_xai.queries.repeats import (
+    UnitRows,
+    ask_repeats,
+    copies_to_fill,
+    doubled_rows,
+    filled_rows,
+    has_one_place,
+    has_room_for_a_copy,
+    wanted_copies,
+)
 from slalom_xai.surrogates.formula import TwoScores
 
 
@@ -183,19 +187,15 @@ class _Plan:
 def _filled(queries: Queries, notes: list[str]) -> Tensor | None:
     """The answers to the text filled with each unit, (n, C); None where the model refuses."""
     question = queries.prompt
-    copies = _copies(queries)
+    copies, wanted = copies_to_fill(queries), wanted_copies(question)
     _, first, of_unit = np.unique(question.codes, return_index=True, return_inverse=True)
-    longest = int(copies[first].max())
-    rows = np.repeat(first[:, None], longest, axis=1)
-    rows[np.arange(longest) >= copies[first, None]] = -1
-    answers = _ask(queries, rows, "Value is", notes)
+    answers = _ask(queries, filled_rows(first, copies[first]), "Value is", notes)
     if answers is None:
         return None
-    if bool((copies < _wanted(question)).any()):
-        fewest = int(copies.min())
+    if bool((copies < wanted).any()):
         notes.append(
-            f"Values are answers to texts of at least {fewest} copies of the unit, not "
-            f"{_wanted(question)}: the model reads no longer texts."
+            f"Values are answers to texts of at least {int(copies.min())} copies of the unit, not "
+            f"{wanted}: the model reads no longer texts."
         )
     return answers[torch.as_tensor(of_unit, device=answers.device)]
 
@@ -205,59 +205,22 @@ def _doubled(queries: Queries, notes: list[str]) -> Tensor | None:
 
     A type has no one place where a copy could stand.
     """
-    question = queries.prompt
-    units = len(question.units)
-    if bool((question.occurrences > 1).any()):
+    if not has_one_place(queries.prompt):
         return None
-    room = _room(queries)
-    longest = max(len(pieces) for pieces in question.spelling)
-    if room is not None and len(question.owner) + longest > room:
+    if not has_room_for_a_copy(queries):
         notes.append(
             "Slope is fitted, not measured: the model reads no text that is longer by a copy."
         )
         return None
-    rows = np.stack([np.insert(np.arange(units), unit, unit) for unit in range(units)])
-    return _ask(queries, rows, "Slope is", notes)
+    return _ask(queries, doubled_rows(len(queries.prompt.units)), "Slope is", notes)
 
 
-def _ask(queries: Queries, rows: NDArray[np.int64], what: str, notes: list[str]) -> Tensor | None:
+def _ask(queries: Queries, rows: UnitRows, what: str, notes: list[str]) -> Tensor | None:
     """Answers to sequences of units, (m, C); None, and a note, where the model refuses repeats."""
-    try:
-        return queries.ask_rows((queries.prompt.sequences(rows), "fit"))[0]
-    except BudgetError:
-        raise
-    except Exception as error:  # a model may refuse repeats in any way it likes
-        if out_of_memory(error):
-            raise
-        reason = shortened(" ".join(str(error).split()), 200)
-        notes.append(f"{what} fitted, not measured: the model refused repeated units: {reason}")
-        return None
-
-
-def _wanted(question: Prompt) -> int:
-    """As many copies as the text has units; of a type, as many as it has tokens."""
-    return int(question.occurrences.sum())
-
-
-def _copies(queries: Queries) -> NDArray[np.int64]:
-    """How many copies of each unit fill the text, (n,)."""
-    question, room = queries.prompt, _room(queries)
-    sizes = np.array([len(pieces) for pieces in question.spelling])
-    wanted = np.full(len(sizes), _wanted(question))
-    if room is None:
-        return wanted
-    copies: NDArray[np.int64] = np.minimum(wanted, np.maximum(1, room // sizes))
-    return copies
-
-
-def _room(queries: Queries) -> int | None:
-    """How many pieces the model reads in one text; None where nothing limits it."""
-    model = queries.model
-    if not isinstance(model, SaysItsLimit) or model.limit is None:
-        return None
-    reading = queries.prompt.reading
-    special = model.size(reading.shorten(np.ones(len(reading.pieces), dtype=bool)))
-    return model.limit - (special - len(reading.pieces))
+    answers, refusal = ask_repeats(queries, rows)
+    if answers is None:
+        notes.append(f"{what} fitted, not measured: {refusal}")
+    return answers
 
 
 def _too_few(what: str, calls: int) -> str:

@@ -17,6 +17,7 @@ from slalom_xai.explanation.exchange.scores import (
     without_place,
 )
 from slalom_xai.spans import has_place, read_tokens
+from slalom_xai.surrogates.scores import DEFAULT_SCORE
 
 if TYPE_CHECKING:
     from slalom_xai.explanation import Explanation
@@ -27,7 +28,7 @@ _NO_OUTPUT = (
 )
 
 
-def to_captum(explanation: Explanation, score: str = "shapley") -> Any:
+def to_captum(explanation: Explanation, score: str = DEFAULT_SCORE) -> Any:
     """One score as a ``captum.attr.visualization.VisualizationDataRecord``."""
     captum = optional_package("captum.attr", "this export")
     scores = np.array(explanation.scores(score))

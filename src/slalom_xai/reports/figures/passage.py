@@ -22,6 +22,7 @@ from slalom_xai.reports.figures.lines import (
 )
 from slalom_xai.reports.figures.words import has_longer_words
 from slalom_xai.reports.wording import runs_leftwards
+from slalom_xai.surrogates.scores import DEFAULT_SCORE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -88,7 +89,7 @@ class _Pen:
 def highlighted(
     explanation: Explanation,
     *,
-    score: str = "removal",
+    score: str = DEFAULT_SCORE,
     width: float = WIDTH,
     fontsize: float = 10,
     lines: int = 60,

@@ -39,6 +39,7 @@ from slalom_xai.reports.figures.words import (
 )
 from slalom_xai.reports.wording import source
 from slalom_xai.surrogates.quality import percent
+from slalom_xai.surrogates.scores import DEFAULT_SCORE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -51,7 +52,7 @@ _WIDEST = 11.0  # inches, of panels side by side unless a width is given
 def bars(
     explanation: Explanation,
     *,
-    score: str = "removal",
+    score: str = DEFAULT_SCORE,
     units: int = 20,
     interval: float | None = 0.9,
     width: float = WIDTH,
@@ -154,7 +155,7 @@ def _draw_bars(axes: Axes, scores: Array, names: Sequence[str], intensities: Arr
 def side_by_side(
     explanations: Sequence[Explanation],
     *,
-    score: str = "removal",
+    score: str = DEFAULT_SCORE,
     titles: Sequence[str] | None = None,
     words: int = 24,
     width: float | None = None,
