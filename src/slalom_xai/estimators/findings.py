@@ -114,4 +114,6 @@ def one_distinct_unit(full: list[float], units: int, additive: bool) -> Findings
         shares = outputs.repeat(units, 1) / units
         return Findings(AdditiveSurrogate(shares, outputs), no_errors, None)
     importances = torch.zeros(1, units, dtype=torch.float64)
-    return Findings(SlalomSurrogate(outputs.repeat(1, units, 1), importances), no_errors, None)
+    values = outputs.repeat(units, 1)
+    surrogate = SlalomSurrogate(values[None], importances)
+    return Findings(surrogate, no_errors, None, measured={"value": values})

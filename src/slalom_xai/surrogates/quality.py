@@ -54,6 +54,9 @@ NOTHING_CHANGES = (
 )
 
 
+NONE = "none"  # in the place of a share
+
+
 @dataclass(frozen=True)
 class Agreement:
     """Predicted against true changes of the output.
@@ -155,7 +158,8 @@ class Fidelity:
             return ""
         shares = f"{percent(self.linear_wide.r2)} and {percent(self.linear_local.r2)}"
         close = ""
-        if self.linear_wide.r2 > self.wide.r2 - QUALITY.close_to_linear:
+        as_good = self.linear_wide.r2 > self.wide.r2 - QUALITY.close_to_linear
+        if as_good and self.linear_wide.r2 >= QUALITY.doubtful:
             close = ": this model is close to linear here"
         return f"; a linear explanation of the same calls predicts {shares}{close}"
 
@@ -188,6 +192,8 @@ def _surely(found: Agreement) -> str:
     surely = percent(found.at_least)
     if surely == percent(found.r2):
         return ""
+    if surely == NONE:
+        return " (perhaps none)"
     return f" (at least {surely})"
 
 
@@ -246,7 +252,7 @@ def _ends(draws: Tensor) -> list[list[float]]:
 def percent(r2: float) -> str:
     """A share in whole per cent; a fit worse than the mean predicts nothing."""
     if r2 <= 0:
-        return "none"
+        return NONE
     if r2 < 0.9995:
         return f"{min(round(100 * r2), 99)}%"
     return "100%"
