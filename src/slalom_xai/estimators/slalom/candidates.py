@@ -50,7 +50,7 @@ class Reading:
 
         A sandwich follows the slope of the objective at its end. Importances can also jump, where
         another unit could take over the part of one. The rows without a group show that (a
-        jackknife). Each sees what the other misses, so their variances are averaged.
+        jackknife). Each sees what the other misses, so the larger one counts.
 
         Args:
             sandwich: (n,), standard errors by the sandwich.
@@ -58,7 +58,7 @@ class Reading:
         groups = len(self.without)
         moved = self.without - self.without.mean(dim=0)
         jackknife = (groups - 1) / groups * (moved**2).sum(dim=0)
-        return ((sandwich**2 + jackknife) / 2).sqrt()
+        return torch.maximum(sandwich, jackknife.sqrt())
 
 
 @dataclass(frozen=True)

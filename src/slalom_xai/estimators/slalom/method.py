@@ -27,6 +27,7 @@ from slalom_xai.estimators.findings import linear_findings
 from slalom_xai.estimators.gathering import Gathering
 from slalom_xai.estimators.held_out import held_out_loss, linear_fit, measure
 from slalom_xai.estimators.slalom.candidates import Candidates
+from slalom_xai.estimators.slalom.choice import Choice, choose
 from slalom_xai.estimators.slalom.measuring import (
     Measured,
     measure_units,
@@ -113,16 +114,16 @@ class Slalom(Estimator):
     def explain(self, queries: Queries, rng: np.random.Generator) -> Findings:
         """Measures what calls allow, fits the candidates to deletions and keeps the best."""
         measured = self._measure(queries)
-        evidence, fit = self._in_rounds(queries, rng, measured)
+        evidence, chosen = self._in_rounds(queries, rng, measured)
         linear = linear_fit(evidence)
         if evidence.choose is not None:
             loss = held_out_loss(evidence, linear.surrogate)
-            if loss < held_out_loss(evidence, fit.surrogate):
+            if loss < held_out_loss(evidence, chosen.surrogate):
                 return linear_findings(evidence, linear, (*measured.notes, LINEAR_WINS))
-        if not fit.exact and evidence.choose is not None:
+        if not chosen.exact and evidence.choose is not None:
             evidence = evidence.settled
-            fit = self._candidates(evidence).refitted(fit)
-        return self._findings(queries, evidence, fit, measured, linear.surrogate)
+            chosen = chosen.refitted(self._candidates(evidence))
+        return self._findings(queries, evidence, chosen, measured, linear.surrogate)
 
     def _measure(self, queries: Queries) -> Measured:
         """What the model is asked outright: nothing for the paper's SLALOM, which fits all."""
@@ -142,7 +143,7 @@ class Slalom(Estimator):
         self,
         queries: Queries,
         evidence: Evidence,
-        fit: Fit,
+        chosen: Choice,
         measured: Measured,
         linear: AdditiveSurrogate,
     ) -> Findings:
@@ -152,9 +153,10 @@ class Slalom(Estimator):
         to the measured values.
         """
         candidates = self._candidates(evidence)
-        surrogate, spread = fit.surrogate, candidates.covariance(fit)
+        surrogate, fit = chosen.surrogate, chosen.main
+        spread = candidates.covariance(fit)
         reading, of_reading = None, None
-        if measured.filled is not None and not fit.exact:
+        if measured.filled is not None and not chosen.exact:
             reading = candidates.two_scores(measured.filled)
             copies = None
             if measured.doubled is not None:
@@ -163,10 +165,11 @@ class Slalom(Estimator):
             units = torch.arange(surrogate.units, device=evidence.full.device)
             of_reading = candidates.covariance(reading.fit).spread(units)
         scores = measured.scores(evidence.full)
+        fitted = replace(fit.surrogate, two_scores=surrogate.two_scores)
         widening = self._widening(queries, fit)
         errors = []
         for column in range(len(evidence.full)):
-            of_column = slalom_standard_errors(surrogate, spread, column, of_reading)
+            of_column = slalom_standard_errors(fitted, spread, column, of_reading)
             of_column = {name: widening * error for name, error in of_column.items()}
             if reading is not None:
                 sandwich = of_column["importance"] / widening
@@ -177,7 +180,7 @@ class Slalom(Estimator):
             for name in scores:
                 of_column[name] = measured_error(name, queries, column, surrogate.units)
             errors.append(of_column)
-        fidelity = measure(evidence, surrogate, linear, fit.exact)
+        fidelity = measure(evidence, surrogate, linear, chosen.exact)
         return Findings(surrogate, tuple(errors), fidelity, measured.notes, measured=scores)
 
     def _widening(self, queries: Queries, fit: Fit) -> float:
@@ -195,7 +198,7 @@ class Slalom(Estimator):
 
     def _in_rounds(
         self, queries: Queries, rng: np.random.Generator, measured: Measured
-    ) -> tuple[Evidence, Fit]:
+    ) -> tuple[Evidence, Choice]:
         """All the budget at once; or, where none was given, rounds while doubling calls pays."""
         question = queries.prompt
         parameters = self.parameters(len(question.units), question.distinct)
@@ -203,19 +206,19 @@ class Slalom(Estimator):
         calls = min(queries.first or queries.budget, queries.distinct_budget)
         evidence = gathering.first(calls - measured.beside, measured.masks)
         readable = measured.filled is not None
-        fit = self._best(evidence, readable)
+        chosen = self._best(evidence, readable)
         enumerated = len(question.units) <= DESIGN.enumerable
         if queries.first is None or evidence.choose is None or enumerated:
-            return evidence, fit
-        while queries.calls < queries.budget and not self._certain_enough(evidence, fit):
+            return evidence, chosen
+        while queries.calls < queries.budget and not self._certain_enough(evidence, chosen.main):
             more = min(queries.calls, queries.budget - queries.calls)
             evidence = gathering.more(evidence, more)
-            before, fit = fit, self._best(evidence, readable)
+            before, chosen = chosen, self._best(evidence, readable)
             old = held_out_loss(evidence, before.surrogate)
-            new = held_out_loss(evidence, fit.surrogate)
+            new = held_out_loss(evidence, chosen.surrogate)
             if not old - new > self.settings.round_pays:
                 break
-        return evidence, fit
+        return evidence, chosen
 
     def _certain_enough(self, evidence: Evidence, fit: Fit) -> bool:
         """Whether the scores are as certain as was asked for."""
@@ -236,7 +239,7 @@ class Slalom(Estimator):
     def _several_heads(self) -> bool:
         return self.heads is not None and self.heads > 1
 
-    def _best(self, evidence: Evidence, readable: bool) -> Fit:
+    def _best(self, evidence: Evidence, readable: bool) -> Choice:
         """The best of all candidates but the linear one.
 
         Args:
@@ -247,12 +250,10 @@ class Slalom(Estimator):
         candidates = self._candidates(evidence)
         best = self._best_of_one_head(candidates)
         if self.heads is not None and self.heads > 1:
-            return candidates.with_heads(best, self.heads)
+            return Choice(candidates.with_heads(best, self.heads))
         if self.heads == 1 or not readable or not self._may_gain_a_head(evidence, best):
-            return best
-        richer = candidates.with_additive_head(best)
-        losses = [held_out_loss(evidence, fit.surrogate) for fit in (best, richer)]
-        return richer if losses[1] < losses[0] else best
+            return Choice(best)
+        return choose(evidence, best, candidates.with_additive_head(best))
 
     def _may_gain_a_head(self, evidence: Evidence, best: Fit) -> bool:
         """Whether there are rows enough for an additive head, and something left for it."""
