@@ -8,7 +8,7 @@ import pytest
 from made import FIDELITY, SHAPES, TEXT, made, shaped
 
 from slalom_xai.surrogates.quality import FewAndMany
-from slalom_xai.surrogates.scores import SCORES
+from slalom_xai.surrogates.scores import DEFAULT_SCORE, SCORES
 
 
 def words(page):
@@ -164,15 +164,16 @@ def test_three_scores_are_in_front_and_the_others_one_click_away(show):
         assert len(detail(page)) == len(choices)
         return choices
 
+    in_front = ["value", "importance", "removal", DEFAULT_SCORE]
     assert button.get_attribute("aria-expanded") == "false"
-    assert shown() == ["value", "importance", "removal"]
+    assert shown() == in_front
     button.click()
     assert button.get_attribute("aria-expanded") == "true"
     assert shown() == list(SCORES)
-    choose(page, "Colour shows", "Shapley")
+    choose(page, "Colour shows", "slope")
     button.click()
-    assert shown() == ["value", "importance", "removal"]
-    assert "removal (measured)" in page.locator(".controls").inner_text()  # what colours show again
+    assert shown() == in_front
+    assert "Shapley (fitted)" in page.locator(".controls").inner_text()  # what colours show again
 
 
 def test_every_score_says_where_it_comes_from(show):
@@ -459,8 +460,8 @@ def test_the_table_sorts_and_filters(show):
     page.get_by_label("Shows").select_option("down")
     expected = {
         unit.text
-        for unit, lost in zip(explanation.units, explanation.scores("removal"), strict=True)
-        if lost < 0
+        for unit, share in zip(explanation.units, explanation.scores(DEFAULT_SCORE), strict=True)
+        if share < 0
     }
     page.wait_for_function(
         f"document.querySelectorAll('tbody tr').length === {min(12, len(expected))}"

@@ -154,7 +154,10 @@ def test_the_same_seed_gives_the_same_explanation(architecture, method):
     assert fresh(architecture, method) == explain(architecture, method)
     other = explain(architecture, method, random_state=1)
     if method not in CHANCELESS:
-        assert not np.array_equal(other.values, explain(architecture, method).values)
+        same = explain(architecture, method)
+        assert not np.array_equal(other.scores("shapley"), same.scores("shapley"))
+        if same.source("value") == "measured":  # what is measured depends on no seed
+            assert np.array_equal(other.values, same.values)
 
 
 @dear_pairs

@@ -36,6 +36,11 @@ class Plant:
         places = {word: place for place, word in enumerate(self.words)}
         return [[self._average([places[word] for word in text.split()])] for text in texts]
 
+    def filled(self) -> np.ndarray:
+        """What it answers to the text filled with each word: that is the word's value."""
+        texts = [" ".join([word] * len(self.words)) for word in self.words]
+        return np.array(self.answer(texts))[:, 0]
+
     def _average(self, kept: list[int]) -> float:
         weights, values = np.exp(self.importances[kept]), self.values[kept]
         if self.sink is not None:
@@ -81,7 +86,7 @@ def _missed(planted: Plant, explanation: Explanation) -> Iterator[str]:
     if explanation.importances is None:
         yield "no importances"
         return
-    planted_scores = {"value": planted.values, "importance": planted.importances}
+    planted_scores = {"value": planted.filled(), "importance": planted.importances}
     for name, true in planted_scores.items():
         found, errors = explanation.scores(name), explanation.standard_errors.get(name)
         bars = np.zeros_like(true) if errors is None else np.nan_to_num(errors, nan=np.inf)

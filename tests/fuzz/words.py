@@ -7,6 +7,7 @@ import re
 
 from slalom_xai.errors import ModelError, SlalomError
 from slalom_xai.explanation import Explanation
+from slalom_xai.surrogates.quality import Agreement
 
 UNCLEAR = re.compile(
     r"\bNone\b|NoneType|Traceback|object at 0x|__\w+__|object is not"
@@ -35,25 +36,35 @@ def claimed(explanation: Explanation) -> float | None:
     """The share of what deletions do that the trust sentence claims to predict, if any."""
     sentence = explanation.trust
     shares = re.findall(r"(\d+)%", sentence)
-    if not shares or "do not trust" in sentence.lower():
+    if not shares or sentence.startswith("Do not"):
         return None
     return int(shares[0]) / 100
 
 
+def tested(explanation: Explanation) -> Agreement | None:
+    """What the first share of the trust sentence is about: the two scores, or what predicts."""
+    fidelity = explanation.fidelity
+    if fidelity is None:
+        return None
+    if fidelity.two_scores is not None:
+        return fidelity.two_scores.wide
+    return fidelity.wide
+
+
 def contradiction(explanation: Explanation) -> str | None:
     """Where the trust sentence and the fidelity it speaks of disagree."""
-    share, fidelity = claimed(explanation), explanation.fidelity
+    share, about = claimed(explanation), tested(explanation)
     if not explanation.trust.strip() or len(explanation.trust.splitlines()) != 1:
         return "the trust sentence is not one line"
     if re.search(r"\bnan\b|\binf\b|\bNone\b", explanation.trust):
         return "the trust sentence has no number where one should be"
     if share is None:
         return None
-    if fidelity is None:
+    if about is None:
         return "the trust sentence claims a share, and nothing was tested"
-    if not share <= fidelity.wide.r2 + ROUNDED:
+    if not share <= about.r2 + ROUNDED:
         return "the trust sentence claims more than the fidelity"
-    low = fidelity.wide.r2_low
+    low = about.r2_low
     named = [int(found) / 100 for found in re.findall(r"(\d+)%", explanation.trust)]
     said = any(abs(number - max(low, 0.0)) < ROUNDED for number in named)
     if not math.isnan(low) and low < 0.3 and share >= 0.5 and not said:

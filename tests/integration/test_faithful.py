@@ -164,7 +164,7 @@ def test_hard_models_get_finite_scores_and_an_honest_sentence(play):
     for name in ("value", "alone", "linearized", "slope", "removal", "shapley"):
         assert np.isfinite(found.scores(name)).all()
     wide = found.fidelity.wide
-    assert found.trust.startswith("Do not trust this") == (wide.r2 < 0.5)
+    assert found.trust.startswith("Do not trust this") == (wide.at_least < 0.5)
     keep = masks()
     missed = np.mean((found.predict(keep) - truth(play, keep)) ** 2) / np.var(truth(play, keep))
     assert missed == pytest.approx(1 - wide.r2, abs=0.25)

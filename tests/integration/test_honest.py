@@ -83,7 +83,6 @@ def test_an_exact_slalom_with_a_sink_is_recovered(units, seed):
     sink = (rng.normal(), np.log(units) / 2)
     found = Explainer(slalom_game(values, importances, sink), random_state=seed)(text_of(units))
     assert found.values == pytest.approx(filled(values, importances, sink))
-    assert found.function.values[0, :, 0].numpy() == pytest.approx(values, abs=0.02)
     assert found.importances == pytest.approx(importances - importances.mean(), abs=0.02)
     assert found.function.values.shape[0] == 1
 

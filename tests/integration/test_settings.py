@@ -84,7 +84,7 @@ def patch(monkeypatch, default, new):
         ("planted", "first_prior", SAME),
         ("planted", "bare_tolerance", SAME),
         ("curved", "indifference", ALIKE),
-        ("curved", "readable_prior", ALIKE),
+        ("curved", "additive_rows", 0.2),  # as the next one
         ("curved", "additive_head_rows", 0.2),  # decides whether another candidate is tried
         ("curved", "tolerance", ALIKE),
         ("curved", "first_tolerance", ALIKE),

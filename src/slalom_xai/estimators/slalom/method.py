@@ -257,7 +257,7 @@ class Slalom(Estimator):
 
     def _may_gain_a_head(self, evidence: Evidence, best: Fit) -> bool:
         """Whether there are rows enough for an additive head, and something left for it."""
-        if evidence.choose is None or not best.surrogate.has_sink:
+        if best.exact or evidence.choose is None or not best.surrogate.has_sink:
             return False
         rows, units = evidence.fit.counts.shape
         if rows < self.settings.additive_head_rows * units:
