@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # Do scores mean what they say? Trains four models and measures them, all at once on one GPU.
 #
-#     benchmarks/meaning_on_gpu.sh DATA OUT SECONDS SEED TEXTS OLD
+#     benchmarks/meaning_on_gpu.sh DATA OUT SECONDS SEED TEXTS [OLD]
 #
 # DATA holds minilm (a folder of all-MiniLM-L6-v2), imdb_train.csv.xz, imdb_acc.jsonl.gz,
 # ag_train.jsonl.gz, ag_test.jsonl.gz, and the texts to explain, which nobody has seen:
-# final.jsonl.gz and ag_final.jsonl.gz. OLD is the src folder of the version to compare with.
+# final.jsonl.gz and ag_final.jsonl.gz. OLD is the src folder of the version to compare errors with.
 # Results go to OUT, finished or not.
 set -uo pipefail
-data=$1 out=$2 seconds=$3 seed=$4 texts=$5 old=$6
+data=$1 out=$2 seconds=$3 seed=$4 texts=$5 old=${6:-}
 export PYTHONUNBUFFERED=1 HF_HUB_OFFLINE=1 TOKENIZERS_PARALLELISM=false OMP_NUM_THREADS=1
 models=${MODELS:-$(mktemp -d)}
 logs=$(mktemp -d)
@@ -29,9 +29,9 @@ measured() {
     echo "$name: trained after $SECONDS s, $(grep -E '^test' "$logs/$name.train")"
     local common=(--device cuda --model "$models/$name" --data "$reviews" --texts "$texts")
     for part in 1/2 2/2; do
-        for version in new old; do
+        for version in ${old:+new old}; do
             local source=src
-            [ $version = old ] && source=$old
+            [ "$version" = old ] && source=$old
             with "$source" "$name.$version.${part%/*}" benchmarks/fidelity.py "${common[@]}" \
                 --methods slalom --part $part --out "$out/$name.$version.jsonl" &
         done
@@ -57,5 +57,5 @@ measured ag "$data/ag_final.jsonl.gz" "$data/ag_train.jsonl.gz" --test "$data/ag
 wait
 tail -qn 1 "$logs"/*
 export PYTHONPATH=src
-python3 benchmarks/fidelity.py --tables "$out"/*.new.jsonl --over "$out"/*.old.jsonl
+[ -z "$old" ] || python3 benchmarks/fidelity.py --tables "$out"/*.new.jsonl --over "$out"/*.old.jsonl
 python3 benchmarks/seeds.py --tables "$out"/*.seeds.jsonl

@@ -39,11 +39,14 @@ class Reading:
         two: the scores.
         fit: that found the importances.
         without: (groups, n), the importances without one group of rows after the other.
+        shaken: (draws, n), the importances that go with values of other noise; no rows for a
+            model that repeats itself.
     """
 
     two: TwoScores
     fit: Fit
     without: Tensor
+    shaken: Tensor
 
     def importance_errors(self, sandwich: Tensor) -> Tensor:
         """Standard errors of the importances, (n,).
@@ -58,7 +61,10 @@ class Reading:
         groups = len(self.without)
         moved = self.without - self.without.mean(dim=0)
         jackknife = (groups - 1) / groups * (moved**2).sum(dim=0)
-        return torch.maximum(sandwich, jackknife.sqrt())
+        variance = torch.maximum(sandwich**2, jackknife)
+        if len(self.shaken):
+            variance = variance + ((self.shaken - self.two.importances) ** 2).mean(dim=0)
+        return variance.sqrt()
 
 
 @dataclass(frozen=True)
@@ -175,11 +181,17 @@ class Candidates:
             )
         )
 
-    def two_scores(self, values: Tensor) -> Reading:
+    def two_scores(self, values: Tensor, noise: Tensor | None = None) -> Reading:
         """The importances that go with measured values (n, C), fitted to the same rows.
 
-        The same is fitted again to the rows without one group of them after the other, to see how
-        far importances move.
+        The less a first fit leaves of the rows, the less its prior should say: a second one has a
+        prior in proportion. The same is then fitted again to the rows without one group of them
+        after the other, to see how far importances move, and, if the model is noisy, to values
+        that are off by its noise.
+
+        Args:
+            values: (n, C), measured.
+            noise: (C,), the variance of an answer; None for a model that repeats itself.
         """
         rows, settings = self.evidence.fit, self.settings
         weights = (1 + rows.deleted) ** -settings.reading_power
@@ -192,21 +204,31 @@ class Candidates:
             tolerance=settings.reading_tolerance,
         )
         fit = self.evidence.fit_slalom(request)
+        weaker = max(settings.no_prior, settings.reading_share * share_left(fit, self.evidence))
+        if weaker < settings.reading_prior:
+            request = replace(request, prior=weaker, start=fit.surrogate)
+            fit = self.evidence.fit_slalom(request)
+        request = replace(request, start=fit.surrogate)
+        others = []
+        group = torch.arange(len(weights), device=weights.device) % settings.groups
+        for number in range(settings.groups):
+            left = self._with_whole(weights * (group != number))
+            others.append(replace(request, row_weights=left))
+        if noise is not None:
+            generator = torch.Generator().manual_seed(0)
+            for _ in range(settings.groups):
+                drawn = torch.randn(values.shape, generator=generator, dtype=torch.float64)
+                shaken = values + drawn.to(values) * noise.to(values).sqrt()
+                others.append(replace(request, extras=Extras(held=shaken)))
+        again = self.evidence.fit_slaloms(others)
+        importances = torch.stack([one.surrogate.importances[0] for one in again])
         found = fit.surrogate
         assert found.sink_values is not None
         assert found.sink_importances is not None
         two = TwoScores(
             values, found.importances[0], found.sink_values[0], found.sink_importances[0]
         )
-        group = torch.arange(len(weights), device=weights.device) % settings.groups
-        without = []
-        for number in range(settings.groups):
-            left = weights * (group != number)
-            left_out = replace(request, row_weights=self._with_whole(left), start=found)
-            without.append(left_out)
-        again = self.evidence.fit_slaloms(without)
-        importances = torch.stack([one.surrogate.importances[0] for one in again])
-        return Reading(two, fit, importances)
+        return Reading(two, fit, importances[: settings.groups], importances[settings.groups :])
 
     def _with_whole(self, row_weights: Tensor) -> Tensor:
         """Row weights (m,) that sum to one, of which the whole text has a fixed share.

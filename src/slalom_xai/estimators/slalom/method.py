@@ -157,7 +157,7 @@ class Slalom(Estimator):
         spread = candidates.covariance(fit)
         reading, of_reading = None, None
         if measured.filled is not None and not chosen.exact:
-            reading = candidates.two_scores(measured.filled)
+            reading = candidates.two_scores(measured.filled, queries.noise)
             copies = None
             if measured.doubled is not None:
                 copies = missed_of_copies(reading.two, measured.doubled, evidence.full)

@@ -21,6 +21,8 @@ class SlalomSettings:
         reading_prior: prior of the importances that are fitted to measured values. On four models
             that were used to find it, contests between two units came out best around it, and
             hardly worse within a factor of ten.
+        reading_share: that prior, as a multiple of the share of the variance that the fit leaves,
+            where that is less: a model that is nearly an average needs no prior.
         reading_power: rows weigh less in that fit, the more units they lack, by this power. It is
             fixed, because weights that are estimated move the importances with them.
         reading_tolerance: as ``tolerance``; importances are read, so the fit must have ended.
@@ -59,6 +61,7 @@ class SlalomSettings:
     first_prior: float = 1e-6
     steady_prior: float = 1e-2
     reading_prior: float = 1e-2
+    reading_share: float = 0.05
     reading_power: float = 0.5
     reading_tolerance: float = 1e-5
     whole_share: float = 0.05
