@@ -206,6 +206,7 @@ def _doubled(queries: Queries, notes: list[str]) -> Tensor | None:
     A type has no one place where a copy could stand.
     """
     if not has_one_place(queries.prompt):
+        notes.append("Slope is fitted, not measured: types stand in several places.")
         return None
     if not has_room_for_a_copy(queries):
         notes.append(
