@@ -164,7 +164,7 @@ def judge(family: str, seed: int) -> Verdict:
         seed,
         size,
         budget,
-        not found.trust.startswith("Do not trust"),
+        not found.trust.startswith(("Do not trust", "There is nothing")),
         stated,
         low,
         fresh,

@@ -22,7 +22,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from slalom_xai.designs import Masks, count_distinct_rows, least_budget
+from slalom_xai.designs import DESIGN, Masks, least_budget
 from slalom_xai.models import Prompt
 from slalom_xai.queries import Queries
 from slalom_xai.queries.repeats import (
@@ -46,13 +46,10 @@ class MeasuringSettings:
         values: calls; values are measured where that takes at most one in so many of the budget.
         others: calls; the same for each of the other scores. With a larger share, too few rows are
             left to predict deletions well.
-        fitted_from: distinct rows per unit from which rows that are measured are always fitted as
-            well. In shorter texts, rows to test by would run out.
     """
 
     values: int = 4
     others: int = 12
-    fitted_from: int = 8
 
 
 MEASURING = MeasuringSettings()
@@ -126,7 +123,7 @@ def measure_units(queries: Queries, calls: int, parameters: int) -> Measured:
         one = np.eye(units, dtype=bool)
         both = queries.ask(np.concatenate([one, ~one]))
         alone, without = both[:units], both[units:]
-        if plan.rows >= MEASURING.fitted_from * units:
+        if units > DESIGN.enumerable:  # of a short text, such rows are needed for the test, too
             masks = np.concatenate([one, ~one])
         before = queries.calls
         doubled = _doubled(queries, notes)
@@ -172,7 +169,6 @@ class _Plan:
     """
 
     def __init__(self, question: Prompt, calls: int, parameters: int) -> None:
-        self.rows = count_distinct_rows(question.interchangeable)
         self._calls = calls
         self._left = calls - least_budget(question.interchangeable, parameters)
 

@@ -121,8 +121,11 @@ class Slalom(Estimator):
             if loss < held_out_loss(evidence, chosen.surrogate):
                 return linear_findings(evidence, linear, (*measured.notes, LINEAR_WINS))
         if not chosen.exact and evidence.choose is not None:
-            evidence = evidence.settled
-            chosen = chosen.refitted(self._candidates(evidence))
+            more = evidence.settled
+            again = chosen.refitted(self._candidates(more))
+            loss = held_out_loss(evidence, again.surrogate)
+            if loss <= held_out_loss(evidence, chosen.surrogate):  # it has seen these rows now
+                evidence, chosen = more, again
         return self._findings(queries, evidence, chosen, measured, linear.surrogate)
 
     def _measure(self, queries: Queries) -> Measured:
