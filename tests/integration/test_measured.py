@@ -141,3 +141,16 @@ def test_files_of_the_first_version_load_with_scores_marked_fitted():
     assert set(sources(loaded).values()) == {"fitted"}
     for name in ("value", "importance", "removal", "shapley"):
         assert loaded.scores(name) == pytest.approx(found.scores(name))
+
+
+@pytest.mark.parametrize("units", range(2, 15))
+def test_no_budget_is_exceeded(units):
+    """Measured rows count, whether the fit has them or not."""
+    text = " ".join(WORDS[:units])
+    for budget in (2**units - 1, 60, 150, 300):
+        try:
+            found = Explainer(Game(play), budget=budget)(text)
+        except InputError as error:
+            assert "too small" in str(error)
+            continue
+        assert found.calls <= budget

@@ -120,12 +120,14 @@ def measure_units(queries: Queries, calls: int, parameters: int) -> Measured:
     if not every:
         notes.append(_too_few("Alone, removal and slope are", calls))
     elif units > 1:
+        before = queries.calls
         one = np.eye(units, dtype=bool)
         both = queries.ask(np.concatenate([one, ~one]))
         alone, without = both[:units], both[units:]
-        if units > DESIGN.enumerable:  # of a short text, such rows are needed for the test, too
+        if units > DESIGN.enumerable:
             masks = np.concatenate([one, ~one])
-        before = queries.calls
+            before = queries.calls  # they serve the fit
+        # Otherwise the fit may not have all of them: the test needs rows of every size, too.
         doubled = _doubled(queries, notes)
         beside += queries.calls - before
     return Measured(filled, alone, without, doubled, masks, beside, tuple(notes))
