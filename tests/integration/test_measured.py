@@ -149,3 +149,12 @@ def test_no_budget_is_exceeded(units):
     text = " ".join(WORDS[:units])
     for budget in (2**units - 1, 60, 150, 300):
         assert Explainer(Game(play), budget=budget)(text).calls <= budget
+
+
+@pytest.mark.parametrize("damage", [[1.0], 3, "x", {}, {"values": [[1]]}, {"values": None}])
+def test_a_damaged_file_of_the_first_version_is_one_clear_line(damage):
+    data = Explainer(Game(play), method="slalom-fidel", budget=600)(TEXT).to_dict()
+    data["version"] = 1
+    data["function"]["nearest"] = damage
+    with pytest.raises(InputError, match="the saved explanation is damaged"):
+        Explanation.from_dict(data)

@@ -102,17 +102,24 @@ def updated(function: dict[str, Any]) -> dict[str, Any]:
         return function
     now = dict(function)
     nearest = now.pop("nearest")
-    if not isinstance(nearest, dict) or nearest.get("kind") != "slalom":
-        return now if nearest is None else {**now, "two_scores": nearest}
-    sink_values, sink_importances = nearest["sink_values"], nearest["sink_importances"]
-    if sink_values is None:  # a weight that is as good as none
-        sink_values = [[0.0] * len(nearest["values"][0][0])]
-        sink_importances = [min(nearest["importances"][0]) - _NO_WEIGHT]
-    now["two_scores"] = {
+    if nearest is None:
+        return now
+    try:
+        return {**now, "two_scores": _as_two_scores(nearest)}
+    except (KeyError, IndexError, TypeError, ValueError):
+        return function  # damaged: what it should be is said where all fields are checked
+
+
+def _as_two_scores(nearest: dict[str, Any]) -> dict[str, Any]:
+    """A SLALOM with one head as an earlier version wrote it, as the data of ``TwoScores``."""
+    (values,), (importances,) = nearest["values"], nearest["importances"]
+    sink_value, sink_importance = [0.0] * len(values[0]), min(importances) - _NO_WEIGHT
+    if nearest["sink_values"] is not None:
+        (sink_value,), (sink_importance,) = nearest["sink_values"], nearest["sink_importances"]
+    return {
         "kind": _KINDS[TwoScores],
-        "values": nearest["values"][0],
-        "importances": nearest["importances"][0],
-        "sink_value": sink_values[0],
-        "sink_importance": sink_importances[0],
+        "values": values,
+        "importances": importances,
+        "sink_value": sink_value,
+        "sink_importance": sink_importance,
     }
-    return now
