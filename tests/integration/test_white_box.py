@@ -491,6 +491,9 @@ def test_a_model_that_runs_out_of_memory_when_it_is_looked_into_is_one_line():
         if torch.is_grad_enabled():
             torch.empty(2**60)  # more than any machine has
 
-    model.register_forward_pre_hook(full)
-    with pytest.raises(ModelError, match="takes more memory than there is"):
-        explainer("a warm and funny film")
+    hook = model.register_forward_pre_hook(full)
+    try:
+        with pytest.raises(ModelError, match="takes more memory than there is"):
+            explainer("a warm and funny film")
+    finally:
+        hook.remove()  # other tests share the model
