@@ -41,7 +41,7 @@ def claimed(explanation: Explanation) -> float | None:
     return int(shares[0]) / 100
 
 
-def tested(explanation: Explanation) -> Agreement | None:
+def quoted(explanation: Explanation) -> Agreement | None:
     """What the first share of the trust sentence is about: the two scores, or what predicts."""
     fidelity = explanation.fidelity
     if fidelity is None:
@@ -53,7 +53,7 @@ def tested(explanation: Explanation) -> Agreement | None:
 
 def contradiction(explanation: Explanation) -> str | None:
     """Where the trust sentence and the fidelity it speaks of disagree."""
-    share, about = claimed(explanation), tested(explanation)
+    share, about = claimed(explanation), quoted(explanation)
     if not explanation.trust.strip() or len(explanation.trust.splitlines()) != 1:
         return "the trust sentence is not one line"
     if re.search(r"\bnan\b|\binf\b|\bNone\b", explanation.trust):

@@ -66,6 +66,15 @@ def test_a_noisy_model_gives_measured_scores_its_noise_as_their_error():
     assert (found.standard_errors["removal"] > found.standard_errors["value"]).all()
 
 
+def test_noise_that_no_calls_are_left_to_measure_leaves_errors_open():
+    rng = np.random.default_rng(0)
+    found = Explainer(Game(lambda words: play(words) + rng.normal(0, 0.2)), budget=20)("w1 w4 w9")
+    assert sources(found)["value"] == "measured"
+    for name in ("value", "importance"):
+        assert np.isnan(found.standard_errors[name]).all()
+    assert any("raise the budget" in note for note in found.notes)
+
+
 def test_a_budget_too_small_for_measuring_says_which_scores_are_fitted():
     some = Explainer(Game(play), budget=120)(TEXT)
     assert sources(some)["value"] == "measured"

@@ -13,9 +13,8 @@ from dataclasses import MISSING, fields
 from typing import Any, get_args
 
 from slalom_xai.errors import InputError, shortened
+from slalom_xai.explanation.function_data import FUNCTION_KINDS
 from slalom_xai.outputs import Kind
-from slalom_xai.surrogates.additive import AdditiveSurrogate
-from slalom_xai.surrogates.formula import SlalomSurrogate, TwoScores
 from slalom_xai.surrogates.quality import Agreement, Fidelity
 from slalom_xai.surrogates.scores import SCORES
 from slalom_xai.text import GRANULARITIES
@@ -144,17 +143,10 @@ def _are_outputs(value: Any) -> bool:
     return _is_list(value["labels"], _is_text) and len(value["labels"]) > 0
 
 
-_FUNCTIONS: dict[str, Any] = {
-    "slalom": SlalomSurrogate,
-    "linear": AdditiveSurrogate,
-    "two scores": TwoScores,
-}
-
-
 def _is_function(value: Any) -> bool:
     if not isinstance(value, dict) or not isinstance(value.get("kind"), str):
         return False
-    made_from = _FUNCTIONS.get(value["kind"])
+    made_from = FUNCTION_KINDS.get(value["kind"])
     if made_from is None:
         return False
     needed = {part.name: part.default is MISSING for part in fields(made_from)}

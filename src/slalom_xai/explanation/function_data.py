@@ -15,11 +15,13 @@ from slalom_xai.surrogates.quality import Agreement, FewAndMany, Fidelity
 
 AnyFunction = SlalomSurrogate | AdditiveSurrogate | TwoScores
 
-_KINDS: dict[Any, str] = {
-    SlalomSurrogate: "slalom",
-    AdditiveSurrogate: "linear",
-    TwoScores: "two scores",
+# What a file calls each kind of function.
+FUNCTION_KINDS: dict[str, Any] = {
+    "slalom": SlalomSurrogate,
+    "linear": AdditiveSurrogate,
+    "two scores": TwoScores,
 }
+_NAMES = {made_from: kind for kind, made_from in FUNCTION_KINDS.items()}
 _NO_WEIGHT = 60  # a difference in importance; exp(-60) is nothing beside 1
 
 
@@ -64,7 +66,7 @@ def _agreement(stored: dict[str, Any]) -> Agreement:
 
 def function_to_dict(function: AnyFunction) -> dict[str, Any]:
     """A surrogate as nested lists."""
-    data: dict[str, Any] = {"kind": _KINDS[type(function)]}
+    data: dict[str, Any] = {"kind": _NAMES[type(function)]}
     for name, entry in vars(function).items():
         if isinstance(entry, torch.Tensor):
             data[name] = entry.tolist()
@@ -87,8 +89,7 @@ def function_from_dict(data: dict[str, Any]) -> AnyFunction:
             entries[name] = function_from_dict(entry)
         else:
             entries[name] = torch.tensor(entry, dtype=torch.float64)
-    of_kind = {kind: made_from for made_from, kind in _KINDS.items()}
-    function: AnyFunction = of_kind[data["kind"]](**entries)
+    function: AnyFunction = FUNCTION_KINDS[data["kind"]](**entries)
     return function
 
 
@@ -117,7 +118,7 @@ def _as_two_scores(nearest: dict[str, Any]) -> dict[str, Any]:
     if nearest["sink_values"] is not None:
         (sink_value,), (sink_importance,) = nearest["sink_values"], nearest["sink_importances"]
     return {
-        "kind": _KINDS[TwoScores],
+        "kind": _NAMES[TwoScores],
         "values": values,
         "importances": importances,
         "sink_value": sink_value,

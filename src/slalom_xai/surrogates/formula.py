@@ -113,10 +113,6 @@ class TwoScores:
         shares = weights(slots(counts, sink=True, of_missing=True), importances[None])
         return averages(shares, values[None])[:, 0]
 
-    def empty(self) -> Tensor:
-        """G(empty), (C,)."""
-        return self.sink_value
-
     def of_column(self, column: int) -> TwoScores:
         """One column of it."""
         here = slice(column, column + 1)

@@ -39,8 +39,8 @@ class Reading:
         two: the scores.
         fit: that found the importances.
         without: (groups, n), the importances without one group of rows after the other.
-        shaken: (draws, n), the importances that go with values of other noise; no rows for a
-            model that repeats itself.
+        shaken: (draws, n), the importances that go with values of other noise; NaN where the noise
+            is not known; no rows for a model that repeats itself.
     """
 
     two: TwoScores
@@ -214,21 +214,25 @@ class Candidates:
         for number in range(settings.groups):
             left = self._with_whole(weights * (group != number))
             others.append(replace(request, row_weights=left))
-        if noise is not None:
+        known = noise is not None and bool(noise.isfinite().all())
+        if noise is not None and known:
             generator = torch.Generator().manual_seed(0)
             for _ in range(settings.groups):
                 drawn = torch.randn(values.shape, generator=generator, dtype=torch.float64)
-                shaken = values + drawn.to(values) * noise.to(values).sqrt()
-                others.append(replace(request, extras=Extras(held=shaken)))
+                held = values + drawn.to(values) * noise.to(values).sqrt()
+                others.append(replace(request, extras=Extras(held=held)))
         again = self.evidence.fit_slaloms(others)
         importances = torch.stack([one.surrogate.importances[0] for one in again])
+        without, shaken = importances[: settings.groups], importances[settings.groups :]
+        if noise is not None and not known:
+            shaken = torch.full_like(without[:1], torch.nan)
         found = fit.surrogate
         assert found.sink_values is not None
         assert found.sink_importances is not None
         two = TwoScores(
             values, found.importances[0], found.sink_values[0], found.sink_importances[0]
         )
-        return Reading(two, fit, importances[: settings.groups], importances[settings.groups :])
+        return Reading(two, fit, without, shaken)
 
     def _with_whole(self, row_weights: Tensor) -> Tensor:
         """Row weights (m,) that sum to one, of which the whole text has a fixed share.

@@ -172,14 +172,13 @@ class Slalom(Estimator):
         widening = self._widening(queries, fit)
         errors = []
         for column in range(len(evidence.full)):
-            of_column = slalom_standard_errors(fitted, spread, column, of_reading)
-            of_column = {name: widening * error for name, error in of_column.items()}
+            by_sandwich = slalom_standard_errors(fitted, spread, column, of_reading)
+            of_column = {name: widening * error for name, error in by_sandwich.items()}
             if reading is not None:
-                sandwich = of_column["importance"] / widening
-                of_column["importance"] = reading.importance_errors(sandwich)
-                values = reading.two.average.values[0, :, column].abs()
-                weights = torch.exp(reading.two.importances)
-                of_column["linearized"] = values * weights * of_column["importance"]
+                error = reading.importance_errors(by_sandwich["importance"])
+                of_column["importance"] = error
+                linearized = reading.two.values[:, column] * torch.exp(reading.two.importances)
+                of_column["linearized"] = linearized.abs() * error
             for name in scores:
                 of_column[name] = measured_error(name, queries, column, surrogate.units)
             errors.append(of_column)
@@ -194,7 +193,7 @@ class Slalom(Estimator):
         if fit.exact:
             return 1.0
         noise = 0.0
-        if queries.noise is not None:
+        if queries.noise is not None and bool(queries.noise.isfinite().all()):
             left = float((fit.residuals**2).mean()) + TINY
             noise = min(1.0, float(queries.noise.mean()) / left)
         return math.sqrt(1 + (self.settings.steady_misfit**2 - 1) * (1 - noise))
