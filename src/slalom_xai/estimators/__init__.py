@@ -9,10 +9,12 @@ from slalom_xai.estimators.attention import AttentionMax, AttentionMean, Attenti
 from slalom_xai.estimators.base import Estimator, Findings, estimated_by, estimator, methods
 from slalom_xai.estimators.deletion_methods import Gam, Lime, Occlusion
 from slalom_xai.estimators.floors import Random, Zero
+from slalom_xai.estimators.gaussian_process import GaussianProcess
 from slalom_xai.estimators.gradients import Gradient, IntegratedGradients, SmoothGrad
 from slalom_xai.estimators.linear import Linear
 from slalom_xai.estimators.lrp import AttnLRP
 from slalom_xai.estimators.naive_bayes import NaiveBayes
+from slalom_xai.estimators.pairs import Pairs
 from slalom_xai.estimators.paper import SlalomEff, SlalomExact, SlalomFidel
 from slalom_xai.estimators.shap_methods import KernelShap, PartitionShap, PermutationShap
 from slalom_xai.estimators.slalom import Slalom
@@ -26,6 +28,7 @@ __all__ = [
     "Estimator",
     "Findings",
     "Gam",
+    "GaussianProcess",
     "Gradient",
     "IntegratedGradients",
     "KernelShap",
@@ -33,6 +36,7 @@ __all__ = [
     "Linear",
     "NaiveBayes",
     "Occlusion",
+    "Pairs",
     "PartitionShap",
     "PermutationShap",
     "Random",

@@ -21,13 +21,13 @@ from torch import Tensor
 
 from slalom_xai.designs import rows_of_every_size
 from slalom_xai.queries import WorkPool
-from slalom_xai.surrogates.additive import AdditiveSurrogate
 from slalom_xai.surrogates.count_tables import Counts, table_of
 from slalom_xai.surrogates.fit import Fit, fit_each
 from slalom_xai.surrogates.formula import SlalomSurrogate, TwoScores
 from slalom_xai.surrogates.problem import FitRequest
+from slalom_xai.surrogates.scores import OneScore
 
-Surrogate = SlalomSurrogate | AdditiveSurrogate
+Surrogate = SlalomSurrogate | OneScore
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,8 @@ from slalom_xai.explanation.function_data import AnyFunction
 from slalom_xai.explanation.saving import explanation_to_dict
 from slalom_xai.surrogates.additive import AdditiveSurrogate
 from slalom_xai.surrogates.formula import SlalomSurrogate, TwoScores
+from slalom_xai.surrogates.pairs import PairsSurrogate
+from slalom_xai.surrogates.process import BITS, Process
 
 if TYPE_CHECKING:
     from slalom_xai.explanation import Array, Explanation
@@ -101,6 +103,30 @@ def _function_problems(
             yield f"{where}.{name} has entries that are not finite numbers"
     if isinstance(function, SlalomSurrogate):
         yield from _slalom_problems(function, units, columns, where)
+    if isinstance(function, PairsSurrogate):
+        yield from _pairs_problems(function, units, where)
+    if isinstance(function, Process):
+        yield from _process_problems(function, units, where)
+
+
+def _pairs_problems(function: PairsSurrogate, units: int, where: str) -> Iterator[str]:
+    pairs = function.pairs
+    whole = bool((pairs == pairs.floor()).all())
+    if not whole or float(pairs.min()) < 0 or float(pairs.max()) >= units:
+        yield f"{where}.pairs are not numbers of units"
+    if bool((pairs[:, 0] >= pairs[:, 1]).any()):
+        yield f"{where}.pairs are not two different units each, the first one first"
+
+
+def _process_problems(function: Process, units: int, where: str) -> Iterator[str]:
+    packed = function.packed
+    if bool((packed != packed.floor()).any()) or float(packed.min()) < 0:
+        yield f"{where}.packed are not whole numbers from 0 on"
+    last = units - BITS * (packed.shape[1] - 1)  # units in the last number of a row
+    if float(packed.max()) >= 2**BITS or float(packed[:, -1].max()) >= 2**last:
+        yield f"{where}.packed has more bits than there are units"
+    if any(bool((number < 0).any()) for number in vars(function.kernel).values()):
+        yield f"{where} has a kernel with numbers below 0"
 
 
 def _slalom_problems(
@@ -136,6 +162,26 @@ def _shapes(function: AnyFunction, units: int, columns: int) -> dict[str, tuple[
     """The shape that each tensor of a surrogate has to have; without optional ones it lacks."""
     if isinstance(function, AdditiveSurrogate):
         return {"unit_scores": (units, columns), "full": (columns,)}
+    if isinstance(function, PairsSurrogate):
+        pairs = _length(function.pairs)
+        return {
+            "mains": (units, columns),
+            "pairs": (pairs, 2),
+            "joints": (pairs, columns),
+            "full": (columns,),
+        }
+    if isinstance(function, Process):
+        rows = _length(function.packed)
+        return {
+            "packed": (rows, -(-units // BITS)),
+            "weights": (rows, columns),
+            "full": (columns,),
+            "reaches": (units,),
+            "slopes": (units,),
+            "level": (),
+            "length_level": (),
+            "length_reach": (),
+        }
     if isinstance(function, TwoScores):
         return {
             "values": (units, columns),
@@ -143,10 +189,7 @@ def _shapes(function: AnyFunction, units: int, columns: int) -> dict[str, tuple[
             "sink_value": (columns,),
             "sink_importance": (),
         }
-    values: Any = function.values  # from a file: perhaps no list at all
-    heads = 1
-    if isinstance(values, Tensor) and values.ndim:
-        heads = len(values)
+    heads = _length(function.values)
     shapes: dict[str, tuple[int, ...]] = {
         "values": (heads, units, columns),
         "importances": (heads, units),
@@ -160,3 +203,10 @@ def _shapes(function: AnyFunction, units: int, columns: int) -> dict[str, tuple[
     if function.repeats is not None:
         shapes["repeats"] = (units, columns)
     return shapes
+
+
+def _length(entry: Any) -> int:
+    """How long a list of a file is; 1 for what is no list, or an empty one."""
+    if isinstance(entry, Tensor) and entry.ndim:
+        return max(1, len(entry))
+    return 1

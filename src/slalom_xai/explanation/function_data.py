@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -11,18 +12,28 @@ from numpy.typing import ArrayLike
 
 from slalom_xai.surrogates.additive import AdditiveSurrogate
 from slalom_xai.surrogates.formula import SlalomSurrogate, TwoScores
+from slalom_xai.surrogates.pairs import PairsSurrogate
+from slalom_xai.surrogates.process import Process
 from slalom_xai.surrogates.quality import Agreement, FewAndMany, Fidelity
+from slalom_xai.surrogates.scores import OneScore
 
-AnyFunction = SlalomSurrogate | AdditiveSurrogate | TwoScores
+AnyFunction = SlalomSurrogate | OneScore | TwoScores
 
 # What a file calls each kind of function.
 FUNCTION_KINDS: dict[str, Any] = {
     "slalom": SlalomSurrogate,
     "linear": AdditiveSurrogate,
+    "pairs": PairsSurrogate,
+    "process": Process,
     "two scores": TwoScores,
 }
 _NAMES = {made_from: kind for kind, made_from in FUNCTION_KINDS.items()}
 _NO_WEIGHT = 60  # a difference in importance; exp(-60) is nothing beside 1
+
+
+def kind_of(function: AnyFunction) -> str:
+    """What a file calls a function."""
+    return _NAMES[type(function)]
 
 
 def listed(numbers: ArrayLike) -> list[float | None]:
@@ -66,8 +77,9 @@ def _agreement(stored: dict[str, Any]) -> Agreement:
 
 def function_to_dict(function: AnyFunction) -> dict[str, Any]:
     """A surrogate as nested lists."""
-    data: dict[str, Any] = {"kind": _NAMES[type(function)]}
-    for name, entry in vars(function).items():
+    data: dict[str, Any] = {"kind": kind_of(function)}
+    for part in fields(function):
+        name, entry = part.name, getattr(function, part.name)
         if isinstance(entry, torch.Tensor):
             data[name] = entry.tolist()
         elif entry is None:

@@ -21,12 +21,18 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from slalom_xai.errors import InputError, one_of, shortened
+from slalom_xai.explanation.function_data import kind_of
 from slalom_xai.outputs import Outputs, Target
-from slalom_xai.surrogates.additive import AdditiveSurrogate
 from slalom_xai.surrogates.exact_shapley import shapley_values
 from slalom_xai.surrogates.formula import SlalomSurrogate
 from slalom_xai.surrogates.quality import Fidelity
-from slalom_xai.surrogates.scores import DEFAULT_SCORE, SCORES, additive_score, slalom_score
+from slalom_xai.surrogates.scores import (
+    DEFAULT_SCORE,
+    SCORES,
+    OneScore,
+    one_score,
+    slalom_score,
+)
 from slalom_xai.text import ALL_UNKNOWN, Unit
 
 Array = NDArray[np.float64]
@@ -60,7 +66,7 @@ class ScoredText:
     outputs: Outputs
     target_index: int
     full: tuple[float, ...]
-    function: SlalomSurrogate | AdditiveSurrogate
+    function: SlalomSurrogate | OneScore
     column_errors: tuple[Mapping[str, Array], ...]
     column_fidelity: tuple[Fidelity, ...] | None
     calls_fit: int
@@ -102,10 +108,8 @@ class ScoredText:
 
     @property
     def surrogate(self) -> str:
-        """Which kind of function predicts: "slalom" or "linear"."""
-        if isinstance(self.function, SlalomSurrogate):
-            return "slalom"
-        return "linear"
+        """Which kind of function predicts: "slalom", "linear", "pairs" or "process"."""
+        return kind_of(self.function)
 
     @property
     def values(self) -> Array:
@@ -114,7 +118,7 @@ class ScoredText:
 
     @property
     def importances(self) -> Array | None:
-        """How loudly each unit speaks, (n,), summing to 0; None for additive methods."""
+        """How loudly each unit speaks, (n,), summing to 0; None for methods with one score."""
         if self.surrogate != "slalom":
             return None
         return self.scores("importance")
@@ -127,7 +131,7 @@ class ScoredText:
         there.
         """
         function = self.function
-        if isinstance(function, AdditiveSurrogate):
+        if not isinstance(function, SlalomSurrogate):
             return None
         if function.two_scores is not None:
             two = function.two_scores
@@ -199,18 +203,20 @@ class ScoredText:
             return _frozen(self._slalom_scores(self.function, name))
         if name == "importance":
             raise InputError(
-                f"method {self.method!r} has no importances: it is additive; "
+                f"method {self.method!r} has no importances: it gives one score per unit; "
                 "ask for another score or use method='slalom'"
             )
         target = self._target
-        scores = additive_score(self.function, name, target.column).numpy()
+        scores = one_score(self.function, name, target.column).numpy()
         return _frozen(scores * target.sign + 0.0)  # + 0.0: no negative zeros
 
     @property
     def score_names(self) -> tuple[str, ...]:
-        """The names of the scores that differ: additive methods have one under most names."""
+        """The names of the scores that differ: most methods have one under most names."""
         if self.surrogate == "slalom":
             return SCORES
+        if self.surrogate == "pairs":
+            return ("value", "removal", "alone")
         return ("value", "alone")
 
     def source(self, score: str) -> str:

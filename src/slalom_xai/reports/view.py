@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from typing import Any
 
 import numpy as np
@@ -23,9 +23,9 @@ from slalom_xai.explanation.function_data import function_to_dict, without_nan
 from slalom_xai.reports.colour import HIGHLIGHT, printable
 from slalom_xai.reports.text_pieces import text_pieces
 from slalom_xai.reports.wording import model_name, unit_texts
-from slalom_xai.surrogates.additive import AdditiveSurrogate
 from slalom_xai.surrogates.exact_shapley import shapley_values
 from slalom_xai.surrogates.formula import SlalomSurrogate
+from slalom_xai.surrogates.scores import OneScore
 
 FORMAT = "slalom-view"
 VERSION = 1
@@ -145,7 +145,7 @@ def _column(explanation: Explanation, column: int, shapley: Array | None) -> dic
     Args:
         explanation: for any target.
         column: of the outputs.
-        shapley: (n, C) Shapley values; None for additive methods.
+        shapley: (n, C) Shapley values; None for methods with one score.
     """
     label = column
     if explanation.outputs.kind == "binary":  # one column for both classes
@@ -198,9 +198,10 @@ def _check_finite(explanation: Explanation) -> None:
             )
 
 
-def _tensors(function: SlalomSurrogate | AdditiveSurrogate) -> list[Array]:
+def _tensors(function: SlalomSurrogate | OneScore) -> list[Array]:
     """All numbers of a surrogate, those of its two scores among them."""
-    tensors = [entry for entry in vars(function).values() if isinstance(entry, Tensor)]
+    entries = [getattr(function, part.name) for part in fields(function)]
+    tensors = [entry for entry in entries if isinstance(entry, Tensor)]
     if isinstance(function, SlalomSurrogate) and function.two_scores is not None:
         tensors += vars(function.two_scores).values()
     return [tensor.numpy() for tensor in tensors]

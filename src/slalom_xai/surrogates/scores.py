@@ -34,7 +34,12 @@ from slalom_xai.surrogates.additive import AdditiveFit, AdditiveSurrogate
 from slalom_xai.surrogates.exact_shapley import shapley_values
 from slalom_xai.surrogates.formula import SlalomSurrogate
 from slalom_xai.surrogates.influence import Covariance
+from slalom_xai.surrogates.pairs import PairsSurrogate
+from slalom_xai.surrogates.process import Process
 from slalom_xai.surrogates.score_slopes import FEW_PARAMETERS, few_slopes, slopes
+
+# The functions of methods that give one score per unit, ``unit_scores``, and no importances.
+OneScore = AdditiveSurrogate | PairsSurrogate | Process
 
 SCORES = ("value", "importance", "removal", "alone", "slope", "shapley", "linearized")
 
@@ -69,14 +74,23 @@ def slalom_score(surrogate: SlalomSurrogate, name: str, column: int) -> Tensor:
     return score
 
 
-def additive_score(surrogate: AdditiveSurrogate, name: str, column: int) -> Tensor:
+def one_score(surrogate: OneScore, name: str, column: int) -> Tensor:
     """One score of every unit for one column, (n,).
 
-    Every name but importance, which there is none of, and alone is the unit's score itself.
+    Every name but importance, which there is none of, alone and removal is the unit's score itself.
+    Of a linear function, removal is that, too.
     """
+    scores = surrogate.unit_scores
+    if isinstance(surrogate, AdditiveSurrogate):
+        if name == "alone":
+            scores = surrogate.empty() + scores
+        return scores[:, column]
+    only = torch.eye(surrogate.units).to(scores)
     if name == "alone":
-        return surrogate.empty()[column] + surrogate.unit_scores[:, column]
-    return surrogate.unit_scores[:, column]
+        scores = surrogate.predict(only)
+    if name == "removal":
+        scores = surrogate.full - surrogate.predict(1 - only)
+    return scores[:, column]
 
 
 def additive_standard_errors(fit: AdditiveFit) -> tuple[dict[str, Tensor], ...]:

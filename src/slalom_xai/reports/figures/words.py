@@ -111,16 +111,17 @@ def word_scores(explanation: Explanation, merged_words: Sequence[Word], name: st
     """One score per word, (words,), each what the surrogate gives for the word as a whole.
 
     A SLALOM treats units together as one unit with the sum of their weights and the weighted mean
-    of their values, so that nothing is approximated here. For additive methods, Shapley values and
-    slopes, the parts add up. Where units were measured, nobody asked the model about words of
-    several units: their scores are what the explanation says.
+    of their values, so that nothing is approximated here. For methods with one score, Shapley
+    values and slopes, the parts add up; only removals of functions that are not linear do not.
+    Where units were measured, nobody asked the model about words of several units: their scores are
+    what the explanation says.
     """
     scores = explanation.scores(name)
     if all(len(word.indices) == 1 for word in merged_words):
         return np.array([scores[word.indices[0]] for word in merged_words])
     if name == "alone":
         return _alone(explanation, merged_words, scores)
-    if name == "removal" and explanation.surrogate == "slalom":
+    if name == "removal" and explanation.surrogate != "linear":
         return _removal(explanation, merged_words, scores)
     parts = [scores[list(word.indices)] for word in merged_words]
     if name == "importance":
