@@ -17,7 +17,7 @@ from slalom_xai.estimators.base import Estimator, Findings, register
 from slalom_xai.estimators.gathering import gather
 from slalom_xai.estimators.held_out import measure
 from slalom_xai.queries import Queries
-from slalom_xai.surrogates.process import fit_process
+from slalom_xai.surrogates.process_fit import fit_process
 
 _NOTE = (
     "A Gaussian process predicts and does not explain: a unit's score is what it predicts for "

@@ -21,7 +21,8 @@ from slalom_xai.estimators.gathering import gather
 from slalom_xai.estimators.held_out import held_out_loss, measure
 from slalom_xai.queries import Queries
 from slalom_xai.surrogates.additive import AdditiveSurrogate, fit_additive
-from slalom_xai.surrogates.pairs import PairsSurrogate, fit_pairs
+from slalom_xai.surrogates.pairs import PairsSurrogate
+from slalom_xai.surrogates.pairs_fit import fit_pairs
 from slalom_xai.surrogates.row_weights import inverse_variance
 
 

@@ -14,8 +14,8 @@ Where to start reading:
     scores          scores and their standard errors (``score_slopes``)
     exact_shapley   Shapley values (``quadrature``)
     additive        the linear surrogate
-    pairs           a linear surrogate with some pairs of units
-    process         a Gaussian process, which predicts and does not explain
+    pairs           a linear surrogate with some pairs of units (``pairs_fit`` finds them)
+    process         a Gaussian process, which predicts and does not explain (``process_fit``)
     quality         how well a surrogate predicts, in numbers and in words
     recover         closed forms for models that are SLALOMs
     published       the paper's solvers, for comparison
