@@ -1,5 +1,5 @@
 /** The data inside the page, checked before anything is drawn: a damaged file gets a message, never a blank page. */
-import type { Surrogate } from "./formula";
+import { BITS, type Surrogate } from "./formula";
 
 export const SCORES = ["value", "importance", "removal", "alone", "slope", "shapley", "linearized"] as const;
 export type Score = (typeof SCORES)[number];
@@ -129,7 +129,9 @@ function surrogate(units: number, columns: number): Check {
   return (value, where) => {
     const { kind, ...rest } = object(value, where);
     if (kind === "linear") return record({ unit_scores: list(list(number, columns), units), full: list(number, columns) })(rest, where);
-    if (kind !== "slalom") fail(`${where}.kind`, '"slalom" or "linear"', kind);
+    if (kind === "pairs") return pairs(units, columns, rest, where);
+    if (kind === "process") return process(units, columns, rest, where);
+    if (kind !== "slalom") fail(`${where}.kind`, '"slalom", "linear", "pairs" or "process"', kind);
     const heads = Array.isArray(rest["values"]) ? rest["values"].length : 0;
     if (heads === 0) fail(`${where}.values`, "a list of heads", rest["values"]);
     record({
@@ -148,6 +150,29 @@ function surrogate(units: number, columns: number): Check {
       repeats: maybe(list(list(number, columns), units)),
     }, ["length_offsets", "two_scores", "repeats"])(rest, where);
   };
+}
+
+function pairs(units: number, columns: number, value: Fields, where: string): void {
+  const many = Array.isArray(value["pairs"]) ? value["pairs"].length : 0;
+  const unit: Check = (number, at) => {
+    whole(number, at);
+    if ((number as number) >= units) throw new DataError(`${at} names unit ${number as number}, and there are ${units}`);
+  };
+  record({ mains: list(list(number, columns), units), pairs: list(list(unit, 2)), joints: list(list(number, columns), many), full: list(number, columns) })(value, where);
+}
+
+function process(units: number, columns: number, value: Fields, where: string): void {
+  const rows = Array.isArray(value["packed"]) ? value["packed"].length : 0;
+  record({
+    packed: list(list(whole, Math.ceil(units / BITS))),
+    weights: list(list(number, columns), rows),
+    full: list(number, columns),
+    reaches: list(number, units),
+    slopes: list(number, units),
+    level: number,
+    length_level: number,
+    length_reach: number,
+  })(value, where);
 }
 
 function column(units: number): Check {

@@ -8,7 +8,8 @@
  *
  *   F(x) = G(x) + r [ H(x') - G(x') + sum_j c_j d_j ],   c_j = 2 (1 - 1/n_j) where n_j > 1,   r = (units in x' - 1) / (units in x - 1)
  *
- * For an additive method it is the whole text's output less the scores of what is left out.
+ * For an additive method it is the whole text's output less the scores of what is left out; "pairs" also takes away what pairs of units lose
+ * together. A "process" adds up how like each row that was asked is, times that row's weight.
  */
 export interface TwoScores {
   readonly kind: "two scores";
@@ -35,12 +36,39 @@ export interface Additive {
   readonly full: readonly number[]; // columns
 }
 
-export type Surrogate = Slalom | Additive;
+export interface Pairs {
+  readonly kind: "pairs";
+  readonly mains: readonly (readonly number[])[]; // units, columns
+  readonly pairs: readonly (readonly number[])[]; // two units each
+  readonly joints: readonly (readonly number[])[]; // pairs, columns
+  readonly full: readonly number[]; // columns
+}
+
+export interface Process {
+  readonly kind: "process";
+  readonly packed: readonly (readonly number[])[]; // rows, numbers of BITS bits: which units each row keeps
+  readonly weights: readonly (readonly number[])[]; // rows, columns
+  readonly full: readonly number[]; // columns
+  readonly reaches: readonly number[]; // units
+  readonly slopes: readonly number[]; // units
+  readonly level: number;
+  readonly length_level: number;
+  readonly length_reach: number;
+}
+
+export type Surrogate = Slalom | Additive | Pairs | Process;
+/** Units in one number of a packed row. */
+export const BITS = 48;
 type Counts = ArrayLike<number>;
 
 /** Predictions per column for counts per unit; null where nothing is kept and no sink says what that gives. */
 export function predict(surrogate: Surrogate, counts: Counts): number[] | null {
-  return surrogate.kind === "slalom" ? slalom(surrogate, counts) : additive(surrogate, counts);
+  switch (surrogate.kind) {
+    case "slalom": return slalom(surrogate, counts);
+    case "linear": return additive(surrogate, counts);
+    case "pairs": return withPairs(surrogate, counts);
+    case "process": return process(surrogate, counts);
+  }
 }
 
 function slalom(surrogate: Slalom, counts: Counts): number[] | null {
@@ -136,6 +164,37 @@ function additive(surrogate: Additive, counts: Counts): number[] {
     surrogate.unit_scores.forEach((scores, unit) => (removed += (1 - counts[unit]!) * scores[column]!));
     return full - removed;
   });
+}
+
+/** Units as in an additive method, and pairs of which both units are missing. */
+function withPairs({ mains, pairs, joints, full }: Pairs, counts: Counts): number[] {
+  const found = additive({ kind: "linear", unit_scores: mains, full }, counts);
+  pairs.forEach(([first, second], pair) => {
+    const together = Math.max(0, 1 - counts[first!]!) * Math.max(0, 1 - counts[second!]!);
+    joints[pair]!.forEach((joint, column) => (found[column]! -= together * joint));
+  });
+  return found;
+}
+
+/** A Gaussian process: a sum over the rows that were asked. A unit counts once, however often it is there. */
+function process(surrogate: Process, counts: Counts): number[] {
+  const { packed, weights, full, reaches, slopes } = surrogate;
+  const present = Array.from(counts, (count) => Math.min(count, 1));
+  const length = Math.log(present.reduce((sum, count) => sum + count, 0) + 1);
+  const found = [...full];
+  packed.forEach((words, row) => {
+    let [apart, alike, kept] = [0, 0, 0];
+    for (let unit = 0; unit < present.length; unit++) {
+      const bit = Math.floor(words[Math.floor(unit / BITS)]! / 2 ** (unit % BITS)) % 2;
+      apart += reaches[unit]! * Math.abs(present[unit]! - bit);
+      alike += slopes[unit]! * (1 - present[unit]!) * (1 - bit);
+      kept += bit;
+    }
+    const lengths = Math.abs(length - Math.log(kept + 1));
+    const kernel = surrogate.level * Math.exp(-apart) + alike + surrogate.length_level * Math.exp(-surrogate.length_reach * lengths);
+    weights[row]!.forEach((weight, column) => (found[column]! += kernel * weight));
+  });
+  return found;
 }
 
 /** The probability of a label, from all columns; null where the outputs are no log odds. */

@@ -1,6 +1,6 @@
 /** What one explanation's view currently shows. Parts of the view read it and listen for changes. */
 import { columnOf, SCORES, signOf, type Column, type Explanation, type Score, type Source } from "./data";
-import { lengthEffect, predict, probability } from "./formula";
+import { lengthEffect, predict, probability, type Surrogate } from "./formula";
 
 export type Change = "score" | "target" | "errors" | "chart" | "counts" | "active" | "more";
 export type Chart = "scatter" | "bars";
@@ -19,6 +19,14 @@ export const MEANINGS: Readonly<Record<Score, string>> = {
   slope: "what one more copy of it adds",
   shapley: "its fair part of the prediction",
   linearized: "value times exp(importance), in one number",
+};
+
+/** What the one score of a method without importances is. */
+const SCORE_MEANINGS: Readonly<Record<Surrogate["kind"], string>> = {
+  slalom: MEANINGS.value,
+  linear: "what is lost when it goes, in an additive explanation",
+  pairs: "its own part of what is lost when it goes, and half of what each of its pairs adds to that",
+  process: "what is predicted to be lost when it goes",
 };
 
 export interface Prediction {
@@ -43,7 +51,7 @@ export class Model {
   constructor(readonly explanation: Explanation) {
     this.counts = explanation.units.map(() => 1);
     this.target = explanation.target;
-    this.additive = explanation.function.kind === "linear";
+    this.additive = explanation.function.kind !== "slalom";
     this.scoreNames = SCORES.filter((name) => this.data.scores[name] !== undefined);
     this.score = this.firstScore;
     this.chart = this.additive ? "bars" : "scatter";
@@ -90,7 +98,7 @@ export class Model {
     return this.additive && name === "value" ? "score" : TITLES[name];
   }
   meaning(name: Score): string {
-    return this.additive && name === "value" ? "what is lost when it goes, in an additive explanation" : MEANINGS[name];
+    return this.additive && name === "value" ? SCORE_MEANINGS[this.explanation.function.kind] : MEANINGS[name];
   }
 
   listen(listener: (change: Change) => void): void {

@@ -43,6 +43,20 @@ test("two scores and repeats may be there, be null or be left out", () => {
   }
 });
 
+test("functions with pairs and processes are read, and what is wrong with them is named", () => {
+  const pairs = { kind: "pairs", mains: [[1], [2]], pairs: [[0, 1]], joints: [[3]], full: [0.5] };
+  const process = { kind: "process", packed: [[1], [3]], weights: [[1], [2]], full: [0.5], reaches: [1, 1], slopes: [1, 1], level: 1, length_level: 0, length_reach: 1 };
+  for (const made of [pairs, process]) assert.deepEqual(read((data) => (data.function = made)).function, made);
+  const cases: [object, RegExp][] = [
+    [{ ...pairs, pairs: [[0, 2]] }, /function\.pairs\[0\]\[1\] names unit 2, and there are 2/],
+    [{ ...pairs, joints: [] }, /function\.joints has 0 entries, where 1 should be/],
+    [{ ...process, packed: [[1, 0], [3]] }, /function\.packed\[0\] has 2 entries, where 1 should be/],
+    [{ ...process, weights: [[1]] }, /function\.weights has 1 entries, where 2 should be/],
+    [{ ...process, level: null }, /function\.level is null, where a number should be/],
+  ];
+  for (const [made, message] of cases) assert.throws(() => read((data) => (data.function = made)), message);
+});
+
 test("length offsets may be there, be null or be left out", () => {
   for (const offsets of [[[0], [0.5], [0]], null]) {
     const found = read((data) => (data.function.length_offsets = offsets)).function;

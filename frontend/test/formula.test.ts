@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { lengthEffect, predict, probability, type Additive, type Slalom, type TwoScores } from "../src/formula";
+import { lengthEffect, predict, probability, type Additive, type Pairs, type Process, type Slalom, type TwoScores } from "../src/formula";
 
 const close = (found: number | undefined, expected: number) => assert.ok(Math.abs(found! - expected) < 1e-12, `${found} is not ${expected}`);
 const LN2 = Math.log(2);
@@ -121,6 +121,36 @@ test("an additive method takes away the scores of what is left out and adds thos
   assert.deepEqual(predict(additive, [0, 1]), [1, -5]);
   assert.deepEqual(predict(additive, [0, 3]), [1.5, 35]);
   assert.deepEqual(predict(additive, [0, 0]), [0.75, -25]);
+});
+
+test("pairs count where both of their units are missing", () => {
+  const pairs: Pairs = { kind: "pairs", mains: [[1, 0], [2, 0], [4, 1]], pairs: [[0, 2], [1, 2]], joints: [[8, 2], [16, 4]], full: [3, 5] };
+  assert.deepEqual(predict(pairs, [1, 1, 1]), [3, 5]);
+  assert.deepEqual(predict(pairs, [0, 1, 1]), [2, 5]);
+  assert.deepEqual(predict(pairs, [0, 1, 0]), [3 - 5 - 8, 5 - 1 - 2]);
+  assert.deepEqual(predict(pairs, [0, 0, 0]), [3 - 7 - 24, 5 - 1 - 6]);
+  assert.deepEqual(predict(pairs, [2, 1, 2]), [3 + 5, 5 + 1]);
+  assert.deepEqual(predict(pairs, [0.5, 1, 0.5]), [3 - 2.5 - 2, 5 - 0.5 - 0.5]);
+  assert.equal(lengthEffect(pairs, [0, 1, 1]), null);
+});
+
+test("a process adds up the rows that were asked, by how like them a row is", () => {
+  const one = { kind: "process", packed: [[1]], weights: [[2]], full: [3], reaches: [LN2, 2 * LN2], slopes: [5, 7], level: 11, length_level: 13, length_reach: 1 } as const;
+  // The asked row keeps the first of two units.
+  close(predict(one, [1, 0])![0], 3 + 2 * (11 + 7 + 13));
+  close(predict(one, [0, 1])![0], 3 + 2 * (11 / 8 + 13));
+  close(predict(one, [1, 1])![0], 3 + 2 * (11 / 4 + 13 * (2 / 3)));
+  close(predict(one, [3, 2])![0], predict(one, [1, 1])![0]!);
+  close(predict(one, [0, 0])![0], 3 + 2 * (11 / 2 + 7 + 13 / 2));
+  close(predict(one, [0.5, 0])![0], 3 + 2 * (11 / Math.SQRT2 + 7 + 13 * (1.5 / 2)));
+});
+
+test("a packed row goes on in the next number after 48 units", () => {
+  const units = 50;
+  const long: Process = { kind: "process", packed: [[2 ** 47, 2]], weights: [[1]], full: [0], reaches: Array(units).fill(100), slopes: Array(units).fill(0), level: 1, length_level: 0, length_reach: 1 };
+  const kept = (...places: number[]) => Array.from({ length: units }, (_, unit) => (places.includes(unit) ? 1 : 0));
+  close(predict(long, kept(47, 49))![0], 1);
+  for (const other of [kept(46, 49), kept(47, 48), kept(47)]) assert.ok(predict(long, other)![0]! < 1e-40);
 });
 
 test("probabilities", () => {
