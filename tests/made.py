@@ -12,8 +12,10 @@ from slalom_xai.explanation import Array, Explanation
 from slalom_xai.outputs import Outputs
 from slalom_xai.surrogates.additive import AdditiveSurrogate
 from slalom_xai.surrogates.formula import SlalomSurrogate, TwoScores
+from slalom_xai.surrogates.pairs import PairsSurrogate
+from slalom_xai.surrogates.process import Kernel, Noise, conditioned
 from slalom_xai.surrogates.quality import Agreement, FewAndMany, Fidelity
-from slalom_xai.surrogates.scores import SCORES
+from slalom_xai.surrogates.scores import SCORES, OneScore
 from slalom_xai.text import Unit, words
 
 TEXT = "A slow start, but the two leads are wonderful and I would gladly watch it again."
@@ -29,7 +31,7 @@ MEASURED = ("value", "removal", "alone", "slope")
 
 
 def explanation_with(
-    function: SlalomSurrogate | AdditiveSurrogate,
+    function: SlalomSurrogate | OneScore,
     text: str = TEXT,
     units: Sequence[Unit] | None = None,
     *,
@@ -77,6 +79,8 @@ def made(
     heads: int = 1,
     sink: bool = True,
     additive: bool = False,
+    pairs: bool = False,
+    process: bool = False,
     lengths: bool = False,
     two_scores: bool = False,
     labels: tuple[str, ...] = ("negative", "positive"),
@@ -90,7 +94,8 @@ def made(
     """An explanation whose numbers come from a seed.
 
     With ``two_scores``, its values are measured, and so are the other scores that can be. Where
-    units stand several times, nobody asked for one more copy of one.
+    units stand several times, nobody asked for one more copy of one. ``pairs`` and ``process`` are
+    functions of other methods with one score.
     """
     units = words(text) if units is None else units
     n, columns = len(units), 1 if kind == "binary" else len(labels)
@@ -100,12 +105,20 @@ def made(
         return 2 * torch.randn(*shape, generator=generator, dtype=torch.float64)
 
     full = draw(columns)
-    if additive:
-        function: SlalomSurrogate | AdditiveSurrogate = AdditiveSurrogate(draw(n, columns), full)
-    else:
+    one_score = additive or pairs or process
+    function: SlalomSurrogate | OneScore = AdditiveSurrogate(draw(n, columns), full)
+    if pairs:
+        both = torch.combinations(torch.arange(float(n), dtype=torch.float64))[:: n - 1]
+        function = PairsSurrogate(draw(n, columns), both, draw(len(both), columns), full)
+    if process:
+        numbers = [draw(n).abs() / n, draw(n).abs(), *draw(3).abs()]
+        rows = (draw(12, n) > 0).double()
+        noise = Noise(full.new_tensor(0.1), full.new_tensor(0.5))
+        function = conditioned(Kernel(*numbers), noise, rows, draw(12, columns), full)
+    if not one_score:
         ends = (draw(heads, columns), draw(heads)) if sink else (None, None)
         function = SlalomSurrogate(draw(heads, n, columns), draw(heads, n), *ends).normalised()
-    names = ("value",) if additive else SCORES
+    names = ("value",) if one_score else SCORES
     errors = {name: np.abs(draw(n).numpy()) for name in names}
     if lengths:
         offsets = draw(n + 1, columns)
@@ -127,7 +140,7 @@ def made(
         errors |= dict.fromkeys(asked, np.zeros(n))  # the model is steady
     defaults = {
         "column_measured": measured,
-        "method": "linear" if additive else "slalom",
+        "method": "linear" if one_score else "slalom",
         "model": "made up",
         "granularity": "type" if occurrences else "word",
         "calls_fit": 900,
@@ -143,7 +156,7 @@ def made(
         target=target,
         full=tuple(full.tolist()),
         errors=errors,
-        fidelity=ADDITIVE_FIDELITY if additive else FIDELITY,
+        fidelity=ADDITIVE_FIDELITY if one_score else FIDELITY,
         **(defaults | fields),
     )
 
@@ -215,6 +228,21 @@ SHAPES = {
         "target": 0,
         "additive": True,
     },
+    "pairs of units": {"pairs": True},
+    "pairs of units for four classes": {
+        "kind": "multiclass",
+        "labels": ("a", "b", "c", "d"),
+        "target": 0,
+        "pairs": True,
+    },
+    "a process": {"process": True},
+    "a process for four classes": {
+        "kind": "multiclass",
+        "labels": ("a", "b", "c", "d"),
+        "target": 3,
+        "process": True,
+    },
+    "a process of more than 48 units": {"text": "more words " * 30, "process": True, "target": 0},
     "a regression": {"kind": "regression", "labels": ("stars",), "target": 0},
     "units that stand several times": {
         "text": "so good so very very good so it is",

@@ -14,7 +14,10 @@ from tokenizers.processors import TemplateProcessing
 
 from slalom_xai import methods
 
-BY_NAME = [name for name in methods() if name != "naive-bayes"]  # which needs a corpus
+SHAPIQ = ("leverage-shap", "proxyspex", "regression-msr")  # of an optional package
+BY_NAME = [
+    name for name in methods() if name not in ("naive-bayes", *SHAPIQ)
+]  # naive-bayes needs a corpus
 INSIDE = (
     "attention-max",
     "attention-mean",

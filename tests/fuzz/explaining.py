@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from tiny import SHAPIQ
 
 from fuzz.cases import Outcome
 from fuzz.promises import broken, deletions
@@ -104,7 +105,7 @@ def _method(rng: np.random.Generator, about: Subject, long: bool) -> Any:
         return "slalom"
     if draw < 0.45 and not long:
         return CONFIGURED[rng.integers(len(CONFIGURED))]
-    names = list(methods())
+    names = [name for name in methods() if name not in SHAPIQ]
     if not about.opens and rng.random() > 0.05:
         names = [name for name in names if name not in _INSIDE]
     return str(rng.choice(names))

@@ -206,6 +206,32 @@ def test_a_damaged_field_is_named_in_one_line(tmp_path, name):
     assert len(str(caught.value)) < 600
 
 
+DAMAGE_OF_ONE_SCORE = {
+    "half a unit in a pair": ("pairs", put("pairs", 0, 1, 1.5), "pairs are not numbers of units"),
+    "a unit that is not there": ("pairs", put("pairs", 0, 1, 18), "pairs are not numbers of units"),
+    "a unit with itself": ("pairs", put("pairs", 1, [3, 3]), "not two different units each"),
+    "one pair fewer": ("pairs", put("joints", [[1.0]]), r"joints has shape \(1, 1\)"),
+    "no pairs": ("pairs", put("pairs", []), r"pairs has shape \(0,\)"),
+    "more bits than units": ("process", put("packed", 0, 0, 2**18), "more bits than"),
+    "half a row": ("process", put("packed", 0, 0, 0.5), "packed are not whole numbers"),
+    "no rows": ("process", put("packed", []), r"packed has shape \(0,\)"),
+    "one row fewer": ("process", put("weights", [[1.0]]), r"weights has shape \(1, 1\)"),
+    "a variance below 0": ("process", put("level", -1.0), "a kernel with numbers below 0"),
+    "an infinite reach": ("process", put("reaches", 0, math.inf), "reaches has entries"),
+    "no length": ("process", put("length_reach", None), "not a function of numbers"),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGE_OF_ONE_SCORE)
+def test_damaged_pairs_and_processes_are_named_in_one_line(tmp_path, name):
+    kind, change, message = DAMAGE_OF_ONE_SCORE[name]
+    data = made(**{kind: True}).to_dict()
+    change(data["function"])
+    with pytest.raises(InputError, match=f"the saved explanation is damaged .*{message}") as caught:
+        Explanation.load(stored(tmp_path, data))
+    assert "\n" not in str(caught.value)
+
+
 ODD = [
     None,
     True,
@@ -266,7 +292,14 @@ def mutated(data, rng):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "name", [*list(SHAPES)[:4], "four classes", "measured values and lengths of two heads"]
+    "name",
+    [
+        *list(SHAPES)[:4],
+        "four classes",
+        "measured values and lengths of two heads",
+        "pairs of units",
+        "a process",
+    ],
 )
 def test_files_with_random_damage_are_refused_or_shown(name):
     rng = random.Random(name)

@@ -17,6 +17,7 @@ from slalom_xai.estimators.naive_bayes import NaiveBayes
 from slalom_xai.estimators.pairs import Pairs
 from slalom_xai.estimators.paper import SlalomEff, SlalomExact, SlalomFidel
 from slalom_xai.estimators.shap_methods import KernelShap, PartitionShap, PermutationShap
+from slalom_xai.estimators.shapiq_methods import LeverageShap, ProxySpex, RegressionMsr
 from slalom_xai.estimators.slalom import Slalom
 
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
     "Gradient",
     "IntegratedGradients",
     "KernelShap",
+    "LeverageShap",
     "Lime",
     "Linear",
     "NaiveBayes",
@@ -39,7 +41,9 @@ __all__ = [
     "Pairs",
     "PartitionShap",
     "PermutationShap",
+    "ProxySpex",
     "Random",
+    "RegressionMsr",
     "Slalom",
     "SlalomEff",
     "SlalomExact",

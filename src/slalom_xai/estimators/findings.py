@@ -19,7 +19,7 @@ from slalom_xai.queries import Queries
 from slalom_xai.surrogates.additive import AdditiveFit, AdditiveSurrogate
 from slalom_xai.surrogates.formula import SlalomSurrogate
 from slalom_xai.surrogates.quality import Fidelity
-from slalom_xai.surrogates.scores import additive_standard_errors
+from slalom_xai.surrogates.scores import OneScore, additive_standard_errors
 
 
 @dataclass(frozen=True)
@@ -66,10 +66,24 @@ def attributed(
     """
     full = queries.ask_whole("check")
     _check_scores(scores, len(queries.prompt.units), len(full))
-    surrogate = AdditiveSurrogate(scores.to(full), full)
+    return predicted_by(queries, AdditiveSurrogate(scores.to(full), full), rng, notes)
+
+
+def predicted_by(
+    queries: Queries, surrogate: OneScore, rng: np.random.Generator, notes: tuple[str, ...] = ()
+) -> Findings:
+    """A function with one score per unit, tested on deletions that were not asked before.
+
+    Args:
+        queries: with what the method has asked; the calls it left are used for the test.
+        surrogate: predicts deletions, on the device of the answers.
+        rng: draws the deletions.
+        notes: what a reader should know.
+    """
+    full, units = queries.ask_whole("check"), len(queries.prompt.units)
     report = ask_held_out(queries, _rows_to_test(queries, rng), "check")
-    whole = AnsweredRows(full.new_ones(1, len(scores)), full[None])
-    evidence = Evidence(whole, None, report, full, full.new_zeros(len(scores)), queries.work)
+    whole = AnsweredRows(full.new_ones(1, units), full[None])
+    evidence = Evidence(whole, None, report, full, full.new_zeros(units), queries.work)
     fidelity = measure(evidence, surrogate)
     return Findings(surrogate, ({},) * len(full), fidelity, notes)
 

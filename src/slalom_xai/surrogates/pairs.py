@@ -11,7 +11,6 @@ Shapes: m rows, n units, C columns (explained outputs), P pairs.
 
 from __future__ import annotations
 
-import functools
 from dataclasses import dataclass
 
 from torch import Tensor
@@ -50,7 +49,7 @@ class PairsSurrogate:
         """How much of both units of each pair is missing, (m, P)."""
         return removed_together(missing.clamp(min=0), self.pairs.long())
 
-    @functools.cached_property
+    @property
     def unit_scores(self) -> Tensor:
         """The Shapley values, (n, C): each unit's own part and half of what its pairs take."""
         halves = self.joints.repeat(2, 1) / 2

@@ -22,7 +22,6 @@ Shapes: m rows, n units, C columns (explained outputs).
 
 from __future__ import annotations
 
-import functools
 import math
 from dataclasses import dataclass
 
@@ -123,7 +122,7 @@ class Process:
         """How many units rows keep or delete."""
         return len(self.reaches)
 
-    @functools.cached_property
+    @property
     def rows(self) -> Tensor:
         """The asked rows, (m, n)."""
         return unpacked_rows(self.packed, self.units)
@@ -136,14 +135,14 @@ class Process:
     def predict(self, counts: Tensor) -> Tensor:
         """Predictions (m, C) for rows of counts (m, n)."""
         present = counts.to(self.weights).clamp(max=1)
-        at_once = max(1, _CELLS // len(self.rows))
+        rows = self.rows
+        at_once = max(1, _CELLS // len(rows))
         changes = [
-            self.kernel.between(some, self.rows) @ self.weights
-            for some in torch.split(present, at_once)
+            self.kernel.between(some, rows) @ self.weights for some in torch.split(present, at_once)
         ]
         return self.full + torch.cat(changes)
 
-    @functools.cached_property
+    @property
     def unit_scores(self) -> Tensor:
         """What it predicts that removing each unit takes away, (n, C)."""
         return self.full - self.predict(1 - torch.eye(self.units).to(self.weights))
