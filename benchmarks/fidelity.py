@@ -1,14 +1,17 @@
 r"""How well explanations predict deletions, beside linear fits made for one regime alone.
 
     python benchmarks/fidelity.py --model FOLDER --data reviews.jsonl.gz --texts 30 \
-        --out results.jsonl [--budgets 500,2000,5000] [--part 1/3]
+        --out results.jsonl [--budgets 500,2000,5000] [--part 1/3] [--ceiling]
     python benchmarks/fidelity.py --tables results.jsonl [more.jsonl ...] [--over old.jsonl ...]
 
 Each text is asked about by 2,000 local (1 to 10 units deleted) and 2,000 wide deletions (1 to all
 but one) that no method sees. The yardsticks are ridge regressions with a cross-validated penalty on
 5,000 local and on 5,000 wide deletions. A line of the output is one method at one budget on one
-text; a second run goes on where the first stopped. ``--over`` divides by the errors that another
-version of the package left on the same texts (run this file with its ``src`` in PYTHONPATH).
+text; a second run goes on where the first stopped. ``--ceiling`` also fits a Gaussian process
+(``gp``) to as many calls: what can be learnt from them, readable or not. The tables then say what
+share of the variance that it explains each method explains, too. ``--over`` divides by the errors
+that another version of the package left on the same texts (run this file with its ``src`` in
+PYTHONPATH).
 """
 
 from __future__ import annotations
@@ -35,6 +38,7 @@ from slalom_xai.tables import read_table
 TEST = 2000  # held-out rows of either regime
 YARDSTICK = 5000  # rows that the linear fits are made from
 REGIMES = ("local", "wide")
+CEILING = "gp"
 METHODS = "slalom,slalom-fidel,linear"
 BOOTSTRAPS = 2000  # draws of texts, for the intervals
 
@@ -56,6 +60,11 @@ class Ground:
         self.test = {
             name: ask_masks(queries, pool.draw(TEST, deleted, rng, quota=True), "check")
             for name, deleted in counts.items()
+        }
+        # Of the changes, which all methods are to explain.
+        self.variance = {
+            name: float(rows.outputs.var(dim=0, unbiased=False).mean())
+            for name, rows in self.test.items()
         }
         self.full = queries.ask(np.ones((1, self.units), dtype=bool))[0]
         self.yardstick = {}
@@ -118,6 +127,7 @@ def run(given: argparse.Namespace) -> None:
                 "budget": budget,
                 **result,
                 **{f"linear_{name}": error for name, error in ground.yardstick.items()},
+                **{f"variance_{name}": each for name, each in ground.variance.items()},
             }
             with given.out.open("a") as file:
                 file.write(json.dumps(record) + "\n")
@@ -134,7 +144,10 @@ def _done(path: Path) -> set[tuple[int, str, int]]:
 def _jobs(given: argparse.Namespace) -> list[tuple[str, int]]:
     """Methods and budgets."""
     budgets = [int(budget) for budget in given.budgets.split(",")]
-    jobs = [(method, budget) for budget in budgets for method in given.methods.split(",")]
+    methods = given.methods.split(",")
+    if given.ceiling and CEILING not in methods:
+        methods.append(CEILING)
+    jobs = [(method, budget) for budget in budgets for method in methods]
     jobs += [(method, YARDSTICK) for method in given.also.split(",") if method]
     return jobs
 
@@ -157,7 +170,32 @@ def tables(paths: list[Path]) -> None:
             chosen = f"{(group['surrogate'] == 'linear').sum()}"
         start = f"| {model} | {len(group)} | `{method}` | {budget} |"
         print(f"{start} {' | '.join(cells)} | {chosen} |")
+    _print_shares(rows, rng)
     _print_worst(rows)
+
+
+def _print_shares(rows: pd.DataFrame, rng: np.random.Generator) -> None:
+    """What methods explain of what the ceiling explains on as many calls, where it was fitted."""
+    if CEILING not in set(rows["method"]) or "variance_local" not in rows:
+        return
+    print(f"\nShare of the variance that `{CEILING}` explains on as many calls:\n")
+    print("| model | texts | method | calls | local | wide |")
+    print("| --- | --- | --- | --- | --- | --- |")
+    for name in REGIMES:
+        rows = rows.assign(**{f"explained_{name}": 1 - rows[name] / rows[f"variance_{name}"]})
+    key = ["model", "text", "budget"]
+    ceiling = rows[rows["method"] == CEILING].set_index(key)
+    others = rows[rows["method"] != CEILING].set_index(key)
+    both = others.join(ceiling, rsuffix="_ceiling", how="inner").reset_index()
+    for (model, method, budget), group in both.groupby(["model", "method", "budget"], sort=False):
+        cells = []
+        for name in REGIMES:
+            own = group[f"explained_{name}"].to_numpy()
+            most = group[f"explained_{name}_ceiling"].to_numpy()
+            drawn = rng.integers(len(own), size=(BOOTSTRAPS, len(own)))
+            low, high = np.quantile(own[drawn].mean(1) / most[drawn].mean(1), [0.025, 0.975])
+            cells.append(f"{own.mean() / most.mean():.1%} [{low:.1%}, {high:.1%}]")
+        print(f"| {model} | {len(group)} | `{method}` | {budget} | {' | '.join(cells)} |")
 
 
 def tables_over(paths: list[Path], before: list[Path]) -> None:
@@ -224,6 +262,9 @@ def main() -> None:
     parser.add_argument("--methods", default=METHODS)
     parser.add_argument(
         "--also", default="", help="methods at 5,000 calls only, such as lime,kernel-shap"
+    )
+    parser.add_argument(
+        "--ceiling", action="store_true", help="also what a Gaussian process learns from the calls"
     )
     parser.add_argument("--device")
     parser.add_argument("--part", default="1/1", help="work on one share of the texts, such as 2/3")

@@ -11,6 +11,7 @@ import pandas as pd
 from slalom_xai.bench.log import Log
 from slalom_xai.bench.options import BenchOptions, base_method
 from slalom_xai.errors import InputError
+from slalom_xai.estimators import GaussianProcess
 from slalom_xai.metrics import Comparison, Measured, against_best, bootstrap, catalogue
 
 _FIELDS = ("text", "method", "metric", "number", "value", "direction", "why")
@@ -80,6 +81,28 @@ def summary_table(frame: pd.DataFrame, metric: str, number: str, seed: int = 0) 
             (method, interval.mean, interval.low, interval.high, interval.texts, is_best, p)
         )
     return pd.DataFrame(rows, columns=list(_SUMMARY_FIELDS))
+
+
+def ceiling_shares(frame: pd.DataFrame, metric: str) -> dict[str, float]:
+    """What each method explains of what the ceiling explains, over the texts that both have.
+
+    Of the means of r2. Empty where the ceiling (``gp``) was not measured, or the metric has no r2.
+
+    Args:
+        frame: results as ``tidy`` gives them.
+        metric: such as fidelity-wide.
+    """
+    chosen = frame[(frame["metric"] == metric) & (frame["number"] == "r2")]
+    ceiling = GaussianProcess.name
+    if ceiling not in set(chosen["method"]):
+        return {}
+    wide = chosen.pivot(index="text", columns="method", values="value")
+    shares = {}
+    for method in dict.fromkeys(chosen["method"]):
+        both = wide[[method, ceiling]].dropna() if method != ceiling else wide.iloc[:0]
+        if len(both) and both[ceiling].mean() > 0:
+            shares[method] = float(both[method].mean() / both[ceiling].mean())
+    return shares
 
 
 def without_numbers(frame: pd.DataFrame) -> pd.DataFrame:

@@ -9,7 +9,7 @@ import pandas as pd
 
 from slalom_xai.bench.log import Cell, Log
 from slalom_xai.bench.options import BenchOptions, base_method
-from slalom_xai.bench.results import direction_of, summary_table, without_numbers
+from slalom_xai.bench.results import ceiling_shares, direction_of, summary_table, without_numbers
 from slalom_xai.metrics import catalogue
 
 LEVEL = 0.05  # a method is marked as worse than the best below this p
@@ -68,6 +68,9 @@ def summary(frame: pd.DataFrame) -> str:
     lines = [", ".join(counts)]
     for _, row in frame.drop_duplicates("metric").iterrows():
         lines.append(_line(frame, row["metric"], row["number"]))
+        shares = _shares(frame, row["metric"])
+        if shares:
+            lines.append(f"{row['metric']}: share of what the ceiling predicts: {shares}")
     empty = without_numbers(frame)
     if len(empty):
         first = empty.iloc[0]
@@ -96,7 +99,22 @@ def _section(frame: pd.DataFrame, metric: str) -> list[str]:
         if info.direction:
             better = f"{info.direction} is better, "
         lines.append(f"- {number} ({better}{info.range}): {info.says}")
-    return [*lines, "", *table_lines(frame, [(metric, number) for number in about.gives])]
+    lines += ["", *table_lines(frame, [(metric, number) for number in about.gives])]
+    shares = _shares(frame, metric)
+    if shares:
+        lines += [
+            "",
+            "`gp` is a Gaussian process. It explains nothing and shows what can be learnt from as "
+            f"many calls. Share of its r2 that the other methods reach, of means: {shares}.",
+        ]
+    return lines
+
+
+def _shares(frame: pd.DataFrame, metric: str) -> str:
+    """What methods explain of what the ceiling explains, the most first; empty without one."""
+    shares = ceiling_shares(frame, metric)
+    ordered = sorted(shares.items(), key=lambda entry: -entry[1])
+    return ", ".join(f"{method} {share:.0%}" for method, share in ordered)
 
 
 def _line(frame: pd.DataFrame, metric: str, number: str) -> str:

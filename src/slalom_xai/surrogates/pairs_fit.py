@@ -45,6 +45,8 @@ class PairSettings:
         first_ridge: of the mains, while pairs are chosen, relative to the mean diagonal of their
             Gram matrix.
         penalties: how many penalties are tried.
+        second_look: the number of the penalty under which pairs are fitted before others are looked
+            for.
         least_penalty: the smallest of them, relative to that under which no pair is chosen.
         ridges: of the last regression, relative as the first one; cross-validation chooses.
         folds: of the cross-validation.
@@ -59,6 +61,7 @@ class PairSettings:
     least_rows: int = 3
     first_ridge: float = 1e-3
     penalties: int = 8
+    second_look: int = 4
     least_penalty: float = 0.02
     ridges: tuple[float, ...] = (1e-10, 1e-3, 1e-2, 1e-1)
     folds: int = 5
@@ -132,7 +135,7 @@ class _Rows:
         return factor
 
     @functools.cached_property
-    def _left(self) -> Tensor:
+    def left(self) -> Tensor:
         """What a linear fit leaves of the changes, (m, C)."""
         mains = torch.cholesky_solve(self._weighed.T @ self.changes, self._factor)
         predicted: Tensor = self.missing @ mains
@@ -149,15 +152,15 @@ class _Rows:
         cross = self._weighed.T @ together
         weighed = self.weights[:, None] * together
         gram = weighed.T @ together - cross.T @ torch.cholesky_solve(cross, self._factor)
-        return gram, weighed.T @ self._left
+        return gram, weighed.T @ self.left
 
-    def without_mains_each(self, together: Tensor) -> tuple[Tensor, Tensor]:
-        """The diagonal of that matrix alone, (P,), above 0, and the products, (P, C)."""
+    def without_mains_each(self, together: Tensor) -> Tensor:
+        """The diagonal of that matrix alone, (P,), above 0."""
         cross = self._weighed.T @ together
         weighed = self.weights[:, None] * together
         own = (weighed * together).sum(dim=0)
         predicted = (cross * torch.cholesky_solve(cross, self._factor)).sum(dim=0)
-        return (own - predicted).clamp(min=PAIRS.least_ridge), weighed.T @ self._left
+        return (own - predicted).clamp(min=PAIRS.least_ridge)
 
     def refitted(self, together: Tensor, ridges: Sequence[float]) -> list[Tensor]:
         """Ridge regressions on units and pairs: what each takes away, (n + P, C) per ridge.
@@ -175,10 +178,14 @@ class _Rows:
             found.append(torch.cholesky_solve(target, factor))
         return found
 
+    def missed(self, together: Tensor, found: Tensor) -> Tensor:
+        """What is left of the changes by what a regression found, (n + P, C)."""
+        predicted: Tensor = torch.cat([self.missing, together], dim=1) @ found
+        return self.changes - predicted
+
     def error(self, together: Tensor, found: Tensor) -> float:
         """The weighted squared error of what a regression found, (n + P, C)."""
-        missed = self.changes - torch.cat([self.missing, together], dim=1) @ found
-        return float(self.weights @ missed.pow(2).sum(dim=1))
+        return float(self.weights @ self.missed(together, found).pow(2).sum(dim=1))
 
 
 class _Lasso:
@@ -259,19 +266,39 @@ def _cross_validated(rows: _Rows, together: Tensor, lasso: _Lasso) -> tuple[int,
 
 
 def _promising(rows: _Rows) -> Tensor:
-    """The pairs that take part, (p, 2): those that go best with what a linear fit leaves."""
+    """The pairs that take part, (p, 2): those that go best with what a linear fit leaves.
+
+    Strong pairs hide weak ones. So some are fitted, and those are taken that go best with what is
+    then left, beside the strong ones.
+    """
     units = rows.missing.shape[1]
     pairs = torch.triu_indices(units, units, 1, device=rows.missing.device).T
     both = rows.missing.T @ rows.missing  # how many rows remove two units together
     pairs = pairs[both[pairs[:, 0], pairs[:, 1]] >= PAIRS.least_rows]
     if len(pairs) <= PAIRS.most_pairs:
         return pairs
+    first = _best(rows, pairs, rows.left)
+    together = removed_together(rows.missing, pairs[first])
+    chosen = _Lasso(rows, together).chosen(rows, together)[PAIRS.second_look]
+    (found,) = rows.refitted(together[:, chosen], [PAIRS.first_ridge])
+    second = _best(rows, pairs, rows.missed(together[:, chosen], found))
+    return pairs[torch.unique(torch.cat([first[chosen], second]))]
+
+
+def _best(rows: _Rows, pairs: Tensor, left: Tensor) -> Tensor:
+    """The numbers of the pairs that go best with what is left of the changes.
+
+    Args:
+        rows: all of them.
+        pairs: (P, 2), to choose from.
+        left: (m, C).
+    """
     fits = []
     for some in torch.split(pairs, PAIRS.at_once):
-        own, left = rows.without_mains_each(removed_together(rows.missing, some))
-        fits.append(left.norm(dim=1) / own.sqrt())
-    best = torch.cat(fits).topk(PAIRS.most_pairs).indices
-    return pairs[best.sort().values]
+        together = removed_together(rows.missing, some)
+        products = (rows.weights[:, None] * together).T @ left
+        fits.append(products.norm(dim=1) / rows.without_mains_each(together).sqrt())
+    return torch.cat(fits).topk(PAIRS.most_pairs).indices
 
 
 def _ridged(gram: Tensor, ridge: float) -> Tensor:
