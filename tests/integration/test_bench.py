@@ -17,6 +17,7 @@ from processes import started
 from tiny import CORPUS, tiny
 
 from slalom_xai.bench import BenchOptions, bench, summary, summary_table
+from slalom_xai.bench.results import ceiling_shares
 from slalom_xai.errors import InputError
 from slalom_xai.explanation import Explanation
 
@@ -59,6 +60,24 @@ def test_every_method_and_metric_is_in_the_tidy_frame(texts, tmp_path):
         "fidelity-wide.svg",
     ]
     assert "| slalom | **" in (tmp_path / "out" / "table.md").read_text()
+
+
+def test_fidelity_is_given_as_a_share_of_the_ceiling(texts, tmp_path):
+    options = BenchOptions(
+        methods=("linear", "gp", "zero"), metrics=("fidelity-wide",), texts=2, budget=150
+    )
+    frame = bench(Averaging(), texts, tmp_path / "out", options)
+    r2 = frame[frame["number"] == "r2"].groupby("method")["value"].mean()
+    shares = ceiling_shares(frame, "fidelity-wide")
+    assert shares == pytest.approx(
+        {"linear": r2["linear"] / r2["gp"], "zero": r2["zero"] / r2["gp"]}
+    )
+    told = f"linear {shares['linear']:.0%}, zero {shares['zero']:.0%}"
+    assert f"fidelity-wide: share of what the ceiling predicts: {told}" in summary(frame)
+    assert told in (tmp_path / "out" / "table.md").read_text()
+    without = frame[frame["method"] != "gp"]
+    assert ceiling_shares(without, "fidelity-wide") == {}
+    assert "ceiling" not in summary(without)
 
 
 def test_a_second_run_asks_nothing_again_and_may_add_methods_and_metrics(texts, tmp_path):
