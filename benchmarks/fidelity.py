@@ -186,7 +186,7 @@ def _print_shares(rows: pd.DataFrame, rng: np.random.Generator) -> None:
     key = ["model", "text", "budget"]
     ceiling = rows[rows["method"] == CEILING].set_index(key)
     others = rows[rows["method"] != CEILING].set_index(key)
-    both = others.join(ceiling, rsuffix="_ceiling", how="inner").reset_index()
+    both = others.join(ceiling.add_suffix("_ceiling"), how="inner").reset_index()
     for (model, method, budget), group in both.groupby(["model", "method", "budget"], sort=False):
         cells = []
         for name in REGIMES:

@@ -78,6 +78,7 @@ def test_one_more_copy_adds_nothing_of_pairs():
     assert torch.allclose(change[0], function.mains[:2].sum(dim=0))
 
 
+@pytest.mark.slow
 def test_the_method_finds_a_planted_game():
     found = Explainer(game, output="logits", method="pairs", budget=700)(" ".join(WORDS))
     assert found.surrogate == "pairs"

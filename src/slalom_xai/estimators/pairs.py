@@ -18,7 +18,7 @@ from torch import Tensor
 from slalom_xai.estimators.base import Estimator, Findings, register
 from slalom_xai.estimators.evidence import Evidence
 from slalom_xai.estimators.gathering import gather
-from slalom_xai.estimators.held_out import held_out_loss, measure
+from slalom_xai.estimators.held_out import held_out_loss, linear_fit, measure
 from slalom_xai.queries import Queries
 from slalom_xai.surrogates.additive import AdditiveSurrogate, fit_additive
 from slalom_xai.surrogates.pairs import PairsSurrogate
@@ -52,13 +52,16 @@ class Pairs(Estimator):
 def pairs_fit(evidence: Evidence) -> PairsSurrogate | AdditiveSurrogate:
     """The regression of all rows but those for the report.
 
-    Rows are weighted by how well they can be predicted or not, whichever held-out rows prefer.
+    Rows are weighted by how well they can be predicted or not, whichever held-out rows prefer. They
+    may also prefer a linear fit: where calls are few, chance chooses pairs.
     """
-    weighted = False
-    if evidence.choose is not None:
-        plain, other = _fitted(evidence, False), _fitted(evidence, True)
-        weighted = held_out_loss(evidence, other) < held_out_loss(evidence, plain)
-    return _fitted(evidence.settled, weighted)
+    if evidence.choose is None:
+        return _fitted(evidence, False)
+    linear = linear_fit(evidence).surrogate
+    plain, weighted = (held_out_loss(evidence, _fitted(evidence, each)) for each in (False, True))
+    if held_out_loss(evidence, linear) <= min(plain, weighted):
+        return linear
+    return _fitted(evidence.settled, weighted < plain)
 
 
 def _fitted(evidence: Evidence, weighted: bool) -> PairsSurrogate | AdditiveSurrogate:

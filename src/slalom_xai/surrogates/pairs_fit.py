@@ -63,7 +63,7 @@ class PairSettings:
     penalties: int = 8
     second_look: int = 4
     least_penalty: float = 0.02
-    ridges: tuple[float, ...] = (1e-10, 1e-3, 1e-2, 1e-1)
+    ridges: tuple[float, ...] = (1e-10, 1e-3, 1e-2, 1e-1, 1.0)
     folds: int = 5
     steps: int = 500
     least_ridge: float = 1e-12
