@@ -175,14 +175,17 @@ def tables(paths: list[Path]) -> None:
 
 
 def _print_shares(rows: pd.DataFrame, rng: np.random.Generator) -> None:
-    """What methods explain of what the ceiling explains on as many calls, where it was fitted."""
+    """What methods explain of what the ceiling explains on as many calls, where it was fitted.
+
+    Of variances summed over texts, with 95% bootstrap intervals.
+    """
     if CEILING not in set(rows["method"]) or "variance_local" not in rows:
         return
     print(f"\nShare of the variance that `{CEILING}` explains on as many calls:\n")
     print("| model | texts | method | calls | local | wide |")
     print("| --- | --- | --- | --- | --- | --- |")
     for name in REGIMES:
-        rows = rows.assign(**{f"explained_{name}": 1 - rows[name] / rows[f"variance_{name}"]})
+        rows = rows.assign(**{f"explained_{name}": rows[f"variance_{name}"] - rows[name]})
     key = ["model", "text", "budget"]
     ceiling = rows[rows["method"] == CEILING].set_index(key)
     others = rows[rows["method"] != CEILING].set_index(key)

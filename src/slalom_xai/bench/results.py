@@ -84,9 +84,10 @@ def summary_table(frame: pd.DataFrame, metric: str, number: str, seed: int = 0) 
 
 
 def ceiling_shares(frame: pd.DataFrame, metric: str) -> dict[str, float]:
-    """What each method explains of what the ceiling explains, over the texts that both have.
+    """What each method explains of what the ceiling explains, the median over texts.
 
-    Of the means of r2. Empty where the ceiling (``gp``) was not measured, or the metric has no r2.
+    Of r2, on the texts of which the ceiling explains something. Empty where the ceiling (``gp``)
+    was not measured, or the metric has no r2.
 
     Args:
         frame: results as ``tidy`` gives them.
@@ -99,9 +100,9 @@ def ceiling_shares(frame: pd.DataFrame, metric: str) -> dict[str, float]:
     wide = chosen.pivot(index="text", columns="method", values="value")
     shares = {}
     for method in dict.fromkeys(chosen["method"]):
-        both = wide[[method, ceiling]].dropna() if method != ceiling else wide.iloc[:0]
-        if len(both) and both[ceiling].mean() > 0:
-            shares[method] = float(both[method].mean() / both[ceiling].mean())
+        share = (wide[method] / wide[ceiling])[wide[ceiling] > 0].median()
+        if method != ceiling and not math.isnan(share):
+            shares[method] = float(share)
     return shares
 
 

@@ -70,7 +70,7 @@ def summary(frame: pd.DataFrame) -> str:
         lines.append(_line(frame, row["metric"], row["number"]))
         shares = _shares(frame, row["metric"])
         if shares:
-            lines.append(f"{row['metric']}: share of what the ceiling predicts: {shares}")
+            lines.append(f"{row['metric']}: share of what the ceiling predicts (median): {shares}")
     empty = without_numbers(frame)
     if len(empty):
         first = empty.iloc[0]
@@ -105,7 +105,7 @@ def _section(frame: pd.DataFrame, metric: str) -> list[str]:
         lines += [
             "",
             "`gp` is a Gaussian process. It explains nothing and shows what can be learnt from as "
-            f"many calls. Share of its r2 that the other methods reach, of means: {shares}.",
+            f"many calls. Share of its r2 that the other methods reach (median): {shares}.",
         ]
     return lines
 
