@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -14,17 +15,19 @@ from torch import Tensor
 from slalom_xai.errors import InputError, ModelError, SlalomError, shortened
 from slalom_xai.models import Row, TextModel
 from slalom_xai.models.answers import checked_logits
-from slalom_xai.models.base import LendsPrefixes, SaysItsSize, TakesTokens
+from slalom_xai.models.base import LendsPrefixes, SaysItsSize, TakesThreads, TakesTokens
 from slalom_xai.models.rows import Indices, Rows
 from slalom_xai.models.token_batch import TokenBatch
 from slalom_xai.models.token_rows import KeptTokens, TokenRows, TokenText
 from slalom_xai.queries.cutting import cut_by_padding
 from slalom_xai.queries.shared_batches import plan_batches
-from slalom_xai.system.threads import THREADS, at_most
+from slalom_xai.queries.side_by_side import side_by_side
+from slalom_xai.system.threads import THREADS, at_most, for_batches
 
 LARGEST = 1e100  # answers from here on are refused: sums of their squares would not be finite
 
 _Batch = tuple[Indices, int]  # the rows of a batch, by index, and the tokens that they borrow
+_BatchRows = TokenBatch | Sequence[Row]  # the rows of a batch as a model takes them
 
 
 @dataclass(frozen=True)
@@ -143,14 +146,12 @@ class Batches:
         sizes = np.concatenate([self._sizes(rows) for rows in asked])
         order: list[Indices] = []
         answers: list[Tensor] = []
-        light = isinstance(self.model, SaysItsSize) and self.model.light
-        with at_most(THREADS.light if light else None), self._batches(numbered, sizes) as batches:
-            for batch, shared in batches:
-                numbers = numbered.sorted(batch)
-                answers.append(self._ask(_together(numbered.taken(numbers), shared)))
-                order.append(numbers)
+        threads = THREADS.fit if self._light else None
+        with at_most(threads), self._batches(numbered, sizes) as batches:
+            for answer in self._ask_all(_taken(numbered, batches, order)):
+                answers.append(answer)
                 if progress:
-                    progress.advance(len(numbers))
+                    progress.advance(len(answer))
         logits = torch.cat(answers)
         back = np.empty(len(sizes), dtype=np.int64)
         back[np.concatenate(order)] = np.arange(len(sizes))
@@ -197,13 +198,47 @@ class Batches:
             else:
                 yield unshared
 
-    def _ask(self, rows: TokenBatch | Sequence[Row]) -> Tensor:
-        """Logits (rows, width) of one batch, asked in halves where it does not fit into memory."""
+    @property
+    def _light(self) -> bool:
+        """Whether the model is so small that torch's threads would mostly wait for each other."""
+        return isinstance(self.model, SaysItsSize) and self.model.light
+
+    def _ask_all(self, batches: Iterable[_BatchRows]) -> Iterator[Tensor]:
+        """The logits of each batch, in their order.
+
+        A small model is asked about several at once, where it can be.
+        """
+        model, threads = self.model, for_batches()
+        if threads == 1 or not self._light or not isinstance(model, TakesThreads):
+            yield from map(self._ask, batches)
+            return
+        with model.held_for_threads() as together:
+            if not together:
+                yield from map(self._ask, batches)
+                return
+
+            def alone(rows: _BatchRows) -> bool:
+                return not isinstance(rows, TokenBatch) or model.must_be_alone(rows)
+
+            ask = partial(self._ask, answer=model.answer_beside)
+            yield from side_by_side(ask, batches, threads, alone)
+
+    def _ask(
+        self, rows: _BatchRows, answer: Callable[[TokenBatch], Tensor] | None = None
+    ) -> Tensor:
+        """Logits (rows, width) of one batch, asked in halves where it does not fit into memory.
+
+        Args:
+            rows: the batch.
+            answer: asks the model about tokens; None: in the ordinary way.
+        """
         try:
             if not isinstance(rows, TokenBatch):
                 return checked_logits(self.model.answer(rows), len(rows), self.model)
-            assert isinstance(self.model, TakesTokens)  # or its readings would not have token ids
-            return checked_logits(self.model.answer_tokens(rows), len(rows), self.model)
+            if answer is None:
+                assert isinstance(self.model, TakesTokens)  # or readings would have no token ids
+                answer = self.model.answer_tokens
+            return checked_logits(answer(rows), len(rows), self.model)
         except SlalomError:
             raise
         except Exception as error:
@@ -218,15 +253,15 @@ class Batches:
             self.tokens = max(1, min(self.tokens, len(rows) * longest) // 2)
         _free_memory(self.model.device)
         halves = np.array_split(np.arange(len(rows)), 2)
-        return torch.cat([self._ask(_some(rows, half)) for half in halves])
+        return torch.cat([self._ask(_some(rows, half), answer) for half in halves])
 
-    def _longest(self, rows: TokenBatch | Sequence[Row]) -> int:
+    def _longest(self, rows: _BatchRows) -> int:
         """The length of the longest row."""
         if isinstance(rows, TokenBatch):
             return int(rows.sizes.max())
         return max(self.model.size(row) for row in rows)
 
-    def _failed(self, error: Exception, rows: TokenBatch | Sequence[Row]) -> ModelError:
+    def _failed(self, error: Exception, rows: _BatchRows) -> ModelError:
         """The error for a model that failed on a batch."""
         first = rows.row(0) if isinstance(rows, TokenBatch) else rows[0]
         reason = " ".join(f"{type(error).__name__}: {error}".split())[:300]
@@ -259,6 +294,14 @@ class Batches:
         return columns
 
 
+def _taken(asked: _Asked, batches: Iterable[_Batch], order: list[Indices]) -> Iterator[_BatchRows]:
+    """The rows of each batch as the model takes them; their numbers are added to ``order``."""
+    for batch, shared in batches:
+        numbers = asked.sorted(batch)
+        order.append(numbers)
+        yield _together(asked.taken(numbers), shared)
+
+
 def _together(parts: Sequence[Rows], shared: int) -> TokenBatch | list[Row]:
     """The rows of several texts, as the model takes them."""
     tokens = [part for part in parts if isinstance(part, TokenRows)]
@@ -267,7 +310,7 @@ def _together(parts: Sequence[Rows], shared: int) -> TokenBatch | list[Row]:
     return [part.row(index) for part in parts for index in range(len(part))]
 
 
-def _some(rows: TokenBatch | Sequence[Row], indices: Indices) -> TokenBatch | list[Row]:
+def _some(rows: _BatchRows, indices: Indices) -> TokenBatch | list[Row]:
     if isinstance(rows, TokenBatch):
         return rows.take(indices)
     return [rows[index] for index in indices]
