@@ -43,6 +43,8 @@ Examples:
     slalom explain "It rains." --pair "The street is wet." --model ./my-pair-classifier
 
     slalom explain -- "-- a text that starts with a dash"
+
+    OMP_NUM_THREADS=1 slalom explain --file review.txt    (on a CPU, with one thread)
 """
 
 
