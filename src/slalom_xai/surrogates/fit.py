@@ -122,13 +122,13 @@ def _batches(requests: Sequence[FitRequest]) -> Iterator[list[int]]:
     """Indices of requests that are fitted together: alike in kind and similar in size."""
     by_kind: dict[tuple[object, ...], list[int]] = {}
     for index, request in enumerate(requests):
-        by_kind.setdefault(_kind(request), []).append(index)
+        by_kind.setdefault(kind_of(request), []).append(index)
     for alike in by_kind.values():
         alike.sort(key=lambda index: requests[index].counts.shape[::-1])
         yield from _of_similar_size(requests, alike)
 
 
-def _kind(request: FitRequest) -> tuple[object, ...]:
+def kind_of(request: FitRequest) -> tuple[object, ...]:
     """What requests must have in common to be one problem."""
     extras = request.extras
     length = None
