@@ -159,7 +159,7 @@ class Evidence:
         full: (C,), the model's outputs on the whole text.
         offsets: (n,), the log of each unit's occurrences: its importance before anything is
             known of it.
-        work: where fits are handed in, perhaps with those of other texts.
+        work: where fits and covariances are handed in, perhaps with those of other texts.
         whole_variance: (C,), of ``full``, where the model does not repeat itself; else None.
     """
 
