@@ -1,4 +1,7 @@
-"""A progress bar: on standard error when a person is watching, in a notebook when asked for."""
+"""A progress bar: on standard error when a person is watching, in a notebook when asked for.
+
+Where results come in rounds, the last one can stand above the bar (``result_above_bar``).
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,13 @@ import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+    from rich.live import Live
     from rich.progress import Progress as RichProgress
     from rich.progress import TaskID
 
@@ -37,6 +43,28 @@ class Terminal:
         if done == 0:
             self._display.reset(self._task)
         self._display.update(self._task, total=total, completed=done, description=label)
+
+
+class Board:
+    """A part of the terminal that holds a preliminary result, with a bar below it."""
+
+    def __init__(self, live: Live, bar: RichProgress) -> None:
+        self._live, self._bar = live, bar
+
+    @property
+    def height(self) -> int:
+        """Lines of the terminal."""
+        return self._live.console.height
+
+    def show(self, result: RenderableType) -> None:
+        """Puts a result in the place of the one before."""
+        from rich.console import Group
+
+        self._live.update(Group(result, self._bar), refresh=True)
+
+    def write(self, line: str) -> None:
+        """Writes a line that stays."""
+        self._live.console.print(line, markup=False, highlight=False)
 
 
 class Notebook:
@@ -92,13 +120,20 @@ class Bar:
         self._display.show(self._done, self._total, label)
 
 
+_outer: ContextVar[Bar | None] = ContextVar("_outer", default=None)
+
+
 @contextmanager
 def progress_bar(show: bool | None) -> Iterator[Bar | None]:
     """A bar that disappears when done.
 
     Args:
-        show: whether to show one; None: only if standard error is a terminal.
+        show: whether to show one; None: only if standard error is a terminal. Below a result, the
+            bar that is there is used.
     """
+    if show is not False and _outer.get() is not None:
+        yield _outer.get()
+        return
     if show is None:
         show = sys.stderr.isatty()
     if not show:
@@ -113,6 +148,25 @@ def progress_bar(show: bool | None) -> Iterator[Bar | None]:
 
 
 @contextmanager
+def result_above_bar() -> Iterator[Board]:
+    """A place on standard error for preliminary results, gone when done.
+
+    The bars of the work inside are drawn below it.
+    """
+    from rich.console import Console
+    from rich.live import Live
+
+    console = Console(stderr=True)
+    display = _rich_bar(console)
+    token = _outer.set(Bar(Terminal(display, display.add_task(_ASKING, total=None))))
+    try:
+        with Live(display, console=console, transient=True) as live:
+            yield Board(live, display)
+    finally:
+        _outer.reset(token)
+
+
+@contextmanager
 def _notebook_bar() -> Iterator[Bar]:
     notebook = Notebook()
     try:
@@ -124,6 +178,12 @@ def _notebook_bar() -> Iterator[Bar]:
 @contextmanager
 def _terminal_bar() -> Iterator[Bar]:
     from rich.console import Console
+
+    with _rich_bar(Console(stderr=True)) as display:
+        yield Bar(Terminal(display, display.add_task(_ASKING, total=None)))
+
+
+def _rich_bar(console: Console) -> RichProgress:
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,
@@ -142,8 +202,7 @@ def _terminal_bar() -> Iterator[Bar]:
         TimeElapsedColumn(),
         TimeRemainingColumn(),
     )
-    with Progress(*shape, console=Console(stderr=True), transient=True) as display:
-        yield Bar(Terminal(display, display.add_task(_ASKING, total=None)))
+    return Progress(*shape, console=console, transient=True)
 
 
 def _in_notebook() -> bool:

@@ -12,10 +12,14 @@ import torch
 from slalom_xai import Explainer
 from slalom_xai.errors import ModelError
 from slalom_xai.estimators import Slalom
+from slalom_xai.models import prompt
 from slalom_xai.models.load import text_model
 from slalom_xai.models.padded import has_small_steps
+from slalom_xai.models.stateless import is_stateless
+from slalom_xai.queries import Batches
+from slalom_xai.queries.side_by_side import side_by_side
 from slalom_xai.system import threads
-from slalom_xai.system.threads import at_most
+from slalom_xai.system.threads import at_most, for_batches, work_alone
 
 MANY = 6
 TEXT = "a slow start but one good warm bad film"
@@ -159,3 +163,117 @@ def test_large_models_and_long_texts_keep_all_cores():
     )
     assert not has_small_steps(len)
     assert text_model(None, device="cpu").light
+
+
+@pytest.mark.usefixtures("many")
+def test_a_small_model_has_a_few_threads_or_as_many_as_the_user_says():
+    assert for_batches() == threads.THREADS.light
+    with at_most(1):
+        assert for_batches() == threads.THREADS.light
+    torch.set_num_threads(2)
+    assert for_batches() == 2
+    with at_most(1):
+        assert for_batches() == 2
+
+
+def never(item):
+    return False
+
+
+def test_things_side_by_side_meet_and_come_back_in_order():
+    together = threading.Barrier(3)
+
+    def work(item):
+        together.wait(timeout=60)  # breaks, unless three threads are here
+        return item, torch.get_num_threads()
+
+    assert list(side_by_side(work, range(6), 3, never)) == [(item, 1) for item in range(6)]
+
+
+def test_who_works_alone_has_nobody_beside():
+    working, beside = set(), {}
+
+    def work(item):
+        working.add(item)
+        beside[item] = set(working)
+        working.remove(item)
+        return item
+
+    def alone(item):
+        return item % 3 == 0
+
+    assert list(side_by_side(work, range(9), 3, alone)) == list(range(9))
+    assert [beside[item] for item in (0, 3, 6)] == [{0}, {3}, {6}]
+
+
+def test_an_error_side_by_side_reaches_the_caller():
+    def work(item):
+        if item == 2:
+            raise LookupError(item)
+        return item
+
+    found = []
+    with pytest.raises(LookupError):
+        found.extend(side_by_side(work, range(100), 2, never))
+
+
+def test_a_thread_that_works_alone_leaves_the_others_their_number():
+    usual = in_new_thread(torch.get_num_threads)
+
+    def work():
+        work_alone()
+        return torch.get_num_threads(), in_new_thread(torch.get_num_threads)
+
+    assert in_new_thread(work) == (1, usual)
+
+
+@pytest.mark.parametrize("equally_long", [False, True])
+def test_answers_are_the_same_for_every_number_of_threads(equally_long, many):
+    text = " ".join([TEXT] * 12)
+
+    def answers(count):
+        torch.set_num_threads(count)
+        model = text_model(None, device="cpu")
+        question = prompt(model.read(text), "token")
+        units = len(question.units)
+        rng = np.random.default_rng(0)
+        masks = ~np.eye(units, dtype=bool)
+        if not equally_long:
+            masks = rng.random((units, units)) < rng.random((units, 1))
+            masks[:, 0] = True
+        batches = Batches(model, tokens=1024)  # several of them
+        return batches.columns([question.rows(masks)])[0], model.probe_calls
+
+    one, probes = answers(1)
+    for count in (2, 5):
+        several, again = answers(count)
+        assert torch.equal(one, several)
+        assert probes == again
+
+
+def test_only_models_as_their_library_made_them_take_several_threads():
+    def model():
+        return text_model(None, device="cpu")._model
+
+    assert is_stateless(model())
+    with text_model(None, device="cpu").held_for_threads() as possible:
+        assert possible
+    hooked = model()
+    hooked.bert.encoder.register_forward_hook(lambda *_: None)
+    assert not is_stateless(hooked)
+    replaced = model()
+    replaced.classifier.forward = replaced.classifier.forward
+    assert not is_stateless(replaced)
+
+    class Own(torch.nn.Linear):
+        pass
+
+    changed = model()
+    changed.classifier = Own(128, 2)
+    assert not is_stateless(changed)
+    without_padding = model()
+    without_padding.config.pad_token_id = None
+    assert not is_stateless(without_padding)
+    recording = model()
+    recording.config.output_hidden_states = True
+    assert not is_stateless(recording)

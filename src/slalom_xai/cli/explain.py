@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -23,6 +24,7 @@ from slalom_xai.cli.options import (
     without_default,
 )
 from slalom_xai.cli.output import Write, echo_json, write_all
+from slalom_xai.cli.watching import Watch, somebody_watches
 from slalom_xai.system.interrupts import leaving_at_once
 from slalom_xai.system.writable import check_writable
 
@@ -41,6 +43,8 @@ Examples:
     slalom explain "It rains." --pair "The street is wet." --model ./my-pair-classifier
 
     slalom explain -- "-- a text that starts with a dash"
+
+    OMP_NUM_THREADS=1 slalom explain --file review.txt    (on a CPU, with one thread)
 """
 
 
@@ -109,6 +113,7 @@ def _explain(
     if figure is not None:
         with leaving_at_once():
             check_figure("--figure", figure, kind)
+    watch = Watch() if somebody_watches() and not as_json else None
     with leaving_at_once():  # most of the waiting before the first call is imports
         from slalom_xai.explainer import Explainer
 
@@ -127,8 +132,9 @@ def _explain(
             dtype=dtype,
             revision=revision,
             trust_remote_code=trust_remote_code,
+            on_round=None if watch is None else watch.on_round,
         )
-    explanation = explainer(given, pair)
+    explanation, interrupted = _explained(partial(explainer, given, pair), watch)
     writes: list[Write] = []
     if out is not None:
         writes.append(("--out", out, explanation.save))
@@ -137,6 +143,24 @@ def _explain(
     if figure is not None:
         writes.append(("--figure", figure, partial(draw_figure, [explanation], kind)))
     _finish(explanation, writes, as_json)
+    if interrupted:
+        typer.echo(f"This is the result of the first {explanation.calls} calls.", err=True)
+        raise KeyboardInterrupt
+
+
+def _explained(explain: Callable[[], Explanation], watch: Watch | None) -> tuple[Explanation, bool]:
+    """The explanation, and whether it is a preliminary one, because Ctrl-C ended its refinement."""
+    if watch is None:
+        return explain(), False
+    try:
+        with watch.shown():
+            explanation = explain()
+    except KeyboardInterrupt:
+        if watch.last is None:
+            raise
+        return watch.last, True
+    watch.finish(explanation)
+    return explanation, False
 
 
 def _given_text(text: str | None, file: Path | None) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any, overload
 
 import numpy as np
@@ -56,6 +58,9 @@ class Explainer:
         labels: the names of the classes, in the order of the model's outputs, for models that
             only number them: functions, torch modules, scikit-learn models with numbered classes,
             and configurations that say LABEL_0.
+        on_round: is given a preliminary explanation after each round of calls but the last, for
+            methods that ask in rounds: ``slalom``, where no budget is given. The final explanation
+            is the same with it and without.
     """
 
     def __init__(
@@ -78,6 +83,7 @@ class Explainer:
         trust_remote_code: bool = False,
         show_progress: bool | None = None,
         labels: Sequence[str] | None = None,
+        on_round: Callable[[Explanation], None] | None = None,
     ) -> None:
         check_options(granularity, removal, budget, random_state)
         self.method = estimator(method)
@@ -99,6 +105,7 @@ class Explainer:
         self.truncation = truncation
         self.random_state = int(random_state)
         self.show_progress = show_progress
+        self.on_round = on_round
         self._batches = Batches(self.model, batch_tokens)
         self._noise = NoiseCheck(self._batches)
 
@@ -248,8 +255,22 @@ class Explainer:
         full = queries.ask_whole("fit" if question.distinct == 1 else "check").tolist()
         # A wrong target is reported here, before thousands of calls.
         target = self.model.outputs.target(self.target, full)
+        if self.on_round is not None:
+            queries.watcher = partial(self._show_round, self.on_round, queries, target.index)
         findings = self._findings(queries)
         return self._explanation(queries, target.index, findings)
+
+    def _show_round(
+        self,
+        on_round: Callable[[Explanation], None],
+        queries: Queries,
+        target: int,
+        found: Findings,
+    ) -> None:
+        """Hands on what was found before all calls were made; the result says so itself."""
+        note = f"A first result, after {queries.calls} calls: more calls were to follow."
+        preliminary = replace(found, notes=(*found.notes, note))
+        on_round(self._explanation(queries, target, preliminary))
 
     def _findings(self, queries: Queries) -> Findings:
         """What the method finds out about the text, whose whole has been asked."""

@@ -34,6 +34,7 @@ def explain(
     trust_remote_code: bool = False,
     show_progress: bool | None = None,
     labels: Sequence[str] | None = None,
+    on_round: Callable[[Explanation], None] | None = None,
 ) -> Explanation:
     """Explains one text; the options are those of ``Explainer``, which is faster for many texts.
 
@@ -59,5 +60,6 @@ def explain(
         trust_remote_code=trust_remote_code,
         show_progress=show_progress,
         labels=labels,
+        on_round=on_round,
     )
     return explainer(text, text_pair)

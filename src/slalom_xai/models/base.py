@@ -107,6 +107,20 @@ class SaysItsSize(Protocol):
 
 
 @runtime_checkable
+class TakesThreads(SaysItsSize, TakesTokens, Protocol):
+    """A model that several threads may ask at once, while one of them holds it for all."""
+
+    def held_for_threads(self) -> AbstractContextManager[bool]:
+        """Keeps everybody else away; gives whether threads may now call ``answer_beside``."""
+
+    def answer_beside(self, batch: TokenBatch) -> Tensor:
+        """Logits (len(batch), width), while others are being answered."""
+
+    def must_be_alone(self, batch: TokenBatch) -> bool:
+        """Whether this batch is to be asked by itself, because the model learns from it."""
+
+
+@runtime_checkable
 class SaysItsLimit(Protocol):
     """A model that reads texts up to a certain length only."""
 

@@ -113,14 +113,22 @@ class PaddedModel(ABC):
     def answer_tokens(self, batch: TokenBatch) -> Tensor:
         """Logits for a batch; rows of unequal length are padded where padding changes nothing."""
         with self._lock:
-            if batch.equally_long:
-                return self._forward(batch, "right")
-            if self._padding is None:
-                with self._exactly():
-                    self._padding = self._harmless_padding(batch)
-            if self._padding != _NO_SIDE:
-                return self._forward(batch, self._padding)
-            return self._by_length(batch)
+            return self.answer_beside(batch)
+
+    def answer_beside(self, batch: TokenBatch) -> Tensor:
+        """The same, for who holds the lock already."""
+        if batch.equally_long:
+            return self._forward(batch, "right")
+        if self._padding is None:
+            with self._exactly():
+                self._padding = self._harmless_padding(batch)
+        if self._padding != _NO_SIDE:
+            return self._forward(batch, self._padding)
+        return self._by_length(batch)
+
+    def must_be_alone(self, batch: TokenBatch) -> bool:
+        """Whether this batch shows on which side the model can be padded."""
+        return self._padding is None and not batch.equally_long
 
     def _by_length(self, batch: TokenBatch) -> Tensor:
         """Logits for a batch, rows of each length by themselves."""

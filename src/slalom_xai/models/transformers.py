@@ -24,6 +24,7 @@ from slalom_xai.models.locks import lock_of
 from slalom_xai.models.padded import HALF, PaddedModel, has_small_steps, written_batch
 from slalom_xai.models.prefix import PrefixCache
 from slalom_xai.models.rows import Row
+from slalom_xai.models.stateless import is_stateless
 from slalom_xai.models.token_batch import TokenBatch
 from slalom_xai.models.token_rows import TokenText
 from slalom_xai.models.tokens import Tokens
@@ -133,6 +134,16 @@ class TransformersModel(PaddedModel):
             return self._prefix.answer(
                 batch.shared, rest["input_ids"], lengths, rest.get("token_type_ids")
             )
+
+    @contextmanager
+    def held_for_threads(self) -> Iterator[bool]:
+        """Holds the lock and the mode of the model, for threads that ask it side by side.
+
+        Yields:
+            Whether they may. A decoder may not: it remembers what it has read.
+        """
+        with self._lock, evaluating(self._model):
+            yield not self.lends and is_stateless(self._model)
 
     def internals(self, row: Row) -> Internals:
         """The model as it is on one row, for methods that look inside."""

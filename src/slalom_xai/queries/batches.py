@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -13,19 +13,19 @@ import torch
 from torch import Tensor
 
 from slalom_xai.errors import InputError, ModelError, SlalomError, shortened
-from slalom_xai.models import Row, TextModel
+from slalom_xai.models import TextModel
 from slalom_xai.models.answers import checked_logits
-from slalom_xai.models.base import LendsPrefixes, SaysItsSize, TakesTokens
+from slalom_xai.models.base import LendsPrefixes, SaysItsSize, TakesThreads, TakesTokens
 from slalom_xai.models.rows import Indices, Rows
 from slalom_xai.models.token_batch import TokenBatch
-from slalom_xai.models.token_rows import KeptTokens, TokenRows, TokenText
+from slalom_xai.models.token_rows import TokenRows, TokenText
 from slalom_xai.queries.cutting import cut_by_padding
+from slalom_xai.queries.numbered_rows import Batch, BatchRows, NumberedRows, some_rows, taken_rows
 from slalom_xai.queries.shared_batches import plan_batches
-from slalom_xai.system.threads import THREADS, at_most
+from slalom_xai.queries.side_by_side import side_by_side
+from slalom_xai.system.threads import THREADS, at_most, for_batches
 
 LARGEST = 1e100  # answers from here on are refused: sums of their squares would not be finite
-
-_Batch = tuple[Indices, int]  # the rows of a batch, by index, and the tokens that they borrow
 
 
 @dataclass(frozen=True)
@@ -71,52 +71,6 @@ class AnswerSource(Protocol):
         """
 
 
-@dataclass(frozen=True)
-class _Asked:
-    """Several sets of rows, whose m rows are numbered through.
-
-    Attributes:
-        sets: rows about one text each.
-        owner: (m,), the set that a row is in.
-        index: (m,), where it is there.
-    """
-
-    sets: Sequence[Rows]
-    owner: Indices
-    index: Indices
-
-    @classmethod
-    def of(cls, sets: Sequence[Rows]) -> _Asked:
-        counts = [len(rows) for rows in sets]
-        owner = np.repeat(np.arange(len(sets)), counts)
-        return cls(sets, owner, np.concatenate([np.arange(count) for count in counts]))
-
-    def row(self, number: int) -> Row:
-        """One row as the model takes it."""
-        rows = self.sets[int(self.owner[number])]
-        return rows.row(int(self.index[number]))
-
-    def sorted(self, numbers: Indices) -> Indices:
-        """Some rows such that those of one set are next to each other."""
-        return numbers[self.owner[numbers].argsort(kind="stable")]
-
-    def taken(self, numbers: Indices) -> list[Rows]:
-        """Some rows by set, ``numbers`` sorted."""
-        owner, index = self.owner[numbers], self.index[numbers]
-        starts = [0, *(np.flatnonzero(np.diff(owner)) + 1).tolist(), len(owner)]
-        return [
-            self.sets[int(owner[start])].take(index[start:stop])
-            for start, stop in itertools.pairwise(starts)
-        ]
-
-    def kept_of_one_text(self) -> list[KeptTokens]:
-        """The sets, where all of them keep tokens of one and the same text; otherwise nothing."""
-        kept = [rows for rows in self.sets if isinstance(rows, KeptTokens)]
-        if len(kept) < len(self.sets) or any(rows.text is not kept[0].text for rows in kept):
-            return []
-        return kept
-
-
 class Batches:
     """Hands rows to a model in batches of similar length; learns from running out of memory.
 
@@ -140,18 +94,16 @@ class Batches:
         Raises:
             ModelError: an answer that is not finite, or a row that does not fit into memory.
         """
-        numbered = _Asked.of(asked)
+        numbered = NumberedRows.of(asked)
         sizes = np.concatenate([self._sizes(rows) for rows in asked])
         order: list[Indices] = []
         answers: list[Tensor] = []
-        light = isinstance(self.model, SaysItsSize) and self.model.light
-        with at_most(THREADS.light if light else None), self._batches(numbered, sizes) as batches:
-            for batch, shared in batches:
-                numbers = numbered.sorted(batch)
-                answers.append(self._ask(_together(numbered.taken(numbers), shared)))
-                order.append(numbers)
+        threads = THREADS.fit if self._light else None
+        with at_most(threads), self._batches(numbered, sizes) as batches:
+            for answer in self._ask_all(taken_rows(numbered, batches, order)):
+                answers.append(answer)
                 if progress:
-                    progress.advance(len(numbers))
+                    progress.advance(len(answer))
         logits = torch.cat(answers)
         back = np.empty(len(sizes), dtype=np.int64)
         back[np.concatenate(order)] = np.arange(len(sizes))
@@ -167,7 +119,7 @@ class Batches:
         return np.array(sizes, dtype=np.int64)
 
     @contextmanager
-    def _batches(self, asked: _Asked, sizes: Indices) -> Iterator[Iterable[_Batch]]:
+    def _batches(self, asked: NumberedRows, sizes: Indices) -> Iterator[Iterable[Batch]]:
         """All rows in batches, each with the number of tokens that its rows borrow.
 
         A model that can (``LendsPrefixes``) reads the text once and lends its beginning to rows
@@ -198,13 +150,46 @@ class Batches:
             else:
                 yield unshared
 
-    def _ask(self, rows: TokenBatch | Sequence[Row]) -> Tensor:
-        """Logits (rows, width) of one batch, asked in halves where it does not fit into memory."""
+    @property
+    def _light(self) -> bool:
+        """Whether the model is so small that torch's threads would mostly wait for each other."""
+        return isinstance(self.model, SaysItsSize) and self.model.light
+
+    def _ask_all(self, batches: Iterable[BatchRows]) -> Iterator[Tensor]:
+        """The logits of each batch, in their order.
+
+        A small model is asked about several at once, where it can be.
+        """
+        model, threads = self.model, for_batches()
+        if threads == 1 or not self._light or not isinstance(model, TakesThreads):
+            yield from map(self._ask, batches)
+            return
+        with model.held_for_threads() as together:
+            if not together:
+                yield from map(self._ask, batches)
+                return
+
+            def alone(rows: BatchRows) -> bool:
+                assert isinstance(rows, TokenBatch)  # a model of tokens has no others
+                return model.must_be_alone(rows)
+
+            ask = partial(self._ask, answer=model.answer_beside)
+            yield from side_by_side(ask, batches, threads, alone)
+
+    def _ask(self, rows: BatchRows, answer: Callable[[TokenBatch], Tensor] | None = None) -> Tensor:
+        """Logits (rows, width) of one batch, asked in halves where it does not fit into memory.
+
+        Args:
+            rows: the batch.
+            answer: asks the model about tokens; None: in the ordinary way.
+        """
         try:
             if not isinstance(rows, TokenBatch):
                 return checked_logits(self.model.answer(rows), len(rows), self.model)
-            assert isinstance(self.model, TakesTokens)  # or its readings would not have token ids
-            return checked_logits(self.model.answer_tokens(rows), len(rows), self.model)
+            if answer is None:
+                assert isinstance(self.model, TakesTokens)  # or readings would have no token ids
+                answer = self.model.answer_tokens
+            return checked_logits(answer(rows), len(rows), self.model)
         except SlalomError:
             raise
         except Exception as error:
@@ -219,15 +204,15 @@ class Batches:
             self.tokens = max(1, min(self.tokens, len(rows) * longest) // 2)
         _free_memory(self.model.device)
         halves = np.array_split(np.arange(len(rows)), 2)
-        return torch.cat([self._ask(_some(rows, half)) for half in halves])
+        return torch.cat([self._ask(some_rows(rows, half), answer) for half in halves])
 
-    def _longest(self, rows: TokenBatch | Sequence[Row]) -> int:
+    def _longest(self, rows: BatchRows) -> int:
         """The length of the longest row."""
         if isinstance(rows, TokenBatch):
             return int(rows.sizes.max())
         return max(self.model.size(row) for row in rows)
 
-    def _failed(self, error: Exception, rows: TokenBatch | Sequence[Row]) -> ModelError:
+    def _failed(self, error: Exception, rows: BatchRows) -> ModelError:
         """The error for a model that failed on a batch."""
         first = rows.row(0) if isinstance(rows, TokenBatch) else rows[0]
         reason = " ".join(f"{type(error).__name__}: {error}".split())[:300]
@@ -236,7 +221,7 @@ class Batches:
             "try the model on this text alone"
         )
 
-    def _columns_of(self, logits: Tensor, asked: _Asked) -> Tensor:
+    def _columns_of(self, logits: Tensor, asked: NumberedRows) -> Tensor:
         """Logits (m, width) as the columns explained (m, C), in double precision.
 
         Raises:
@@ -258,20 +243,6 @@ class Batches:
                 "check the model's weights and precision"
             )
         return columns
-
-
-def _together(parts: Sequence[Rows], shared: int) -> TokenBatch | list[Row]:
-    """The rows of several texts, as the model takes them."""
-    tokens = [part for part in parts if isinstance(part, TokenRows)]
-    if tokens:
-        return TokenBatch(tokens, shared)
-    return [part.row(index) for part in parts for index in range(len(part))]
-
-
-def _some(rows: TokenBatch | Sequence[Row], indices: Indices) -> TokenBatch | list[Row]:
-    if isinstance(rows, TokenBatch):
-        return rows.take(indices)
-    return [rows[index] for index in indices]
 
 
 def out_of_memory(error: BaseException) -> bool:

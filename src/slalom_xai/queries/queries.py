@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -34,6 +34,9 @@ class Queries:
         first: calls to begin with, where the method may stop before the budget; None: it should use
             the budget.
         work: where methods hand in their fits and covariances.
+
+    Attributes:
+        watcher: is given what a method found so far; None: nobody watches.
     """
 
     def __init__(
@@ -53,6 +56,7 @@ class Queries:
         self.calls_fit = 0
         self.calls_check = 0
         self.asked_sequences = False
+        self.watcher: Callable[[Any], None] | None = None
         self.work = work or OneByOne()
         self._source = source
         self._progress = progress
@@ -112,6 +116,16 @@ class Queries:
         self.whole_variance = self.noise / len(all_answers)
         self._repeats += times
         self.calls_fit += times
+
+    def show(self, find: Callable[[], Any]) -> None:
+        """Shows what a method found so far, where somebody watches.
+
+        Args:
+            find: makes the findings, and asks nothing new; it is called only where somebody
+                watches, so that the result is the same whether or not somebody does.
+        """
+        if self.watcher is not None:
+            self.watcher(find())
 
     def noise_is_unknown(self) -> None:
         """The model does not repeat itself, and no calls are left to see by how much."""

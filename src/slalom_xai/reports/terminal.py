@@ -25,6 +25,7 @@ from slalom_xai.surrogates.quality import percent
 # Intensities, from 0 to 1, below which a unit has no colour, and only coloured letters; and above
 # which its letters are bold.
 _PLAIN, _LETTERS, _BOLD = 0.12, 0.35, 0.7
+_PRELIMINARY = "A first result, which is being refined; Ctrl-C keeps it."
 _SOURCES = "measured: the model's own answer; fitted: estimated from its answers to other texts"
 
 
@@ -44,6 +45,24 @@ def render(explanation: Explanation, rows: int = 10) -> RenderableType:
     if explanation.surrogate == "slalom":
         parts.append(Text(_SOURCES, style="dim"))
     return Group(*parts)
+
+
+def brief(explanation: Explanation, rows: int) -> RenderableType:
+    """The prediction and the strongest units, for a result that will be replaced."""
+    title = Text(answer(explanation), style="bold")
+    return Group(title, _table(explanation, rows), Text(_PRELIMINARY, style="dim"))
+
+
+def in_one_line(explanation: Explanation) -> str:
+    """What the calls of an explanation bought."""
+    fidelity = explanation.fidelity
+    if fidelity is None:
+        return f"{explanation.calls} calls"
+    wide, local = percent(fidelity.wide.r2), percent(fidelity.local.r2)
+    return (
+        f"{explanation.calls} calls: predicts {wide} of what deletions do and {local} of what a "
+        "few do"
+    )
 
 
 def _coloured(explanation: Explanation) -> Text:

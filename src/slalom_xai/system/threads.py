@@ -2,7 +2,9 @@
 
 Torch shares the work of one operation among as many threads as there are cores. Where an operation
 takes microseconds, the threads wait for each other longer than they work, and on a busy machine
-very much longer. So small fits get one thread and small models two; larger work keeps all cores.
+very much longer. So small fits and small models get one thread; larger work keeps all cores. Small
+models are asked about a few batches at once instead: a thread with a batch of its own waits for
+nobody.
 
 A number that the user chose is left alone. Torch keeps one number per thread and one for threads
 that have not used torch yet: only the calling thread's number changes here, and only for a while.
@@ -30,12 +32,12 @@ class ThreadSettings:
 
     Attributes:
         fit: threads for a small fit, whose steps take microseconds.
-        light: threads for a small model; large batches still gain from a second one.
+        light: threads that ask a small model side by side, each about a batch of its own.
         long_fit: units from which a fit is large enough for all cores.
     """
 
     fit: int = 1
-    light: int = 2
+    light: int = 4
     long_fit: int = 256
 
 
@@ -51,6 +53,20 @@ def for_fit(units: int) -> int | None:
     if units >= THREADS.long_fit:
         return None
     return THREADS.fit
+
+
+def for_batches() -> int:
+    """Threads that may ask a small model side by side: the user's number, or a few."""
+    outside: int = getattr(_here, "outside", torch.get_num_threads())
+    if chosen_by_user(outside):
+        return outside
+    return min(THREADS.light, outside)
+
+
+def work_alone() -> None:
+    """Lets a new thread's torch work without further threads, for as long as the thread lives."""
+    torch.get_num_threads()  # otherwise torch would set its common number later, on first use
+    _set_here(1)
 
 
 @contextmanager

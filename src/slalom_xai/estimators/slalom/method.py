@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -115,6 +116,12 @@ class Slalom(Estimator):
         """Measures what calls allow, fits the candidates to deletions and keeps the best."""
         measured = self._measure(queries)
         evidence, chosen = self._in_rounds(queries, rng, measured)
+        return self._concluded(queries, measured, evidence, chosen)
+
+    def _concluded(
+        self, queries: Queries, measured: Measured, evidence: Evidence, chosen: Choice
+    ) -> Findings:
+        """What is found out if no further rows are asked."""
         linear = linear_fit(evidence)
         if evidence.choose is not None:
             loss = held_out_loss(evidence, linear.surrogate)
@@ -213,6 +220,7 @@ class Slalom(Estimator):
         if queries.first is None or evidence.choose is None or enumerated:
             return evidence, chosen
         while queries.calls < queries.budget and not self._certain_enough(evidence, chosen.main):
+            queries.show(partial(self._concluded, queries, measured, evidence, chosen))
             more = min(queries.calls, queries.budget - queries.calls)
             evidence = gathering.more(evidence, more)
             before, chosen = chosen, self._best(evidence, readable)
