@@ -166,6 +166,7 @@ bench-speed: $(TEST) ## time explanations, ours and others', beside the bare for
 	$(SPEED) --out speed/cpu.jsonl --part errors --models $(MODEL) $(if $(DATA),--data $(DATA)) \
 		--tokens 100 --texts 5
 	$(SPEED) --out speed/cpu.jsonl --part growth
+	HF_HUB_OFFLINE=1 PYTHONPATH=$(CURDIR) $(BIN)/python -m benchmarks.many_short
 	$(SPEED) --tables speed/cpu.jsonl
 	$(SPEED) --plots docs/figures speed/cpu.jsonl
 

@@ -11,6 +11,8 @@ are told apart by keys and not by what they spell.
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -51,5 +53,6 @@ def sequence_keys(codes: NDArray[np.uint64], sizes: NDArray[np.int64]) -> Keys:
     return np.asarray(weighted.sum(axis=1)).view(np.int64)
 
 
+@functools.lru_cache(maxsize=64)
 def _salts(count: int) -> NDArray[np.uint64]:
     return mixed(np.arange(_FIRST_SALT, _FIRST_SALT + count))

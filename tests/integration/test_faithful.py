@@ -2,7 +2,7 @@
 
 import json
 import math
-from dataclasses import replace
+from dataclasses import astuple, replace
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ from slalom_xai.errors import InputError, ModelError
 from slalom_xai.estimators import Slalom
 from slalom_xai.surrogates.fit import fit_slalom
 from slalom_xai.surrogates.problem import Extras
-from slalom_xai.surrogates.quality import Agreement, Fidelity, agreement
+from slalom_xai.surrogates.quality import Agreement, Fidelity, agreement, agreements
 from slalom_xai.surrogates.row_weights import length_penalty
 
 WORDS = [f"word{number}" for number in range(30)]
@@ -239,3 +239,13 @@ def test_agreement_on_outputs_near_zero_is_a_number_that_a_file_can_hold():
     found = agreement(torch.ones(4, dtype=torch.float64), true, level=3e-160)
     assert -math.inf < found.r2 < 0
     json.dumps([found.r2, found.mse], allow_nan=False)
+
+
+def test_several_predictions_are_compared_as_each_alone():
+    generator = torch.Generator().manual_seed(0)
+    true, *predicted = torch.randn(4, 50, generator=generator, dtype=torch.float64)
+    beyond = [0.0, 0.5, 2.0]
+    found = agreements(torch.stack(predicted), true, 1.0, beyond)
+    for one, prediction, of_others in zip(found, predicted, beyond, strict=True):
+        alone = agreement(prediction, true, 1.0, of_others)
+        assert astuple(one) == pytest.approx(astuple(alone), rel=1e-9)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 
 import numpy as np
@@ -33,7 +34,7 @@ class RowPool:
         self.codes = codes
         self.units = len(codes)
         self._keys = keys or (lambda masks: kept_keys(masks, mixed(codes)))
-        self._seen = np.zeros(0, dtype=np.int64)
+        self._seen: set[int] = set()
 
     @property
     def handed_out(self) -> int:
@@ -47,15 +48,14 @@ class RowPool:
     def take(self, masks: Masks, limit: int | None = None) -> Masks:
         """Those of ``masks`` that are new, at most ``limit``."""
         masks = masks[masks.any(axis=1)]
-        keys = self._keys(masks)
-        fresh = np.flatnonzero(self._new(keys))[:limit]
-        self._seen = np.concatenate([self._seen, keys[fresh]])
-        return masks[fresh]
+        if not len(masks):
+            return masks
+        return masks[self._fresh(self._keys(masks), limit)]
 
     def claim(self, keys: Keys) -> NDArray[np.bool_]:
         """Which rows with these keys are new, (m,); none is from then on."""
-        new = self._new(keys)
-        self._seen = np.concatenate([self._seen, keys[new]])
+        new = np.zeros(len(keys), dtype=bool)
+        new[self._fresh(keys)] = True
         return new
 
     def draw(
@@ -72,7 +72,7 @@ class RowPool:
         """
         taken: list[Masks] = [np.zeros((0, self.units), dtype=bool)]
         left, in_vain = wanted, 0
-        allowed = self._quotas() if quota else None
+        allowed = self._quotas if quota else None
         while left > 0 and in_vain < DESIGN.vain_draws:
             numbers = deleted(left)
             masks = deletions(self.units, numbers, rng)
@@ -87,12 +87,21 @@ class RowPool:
                 in_vain = 0
         return np.concatenate(taken)
 
-    def _new(self, keys: Keys) -> NDArray[np.bool_]:
-        """The first of each key that was not seen before, (m,)."""
-        new = np.zeros(len(keys), dtype=bool)
-        new[np.unique(keys, return_index=True)[1]] = True
-        return new & ~np.isin(keys, self._seen)
+    def _fresh(self, keys: Keys, limit: int | None = None) -> list[int]:
+        """Where the first of each key stands that was not seen before; at most ``limit``.
 
+        A set, and no sorted arrays: most draws are of a few rows.
+        """
+        fresh: list[int] = []
+        for index, key in enumerate(keys.tolist()):
+            if len(fresh) == limit:
+                break
+            if key not in self._seen:
+                self._seen.add(key)
+                fresh.append(index)
+        return fresh
+
+    @functools.cached_property
     def _quotas(self) -> Numbers:
         """A quarter of the rows that delete 0, 1, ... units, at least one each, (n + 1,)."""
         quotas = np.full(self.units + 1, COUNTLESS)

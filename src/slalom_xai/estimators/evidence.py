@@ -24,6 +24,7 @@ from slalom_xai.queries import WorkPool
 from slalom_xai.surrogates.count_tables import Counts, table_of
 from slalom_xai.surrogates.fit import Fit, fit_each
 from slalom_xai.surrogates.formula import SlalomSurrogate, TwoScores
+from slalom_xai.surrogates.mask_rows import MaskRows
 from slalom_xai.surrogates.problem import FitRequest
 from slalom_xai.surrogates.scores import OneScore
 
@@ -95,6 +96,59 @@ class AnsweredHeldOut:
 
 
 @dataclass(frozen=True)
+class Missed:
+    """What predictions miss on held-out rows; the first axes, if any, are those of several.
+
+    Attributes:
+        local: (..., m, C), predicted minus true change against the whole text, few deletions.
+        wide: (..., m, C), the same for many deletions.
+        beyond: (..., C), squared error that wide rows do not show: of predictions for unasked rows
+            that leave the range of answers.
+    """
+
+    local: Tensor
+    wide: Tensor
+    beyond: Tensor
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Held-out rows and unasked ones as one table, so that one prediction tells all.
+
+    Attributes:
+        held_out: the rows with answers.
+        rows: the whole text, the local rows, the wide rows and the unasked ones.
+        full: (C,), the model's outputs on the whole text.
+        limits: the lowest, the mean and the highest of all answers, (C,) each.
+    """
+
+    held_out: AnsweredHeldOut
+    rows: MaskRows
+    full: Tensor
+    limits: tuple[Tensor, Tensor, Tensor]
+
+    def missed(self, predicted: Tensor) -> Missed:
+        """What predictions (..., m, C) for ``rows`` miss."""
+        local, wide = self.held_out.both
+        few, many = len(local.outputs), len(wide.outputs)
+        sizes = [1, few, many, predicted.shape[-2] - 1 - few - many]
+        whole, of_local, of_wide, of_unasked = torch.split(predicted, sizes, dim=-2)
+        beyond = self._out_of_range(of_unasked) - self._out_of_range(of_wide)
+        return Missed(
+            of_local - whole - (local.outputs - self.full),
+            of_wide - whole - (wide.outputs - self.full),
+            beyond.clamp(min=0),
+        )
+
+    def _out_of_range(self, predicted: Tensor) -> Tensor:
+        """Mean squared distance from the mean answer, (..., C), of predictions out of range."""
+        lowest, mean, highest = self.limits
+        margin = EVIDENCE.margin * (highest - lowest)
+        outside = (predicted < lowest - margin) | (predicted > highest + margin)
+        return (outside * (predicted - mean) ** 2).mean(dim=-2)
+
+
+@dataclass(frozen=True)
 class Evidence:
     """All a sampling method knows: rows to fit, to choose and to report on.
 
@@ -105,7 +159,7 @@ class Evidence:
         full: (C,), the model's outputs on the whole text.
         offsets: (n,), the log of each unit's occurrences: its importance before anything is
             known of it.
-        work: where fits are handed in, perhaps with those of other texts.
+        work: where fits and covariances are handed in, perhaps with those of other texts.
         whole_variance: (C,), of ``full``, where the model does not repeat itself; else None.
     """
 
@@ -142,32 +196,27 @@ class Evidence:
         predicted = surrogate.predict(rows.table) - surrogate.predict(whole)
         return predicted - (rows.outputs - self.full)
 
-    def beyond(self, surrogate: Surrogate | TwoScores, rows: AnsweredRows) -> Tensor:
-        """Squared error that rows do not show: of predictions that leave the range of answers.
-
-        Args:
-            surrogate: what predicts.
-            rows: held-out rows, which show a part of it.
-
-        Returns:
-            (C,).
-        """
-        elsewhere = self._out_of_range(surrogate.predict(self.unasked))
-        shown = self._out_of_range(surrogate.predict(rows.table))
-        return (elsewhere - shown).clamp(min=0)
+    @functools.cached_property
+    def choice(self) -> Trial:
+        """The rows to choose by, ready to judge predictions."""
+        assert self.choose is not None
+        return self._trial(self.choose)
 
     @functools.cached_property
+    def test(self) -> Trial:
+        """The rows for the report, ready to judge predictions."""
+        assert self.report is not None
+        return self._trial(self.report)
+
+    def _trial(self, held_out: AnsweredHeldOut) -> Trial:
+        local, wide = (rows.table for rows in held_out.both)
+        rows = torch.cat([torch.ones_like(wide[:1]), local, wide, self.unasked])
+        return Trial(held_out, MaskRows(rows), self.full, self._range)
+
+    @property
     def unasked(self) -> Tensor:
         """Rows of every size that nobody asks about, (m, n)."""
-        masks = rows_of_every_size(self.fit.counts.shape[1])
-        return torch.as_tensor(masks, device=self.full.device).to(self.full.dtype)
-
-    def _out_of_range(self, predicted: Tensor) -> Tensor:
-        """Mean squared distance from the mean answer, (C,), of predictions (m, C) out of range."""
-        lowest, mean, highest = self._range
-        margin = EVIDENCE.margin * (highest - lowest)
-        outside = (predicted < lowest - margin) | (predicted > highest + margin)
-        return (outside * (predicted - mean) ** 2).mean(dim=0)
+        return _unasked(self.fit.counts.shape[1], self.full.device)
 
     @functools.cached_property
     def _range(self) -> tuple[Tensor, Tensor, Tensor]:
@@ -178,3 +227,10 @@ class Evidence:
                 outputs += [rows.outputs for rows in part.both]
         answers = torch.cat(outputs)
         return answers.amin(dim=0), answers.mean(dim=0), answers.amax(dim=0)
+
+
+@functools.lru_cache(maxsize=64)
+def _unasked(units: int, device: torch.device) -> Tensor:
+    """Rows of every size, (m, n); texts of one length have the same ones."""
+    masks = rows_of_every_size(units)
+    return torch.as_tensor(masks, device=device).to(torch.float64)

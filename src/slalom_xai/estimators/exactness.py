@@ -69,7 +69,8 @@ def is_the_model(fit: Fit, before: Fit, evidence: Evidence) -> bool:
 
 def nothing_left(fit: Fit, evidence: Evidence) -> bool:
     """Whether what a fit leaves of held-out rows is too little for another head."""
-    worst = float(max(held_out_errors(evidence, fit.surrogate)))
+    predicted = evidence.choice.rows.predict(fit.surrogate)
+    worst = float(max(held_out_errors(evidence, predicted)))
     return worst / (_variance(evidence) + TINY) <= EXACTNESS.negligible
 
 

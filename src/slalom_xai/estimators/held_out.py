@@ -10,6 +10,7 @@ deletions. Logarithms keep the larger of the two from drowning the other.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
@@ -19,26 +20,40 @@ from slalom_xai.estimators.evidence import EVIDENCE, AnsweredRows, Evidence, Sur
 from slalom_xai.surrogates.additive import AdditiveFit, AdditiveSurrogate, fit_additive
 from slalom_xai.surrogates.formula import SlalomSurrogate, TwoScores
 from slalom_xai.surrogates.near_zero import TINY
-from slalom_xai.surrogates.quality import Agreement, FewAndMany, Fidelity, agreement
+from slalom_xai.surrogates.quality import Agreement, FewAndMany, Fidelity, agreements
 from slalom_xai.surrogates.row_weights import inverse_variance
 
 
-def held_out_errors(evidence: Evidence, surrogate: Surrogate) -> tuple[Tensor, Tensor]:
-    """Mean squared errors on the local and on the wide rows to choose by.
+def held_out_errors(evidence: Evidence, predicted: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean squared errors on the local and on the wide rows to choose by, (...) each.
 
-    What the surrogate predicts beyond the range of all answers counts as an error of wide rows.
+    What is predicted beyond the range of all answers counts as an error of wide rows.
+
+    Args:
+        evidence: with the rows.
+        predicted: (..., m, C), for the rows of ``evidence.choice``.
     """
-    assert evidence.choose is not None
-    local = (evidence.errors(surrogate, evidence.choose.local) ** 2).mean()
-    wide = (evidence.errors(surrogate, evidence.choose.wide) ** 2).mean()
-    return local, wide + evidence.beyond(surrogate, evidence.choose.wide).mean()
+    missed = evidence.choice.missed(predicted)
+    local = (missed.local**2).mean(dim=(-2, -1))
+    wide = (missed.wide**2).mean(dim=(-2, -1))
+    return local, wide + missed.beyond.mean(dim=-1)
+
+
+def held_out_losses(evidence: Evidence, predicted: Tensor) -> Tensor:
+    """What choices minimise: the log errors of few and of many deletions, added up, (...).
+
+    Args:
+        evidence: with the rows.
+        predicted: (..., m, C), for the rows of ``evidence.choice``.
+    """
+    floor = EVIDENCE.rounding * (evidence.fit.outputs**2).mean() + TINY
+    both = torch.stack(held_out_errors(evidence, predicted))
+    return both.clamp(min=floor).log().sum(dim=0)
 
 
 def held_out_loss(evidence: Evidence, surrogate: Surrogate) -> float:
-    """What choices minimise: the log errors of few and of many deletions, added up."""
-    floor = EVIDENCE.rounding * (evidence.fit.outputs**2).mean() + TINY
-    both = torch.stack(held_out_errors(evidence, surrogate))
-    return float(both.clamp(min=floor).log().sum())
+    """What choices minimise, of one surrogate."""
+    return float(held_out_losses(evidence, evidence.choice.rows.predict(surrogate)))
 
 
 def linear_fit(evidence: Evidence) -> AdditiveFit:
@@ -53,7 +68,9 @@ def linear_fit(evidence: Evidence) -> AdditiveFit:
     residuals = plain.surrogate.predict(rows.table) - rows.outputs
     weights = inverse_variance(residuals, rows.deleted)
     weighted = fit_additive(rows.counts, rows.outputs, evidence.full, weights)
-    best = min(plain, weighted, key=lambda fit: held_out_loss(evidence, fit.surrogate))
+    both = [evidence.choice.rows.predict(fit.surrogate) for fit in (plain, weighted)]
+    loss, other = held_out_losses(evidence, torch.stack(both)).tolist()
+    best = plain if loss <= other else weighted
     return replace(best, whole_variance=evidence.whole_variance)
 
 
@@ -73,50 +90,66 @@ def measure(
     """
     if evidence.report is None:
         return None
-    own = _few_and_many(evidence, surrogate, exact)
-    beside: list[FewAndMany] | list[None] = [None] * len(own)
+    predicting: list[Surrogate | TwoScores] = [surrogate]
+    two_at = linear_at = 0
+    if isinstance(surrogate, SlalomSurrogate) and surrogate.two_scores is not None:
+        two_at = len(predicting)
+        predicting.append(surrogate.two_scores)
     if linear is not None:
-        beside = _few_and_many(evidence, linear)
-    two: list[FewAndMany] | list[None] = [None] * len(own)
-    if isinstance(surrogate, SlalomSurrogate):
-        two = own
-        if surrogate.two_scores is not None:
-            two = _few_and_many(evidence, surrogate.two_scores)
+        linear_at = len(predicting)
+        predicting.append(linear)
     found = []
-    for column, (ours, others) in enumerate(zip(own, beside, strict=True)):
-        fidelity = Fidelity(ours.local, ours.wide, two_scores=two[column])
-        if others is not None:
-            fidelity = replace(fidelity, linear_local=others.local, linear_wide=others.wide)
+    for of_column in _few_and_many(evidence, predicting, exact):
+        own = of_column[0]
+        two = of_column[two_at] if isinstance(surrogate, SlalomSurrogate) else None
+        fidelity = Fidelity(own.local, own.wide, two_scores=two)
+        if linear is not None:
+            beside = of_column[linear_at]
+            fidelity = replace(fidelity, linear_local=beside.local, linear_wide=beside.wide)
         found.append(fidelity)
     return tuple(found)
 
 
 def _few_and_many(
-    evidence: Evidence, predicts: Surrogate | TwoScores, exact: bool = False
-) -> list[FewAndMany]:
-    """How well changes by few and by many deletions are predicted, for each column."""
-    assert evidence.report is not None
-    local, wide = evidence.report.both
-    nothing = [0.0] * len(evidence.full)
-    beyond = nothing
-    if not exact:
-        beyond = evidence.beyond(predicts, wide).tolist()
-    both = zip(
-        _agreements(evidence, predicts, local, nothing),
-        _agreements(evidence, predicts, wide, beyond),
-        strict=True,
-    )
-    return [FewAndMany(*of_column) for of_column in both]
+    evidence: Evidence, predicting: Sequence[Surrogate | TwoScores], exact: bool
+) -> list[list[FewAndMany]]:
+    """How well changes by few and by many deletions are predicted, for each column.
+
+    Args:
+        evidence: with the rows.
+        predicting: what is measured.
+        exact: the first of them is the model.
+    """
+    trial = evidence.test
+    local, wide = trial.held_out.both
+    predicted = torch.stack([trial.rows.predict(one) for one in predicting])
+    missed = trial.missed(predicted)
+    beyond = missed.beyond.cpu()
+    if exact:
+        beyond[0] = 0.0
+    few = _agreements(evidence, local, missed.local, torch.zeros_like(beyond))
+    many = _agreements(evidence, wide, missed.wide, beyond)
+    return [
+        [FewAndMany(*both) for both in zip(*of_column, strict=True)]
+        for of_column in zip(few, many, strict=True)
+    ]
 
 
 def _agreements(
-    evidence: Evidence, predicts: Surrogate | TwoScores, rows: AnsweredRows, beyond: list[float]
-) -> list[Agreement]:
-    """How well changes are predicted, for each column."""
+    evidence: Evidence, rows: AnsweredRows, missed: Tensor, beyond: Tensor
+) -> list[list[Agreement]]:
+    """How well changes are predicted, for each column: a list of all that predict.
+
+    Args:
+        evidence: with the answer to the whole text.
+        rows: with answers.
+        missed: (k, m, C), predicted minus true changes.
+        beyond: (k, C), squared error of predictions that leave the range of answers.
+    """
     true = (rows.outputs - evidence.full).cpu()
-    predicted = true + evidence.errors(predicts, rows).cpu()
+    predicted = true + missed.cpu()
     levels = rows.outputs.abs().amax(dim=0).tolist()
     return [
-        agreement(predicted[:, column], true[:, column], level, beyond[column])
+        agreements(predicted[..., column], true[:, column], level, beyond[:, column].tolist())
         for column, level in enumerate(levels)
     ]

@@ -9,7 +9,13 @@ import torch
 from torch import Tensor
 
 from slalom_xai.models.rows import Indices
-from slalom_xai.models.token_rows import TokenRow, TokenRows, to_device
+from slalom_xai.models.token_rows import (
+    KeptTokens,
+    TokenRow,
+    TokenRows,
+    tensors_of_several,
+    to_device,
+)
 
 
 class TokenBatch:
@@ -56,10 +62,7 @@ class TokenBatch:
     def inputs(self, pad: int, side: str, device: torch.device) -> dict[str, Tensor]:
         """Inputs (m, W) of equal length: ids, the mask and, where rows have them, segments."""
         width = int(self.sizes.max())
-        every = [part.tensors(width, pad, side, device) for part in self._parts]
-        streams = every[0]
-        if len(every) > 1:
-            streams = tuple(torch.cat(stream) for stream in zip(*every, strict=True))
+        streams = self._streams(width, pad, side, device)
         sizes = to_device(self.sizes, device)[:, None]
         position = torch.arange(width, device=device)
         mask = position < sizes if side == "right" else position >= width - sizes
@@ -67,3 +70,14 @@ class TokenBatch:
         if len(streams) > 1:
             inputs["token_type_ids"] = streams[1]
         return inputs
+
+    def _streams(self, width: int, pad: int, side: str, device: torch.device) -> tuple[Tensor, ...]:
+        """Ids (m, width) and, where rows have them, segments, padded on one side."""
+        kept = [part for part in self._parts if isinstance(part, KeptTokens)]
+        without_fillers = all(part.text.filler is None for part in kept)
+        if 1 < len(kept) == len(self._parts) and without_fillers:
+            return tensors_of_several(kept, width, pad, side, device)
+        every = [part.tensors(width, pad, side, device) for part in self._parts]
+        if len(every) == 1:
+            return every[0]
+        return tuple(torch.cat(stream) for stream in zip(*every, strict=True))

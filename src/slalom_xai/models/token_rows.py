@@ -133,6 +133,10 @@ class KeptTokens(TokenRows):
         common: Indices = np.where(whole, self._keep.shape[1], first_gone)
         return common
 
+    def write_masks(self, table: NDArray[np.bool_]) -> None:
+        """Writes which tokens stay into a table (m, T or more)."""
+        table[:, : self._keep.shape[1]] = self._keep
+
     def take(self, indices: Indices) -> KeptTokens:
         """Some of the rows."""
         return KeptTokens(self.text, self._keep[indices])
@@ -149,19 +153,10 @@ class KeptTokens(TokenRows):
         """Ids (m, width) and, where the model has them, segments, padded on one side."""
         streams = self.text.on(device)
         keep = to_device(self._keep, device)  # (m, T)
-        rows = len(keep)
         if self.text.filler is not None:
             ids = torch.where(keep, streams[0], self.text.filler)
-            return ids, *(stream.expand(rows, -1) for stream in streams[1:])
-        position = keep.cumsum(dim=1).sub_(1)  # (m, T), where each kept token goes
-        if side == "left":
-            position += width - to_device(self.sizes, device)[:, None]
-        position.masked_fill_(~keep, width)  # what is left out goes into an entry that is cut off
-        padded = []
-        for stream, filler in zip(streams, _fillers(pad, len(streams)), strict=True):
-            empty = torch.full((rows, width + 1), filler, dtype=stream.dtype, device=device)
-            padded.append(empty.scatter_(1, position, stream.expand(rows, -1))[:, :width])
-        return tuple(padded)
+            return ids, *(stream.expand(len(keep), -1) for stream in streams[1:])
+        return _moved_together(streams, keep, self.sizes, width, pad, side)
 
 
 class WrittenTokens(TokenRows):
@@ -221,6 +216,54 @@ class WrittenTokens(TokenRows):
             tokens = np.where(inside, np.take_along_axis(stream, source, axis=1), filler)
             padded.append(to_device(tokens, device))
         return tuple(padded)
+
+
+def tensors_of_several(
+    parts: Sequence[KeptTokens], width: int, pad: int, side: str, device: torch.device
+) -> tuple[Tensor, ...]:
+    """As ``KeptTokens.tensors``, for rows of several texts without fillers, one text after another.
+
+    Many short texts share a batch. This takes a few steps for all of them, and not for each.
+    """
+    rows = np.array([len(part) for part in parts])
+    longest = max(len(part.text) for part in parts)
+    keep = np.zeros((int(rows.sum()), longest), dtype=bool)
+    tables = [np.zeros((len(parts), longest), dtype=np.int64) for _ in parts[0].text.streams]
+    start = 0
+    for number, part in enumerate(parts):
+        part.write_masks(keep[start : start + len(part)])
+        start += len(part)
+        for table, stream in zip(tables, part.text.streams, strict=True):
+            table[number, : len(stream)] = stream
+    owner = to_device(np.repeat(np.arange(len(parts)), rows), device)
+    streams = [to_device(table, device)[owner] for table in tables]  # (m, T)
+    sizes = np.concatenate([part.sizes for part in parts])
+    return _moved_together(streams, to_device(keep, device), sizes, width, pad, side)
+
+
+def _moved_together(
+    streams: Sequence[Tensor], keep: Tensor, sizes: Indices, width: int, pad: int, side: str
+) -> tuple[Tensor, ...]:
+    """What masks keep of streams, moved together and padded on one side, (m, width) each.
+
+    Args:
+        streams: (T,) or (m, T) each.
+        keep: (m, T).
+        sizes: (m,), how many tokens each row keeps.
+        width: tokens of a row that is filled up.
+        pad: the token that fills it.
+        side: where.
+    """
+    rows, device = len(keep), keep.device
+    position = keep.cumsum(dim=1).sub_(1)  # (m, T), where each kept token goes
+    if side == "left":
+        position += width - to_device(sizes, device)[:, None]
+    position.masked_fill_(~keep, width)  # what is left out goes into an entry that is cut off
+    padded = []
+    for stream, filler in zip(streams, _fillers(pad, len(streams)), strict=True):
+        empty = torch.full((rows, width + 1), filler, dtype=stream.dtype, device=device)
+        padded.append(empty.scatter_(1, position, stream.expand(rows, -1))[:, :width])
+    return tuple(padded)
 
 
 def stream_codes(streams: Streams) -> NDArray[np.uint64]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -48,12 +49,12 @@ class NumberedRows:
 
     def taken(self, numbers: Indices) -> list[Rows]:
         """Some rows by set, ``numbers`` sorted."""
-        owner = self.owner[numbers]
-        taken = []
-        for number in np.unique(owner):
-            of_set = numbers[owner == number]
-            taken.append(self.sets[number].take(self.index[of_set]))
-        return taken
+        owner, index = self.owner[numbers], self.index[numbers]
+        starts = [0, *(np.flatnonzero(np.diff(owner)) + 1).tolist(), len(owner)]
+        return [
+            self.sets[int(owner[start])].take(index[start:stop])
+            for start, stop in itertools.pairwise(starts)
+        ]
 
     def kept_of_one_text(self) -> list[KeptTokens]:
         """The sets, where all of them keep tokens of one and the same text; otherwise nothing."""

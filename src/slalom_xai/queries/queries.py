@@ -33,7 +33,7 @@ class Queries:
         progress: shown while asking.
         first: calls to begin with, where the method may stop before the budget; None: it should use
             the budget.
-        work: where methods hand in their fits.
+        work: where methods hand in their fits and covariances.
 
     Attributes:
         watcher: is given what a method found so far; None: nobody watches.

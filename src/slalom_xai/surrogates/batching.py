@@ -1,8 +1,8 @@
 """Tensors of several texts at once, inside nested dataclasses.
 
 Fits of several texts are computed together: the first axis of every tensor is the text. A search
-ends for some texts before others, and a step may help some and not others. The two functions here
-pick texts and mix old and new, field by field, whatever the dataclass is made of.
+ends for some texts before others, and a step may help some and not others. The functions here pick
+texts and mix old and new, field by field, whatever the dataclass is made of.
 """
 
 from __future__ import annotations
@@ -29,6 +29,12 @@ def taken(texts: Tensor, batch: _Batch) -> _Batch:
     """
     some: _Batch = _by_field(lambda tensor: tensor[texts], batch)
     return some
+
+
+def only(index: int, batch: _Batch) -> _Batch:
+    """One text of a batch, as a batch of one; nothing is copied."""
+    one: _Batch = _by_field(lambda tensor: tensor[index : index + 1], batch)
+    return one
 
 
 def merged(chosen: Tensor, new: _Batch, old: _Batch) -> _Batch:

@@ -21,6 +21,7 @@ import torch
 from torch import Tensor
 
 from slalom_xai.surrogates.assembly import make_problem
+from slalom_xai.surrogates.batching import only
 from slalom_xai.surrogates.count_tables import Counts, Sequences
 from slalom_xai.surrogates.formula import SlalomSurrogate
 from slalom_xai.surrogates.problem import PLAIN, Extras, FitRequest
@@ -122,13 +123,13 @@ def _batches(requests: Sequence[FitRequest]) -> Iterator[list[int]]:
     """Indices of requests that are fitted together: alike in kind and similar in size."""
     by_kind: dict[tuple[object, ...], list[int]] = {}
     for index, request in enumerate(requests):
-        by_kind.setdefault(_kind(request), []).append(index)
+        by_kind.setdefault(kind_of(request), []).append(index)
     for alike in by_kind.values():
         alike.sort(key=lambda index: requests[index].counts.shape[::-1])
         yield from _of_similar_size(requests, alike)
 
 
-def _kind(request: FitRequest) -> tuple[object, ...]:
+def kind_of(request: FitRequest) -> tuple[object, ...]:
     """What requests must have in common to be one problem."""
     extras = request.extras
     length = None
@@ -189,18 +190,19 @@ def _fit_alike(requests: Sequence[FitRequest]) -> list[Fit]:
 
 def _finished(ended: Ended) -> Fit:
     """What came out of a search that has ended."""
-    walk, problem, state, index = ended.walk, ended.problem, ended.state, ended.index
+    walk, problem = ended.walk, only(ended.index, ended.problem)
+    residuals = only(ended.index, ended.state.residuals)
     rows, units = walk.request.counts.shape
     surrogate = _surrogate(ended)
     if problem.lengths is not None:
-        offsets = -problem.length_part(state.residuals)[index, : units + 1]
+        offsets = -problem.length_part(residuals)[0, : units + 1]
         surrogate = replace(surrogate, length_offsets=offsets)
     return Fit(
         surrogate=surrogate,
-        residuals=problem.beyond_length(state.residuals)[index, :rows],
+        residuals=problem.beyond_length(residuals)[0, :rows],
         iterations=walk.iterations,
         converged=bool(walk.ended),
-        row_weights=problem.row_weights[index, :rows],
+        row_weights=problem.row_weights[0, :rows],
         prior=walk.request.prior,
         extras=walk.request.extras,
     )

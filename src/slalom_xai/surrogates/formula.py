@@ -17,6 +17,7 @@ This module is the reference. It is written to be read, and it is what predictio
 Where it would be too slow there are fast forms, each tested against this module in
 ``tests/unit/test_fast_forms.py``:
 
+* ``mask_rows`` predicts many rows without repeats, for choices and tests;
 * ``projection`` predicts all rows of several texts at once, from sums over slots;
 * ``count_tables.ShortRows`` sums rows of few units without a table of counts;
 * ``curvature`` and ``sandwich`` use the derivatives of the formula;

@@ -18,22 +18,23 @@ row moves
 The covariance is widened for the parameters that the fit spent, and, in an anchored fit, for what
 ``whole_text`` says.
 
-Shapes: m rows, K heads, p slots, C columns, n_v = K p values, n_s fitted importances. There
-is one text.
+Shapes: m rows, K heads, p slots, C columns, n_v = K p values, n_s fitted importances.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from slalom_xai.surrogates.assembly import make_problem
+from slalom_xai.surrogates.batching import only
 from slalom_xai.surrogates.count_tables import Counts
 from slalom_xai.surrogates.curvature import Curvature, curvature_of
-from slalom_xai.surrogates.fit import Fit
+from slalom_xai.surrogates.fit import BATCHES, Fit, kind_of
 from slalom_xai.surrogates.near_zero import TINY
 from slalom_xai.surrogates.problem import FitRequest, Problem
 from slalom_xai.surrogates.projection import State, project
@@ -117,42 +118,88 @@ class Covariance:
         return Covariance(self.joint, copies)
 
 
-def covariance(
-    counts: Counts, outputs: Tensor, fit: Fit, whole_variance: Tensor | None = None
-) -> Covariance:
-    """At the optimum of ``fit``, widened for the parameters it spent.
+@dataclass(frozen=True)
+class CovarianceRequest:
+    """What a covariance depends on.
 
-    Args:
+    Attributes:
         counts: (m, n), the rows that were fitted.
         outputs: (m, C), what the model answered.
         fit: to them.
         whole_variance: (C,), of the answer to the whole text, where the model is noisy.
     """
-    problem = make_problem([_request(counts, outputs, fit)])
-    noisy = problem.anchored and whole_variance is not None
-    bread, meat, pull = _parts(problem, counts, fit, noisy)
+
+    counts: Counts
+    outputs: Tensor
+    fit: Fit
+    whole_variance: Tensor | None = None
+
+
+def covariance(
+    counts: Counts, outputs: Tensor, fit: Fit, whole_variance: Tensor | None = None
+) -> Covariance:
+    """At the optimum of ``fit``, widened for the parameters it spent.
+
+    The arguments are those of ``CovarianceRequest``.
+    """
+    return covariances([CovarianceRequest(counts, outputs, fit, whole_variance)])[0]
+
+
+def covariances(requests: Sequence[CovarianceRequest]) -> list[Covariance]:
+    """Of several fits; those of one kind and size share what takes longest, their curvature."""
+    alike: dict[object, list[int]] = {}
+    for index, request in enumerate(requests):
+        kind = kind_of(_request(request)), tuple(request.counts.shape)
+        alike.setdefault(kind, []).append(index)
+    found: dict[int, Covariance] = {}
+    for indices in alike.values():
+        rows, units = requests[indices[0]].counts.shape
+        together = max(1, BATCHES.together // (rows * units))
+        for start in range(0, len(indices), together):
+            some = indices[start : start + together]
+            found.update(zip(some, _of_one_size([requests[i] for i in some]), strict=True))
+    return [found[index] for index in range(len(requests))]
+
+
+def _of_one_size(requests: Sequence[CovarianceRequest]) -> list[Covariance]:
+    """The covariances of fits that make one problem without padding."""
+    problem = make_problem([_request(request) for request in requests])
+    parts = _parts(problem, requests)
+    if len(requests) == 1:
+        return [_covariance(problem, requests[0], *parts[0])]
+    found = []
+    for index, request in enumerate(requests):
+        found.append(_covariance(only(index, problem), request, *parts[index]))
+    return found
+
+
+def _covariance(
+    problem: Problem, request: CovarianceRequest, bread: Bread, meat: Meat, pull: Pull | None
+) -> Covariance:
+    """Of one fit, from its parts."""
     joint = bread.around(meat)
     joint.mul_(_widening(problem, bread) ** 2)
     if not problem.anchored:
         return Covariance(joint)
-    whole = WholeText.of(problem, fit.surrogate)
+    whole = WholeText.of(problem, request.fit.surrogate)
     whole.hold(joint)
-    if pull is not None and whole_variance is not None:
+    if pull is not None and request.whole_variance is not None:
         alone = bread.value_inverse @ pull.by_values
         shared = pull.beyond(bread.values_by_importances)
         moves = (
             torch.cat([part @ bread.inverse, -bread.centred.T])
             for part in bread.values_by_importances
         )
-        whole.add_noise(joint, alone, shared, moves, whole_variance)
+        whole.add_noise(joint, alone, shared, moves, request.whole_variance)
     return Covariance(joint)
 
 
-def _request(counts: Counts, outputs: Tensor, fit: Fit) -> FitRequest:
+def _request(request: CovarianceRequest) -> FitRequest:
     """What the fit was asked for."""
+    fit = request.fit
     return FitRequest(
-        counts=counts,
-        outputs=outputs,
+        counts=request.counts,
+        outputs=request.outputs,
         row_weights=fit.row_weights,
         sink=fit.surrogate.has_sink,
         prior=fit.prior,
@@ -218,20 +265,35 @@ class Bread:
 
 
 def _parts(
-    problem: Problem, counts: Counts, fit: Fit, noisy: bool
-) -> tuple[Bread, Meat, Pull | None]:
-    """All that needs the state and the curvature.
+    problem: Problem, requests: Sequence[CovarianceRequest]
+) -> list[tuple[Bread, Meat, Pull | None]]:
+    """All that needs the state and the curvature, for each text.
 
     For a long text these are hundreds of megabytes, which are free again when this returns.
     """
-    surrogate = fit.surrogate
-    importances, values = surrogate.slot_importances()[None], surrogate.slot_values()[None]
+    surrogates = [request.fit.surrogate for request in requests]
+    importances = torch.stack([surrogate.slot_importances() for surrogate in surrogates])
+    values = torch.stack([surrogate.slot_values() for surrogate in surrogates])
     state = project(problem, importances, values, settled=True)
-    bread = Bread.of(problem, state, curvature_of(problem, state), surrogate.units)
-    meat = meat_of(problem, state, counts, bread.values_by_importances)
-    if not noisy:
+    curvature = curvature_of(problem, state)
+    if len(requests) == 1:
+        return [_parts_of_one(problem, state, curvature, requests[0])]
+    parts = []
+    for index, request in enumerate(requests):
+        of_text = (only(index, problem), only(index, state), only(index, curvature))
+        parts.append(_parts_of_one(*of_text, request))
+    return parts
+
+
+def _parts_of_one(
+    problem: Problem, state: State, curvature: Curvature, request: CovarianceRequest
+) -> tuple[Bread, Meat, Pull | None]:
+    """The parts of one text."""
+    bread = Bread.of(problem, state, curvature, request.fit.surrogate.units)
+    meat = meat_of(problem, state, request.counts, bread.values_by_importances)
+    if not problem.anchored or request.whole_variance is None:
         return bread, meat, None
-    return bread, meat, Pull.of_the_whole_text(problem, state, counts)
+    return bread, meat, Pull.of_the_whole_text(problem, state, request.counts)
 
 
 def definite_inverse(schur: Tensor) -> Tensor:

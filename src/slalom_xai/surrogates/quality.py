@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -209,24 +210,44 @@ def agreement(predicted: Tensor, true: Tensor, level: float, beyond: float = 0.0
         level: the size of the outputs themselves.
         beyond: what other predictions, outside the range of all answers, add to the squared error.
     """
+    return agreements(predicted[None], true, level, [beyond])[0]
+
+
+def agreements(
+    predicted: Tensor, true: Tensor, level: float, beyond: Sequence[float]
+) -> list[Agreement]:
+    """Compares changes of one output as several surrogates predict them.
+
+    Args:
+        predicted: (k, m), what the surrogates say.
+        true: (m,), what the model says.
+        level: the size of the outputs themselves.
+        beyond: (k,), as for one.
+    """
     predicted, true = predicted.cpu(), true.cpu()  # small, and every number is looked at
     centred = true - true.mean()
-    parts = torch.stack([(predicted - true) ** 2, centred**2, centred])  # (3, m)
-    mse, variance, _ = parts.mean(dim=1).tolist()
-    mse_draws, square_draws, mean_draws = parts @ _draws(len(true)).to(true)
+    parts = torch.cat([(predicted - true) ** 2, centred[None] ** 2, centred[None]])  # (k + 2, m)
+    *errors, variance, _ = parts.mean(dim=1).tolist()
+    draws = parts @ _draws(len(true)).to(true)  # (k + 2, draws)
+    mse_draws, square_draws, mean_draws = draws[:-2], draws[-2], draws[-1]
     rounding = QUALITY.rounding * level
     least = rounding**2
     variances = (square_draws - mean_draws**2).clamp(min=least)
-    (mse_low, low), (mse_high, high) = _ends(torch.stack([mse_draws, 1 - mse_draws / variances]))
-    if float(true.abs().max()) <= rounding:
-        return Agreement(math.nan, mse, len(true), mse_low=mse_low, mse_high=mse_high)
-    if variance <= least:
-        return Agreement(0.0, mse, len(true), mse_low=mse_low, mse_high=mse_high)
-    r2, low, high = (
-        max(number, QUALITY.lowest_r2)
-        for number in (1 - mse / variance, low - beyond / variance, high)
-    )
-    return Agreement(r2, mse, len(true), low, high, mse_low, mse_high, beyond)
+    lows, highs = _ends(torch.cat([mse_draws, 1 - mse_draws / variances]))
+    nothing_changes = float(true.abs().max()) <= rounding
+    found = []
+    for index, (mse, of_others) in enumerate(zip(errors, beyond, strict=True)):
+        ends = {"mse_low": lows[index], "mse_high": highs[index]}
+        if nothing_changes:
+            found.append(Agreement(math.nan, mse, len(true), **ends))
+        elif variance <= least:
+            found.append(Agreement(0.0, mse, len(true), **ends))
+        else:
+            low, high = lows[len(errors) + index], highs[len(errors) + index]
+            shares = (1 - mse / variance, low - of_others / variance, high)
+            r2, low, high = (max(share, QUALITY.lowest_r2) for share in shares)
+            found.append(Agreement(r2, mse, len(true), low, high, **ends, beyond=of_others))
+    return found
 
 
 @functools.lru_cache(maxsize=64)

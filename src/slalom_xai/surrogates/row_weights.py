@@ -57,21 +57,36 @@ def inverse_variance(residuals: Tensor, deleted: Tensor) -> Tensor:
     size = torch.log(deleted.to(squared) + 0.5)
     most = max(2, len(size) // ROW_WEIGHTS.rows_a_group)
     many = min(ROW_WEIGHTS.most_groups, most)
-    groups = torch.tensor_split(size.argsort(stable=True), many)
-    x = torch.stack([size[group].mean() for group in groups])
-    y = torch.stack([squared[group].mean() for group in groups]).clamp(min=1e-30).log()
+    order = size.argsort(stable=True)
+    x, y = _group_means(torch.stack([size, squared])[:, order], many)
+    y = y.clamp(min=1e-30).log()
     curve = _parabola(x, y)
-    log_error = torch.zeros_like(size)
-    for power, coefficient in enumerate(curve):
-        log_error = log_error + coefficient * size**power
+    log_error = _powers(size, len(curve)) @ curve
     raw = torch.exp(-ROW_WEIGHTS.evenness * log_error.clamp(y.min(), y.max()))
     return raw / raw.mean()
 
 
+def _group_means(numbers: Tensor, many: int) -> Tensor:
+    """Means (k, many) of numbers (k, m) over so many groups, one behind the other.
+
+    Groups are filled equally; the first ones have one more where there is a remainder.
+    """
+    rows = numbers.shape[1]
+    sizes = torch.full((many,), rows // many, device=numbers.device)
+    sizes[: rows % many] += 1
+    group = torch.arange(many, device=numbers.device).repeat_interleave(sizes, output_size=rows)
+    sums = numbers.new_zeros(len(numbers), many).index_add_(1, group, numbers)
+    return sums / sizes
+
+
+def _powers(x: Tensor, count: int) -> Tensor:
+    """1, x, x^2, ...: (m,) -> (m, count)."""
+    return torch.stack([x**power for power in range(count)], dim=1)
+
+
 def _parabola(x: Tensor, y: Tensor) -> Tensor:
     """Coefficients (3,), or as many as there are points (g,), of a least-squares parabola."""
-    powers = min(3, len(x))
-    design = torch.stack([x**power for power in range(powers)], dim=1)
+    design = _powers(x, min(3, len(x)))
     gram = design.T @ design
     gram.diagonal().add_(ROW_WEIGHTS.ridge * gram.diagonal().mean())
     coefficients: Tensor = torch.linalg.solve(gram, design.T @ y)

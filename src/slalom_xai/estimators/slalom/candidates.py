@@ -24,7 +24,7 @@ from slalom_xai.estimators.exactness import EXACTNESS, is_the_model, share_left
 from slalom_xai.estimators.slalom.settings import SlalomSettings
 from slalom_xai.surrogates.fit import Fit
 from slalom_xai.surrogates.formula import TwoScores
-from slalom_xai.surrogates.influence import Covariance, covariance
+from slalom_xai.surrogates.influence import Covariance, CovarianceRequest, covariances
 from slalom_xai.surrogates.problem import Extras, FitRequest
 from slalom_xai.surrogates.row_weights import inverse_variance, length_penalty
 
@@ -247,7 +247,8 @@ class Candidates:
     def covariance(self, fit: Fit) -> Covariance:
         """Of the fit's parameters."""
         rows = self.evidence.fit
-        return covariance(rows.table, rows.outputs, fit, self.evidence.whole_variance)
+        request = CovarianceRequest(rows.table, rows.outputs, fit, self.evidence.whole_variance)
+        return self.evidence.work.run(covariances, request)
 
     @property
     def _request(self) -> FitRequest:

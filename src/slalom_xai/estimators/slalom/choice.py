@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from slalom_xai.estimators.evidence import Evidence
-from slalom_xai.estimators.held_out import held_out_loss
+from slalom_xai.estimators.held_out import held_out_losses
 from slalom_xai.estimators.slalom.candidates import Candidates
 from slalom_xai.surrogates.fit import Fit
 from slalom_xai.surrogates.formula import SlalomSurrogate
@@ -67,10 +67,11 @@ class Choice:
 
 def choose(evidence: Evidence, plain: Fit, rich: Fit) -> Choice:
     """The share that predicts the rows to choose by best."""
-    losses = []
-    for step in range(STEPS + 1):
-        between = blended(plain.surrogate, rich.surrogate, step / STEPS)
-        losses.append(held_out_loss(evidence, between))
+    rows = evidence.choice.rows
+    by_plain, by_rich = rows.predict(plain.surrogate), rows.predict(rich.surrogate)
+    shares = torch.linspace(0, 1, STEPS + 1, dtype=by_plain.dtype, device=by_plain.device)
+    between = torch.lerp(by_plain, by_rich, shares[:, None, None])  # (shares, m, C)
+    losses = held_out_losses(evidence, between).tolist()
     share = losses.index(min(losses)) / STEPS
     if share == 0:
         return Choice(plain)
