@@ -276,7 +276,7 @@ class SlalomSurrogate:
             by_heads = self.sink_values.sum(dim=0)
         if self.correction is None:
             return by_heads
-        return self.correction.applied(by_heads, by_heads.new_zeros(1, self.units))[0]
+        return self.correction.applied(by_heads[None], by_heads.new_zeros(1, self.units))[0]
 
     def of_column(self, column: int) -> SlalomSurrogate:
         """One column of it, as a function with one output."""

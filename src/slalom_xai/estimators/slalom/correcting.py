@@ -1,6 +1,6 @@
 """Learns what the heads leave: a process beside a share of them, where held-out rows ask for it.
 
-    F(x) = share * H(x) + P(x)
+    F(x) = P(x) + share * m(x) * (H(x) - f(all)),      m(x) the share of units that x lacks
 
 For each share, a process is fitted to what that share of the heads leaves of the fitted rows. Rows
 that neither has seen choose the share, or the heads alone. Then the process sees all rows: those
@@ -44,7 +44,7 @@ class CorrectingSettings:
             and models that were used to find them; twice or half of them hardly matter.
     """
 
-    shares: tuple[float, ...] = (0.0, 0.5, 1.0)
+    shares: tuple[float, ...] = (0.0, 0.5)
     rows_per_unit: int = 6
     fewest_rows: int = 150
     most_rows: int = 700
@@ -82,11 +82,14 @@ class Learnt:
     def sees(self, rows: AnsweredRows, heads: SlalomSurrogate, full: Tensor) -> Conditioned:
         """The process after it has seen what the heads leave of rows."""
         left = _left(rows, heads, full, self.share)
-        return left.seen_by(self.kernel, self.noise, _start(heads, full, self.share))
+        return left.seen_by(self.kernel, self.noise, full)
 
-    def correction(self, known: Conditioned, shapley: Tensor) -> Correction:
-        """The process as a part of what predicts; its Shapley values are (n, C)."""
-        return Correction(shapley.new_tensor(self.share), known.process, shapley)
+    def correction(self, known: Conditioned, shapley: Tensor | None = None) -> Correction:
+        """The process as a part of what predicts, with the Shapley values (n, C) of all of it."""
+        share = known.rows.new_tensor(self.share)
+        if shapley is None:
+            shapley = known.rows.new_zeros(known.process.units, len(known.scale))
+        return Correction(share, known.process, shapley)
 
 
 def learn(
@@ -114,11 +117,12 @@ def learn(
         near = kernel, noise = fit_kernel(left, search, generator, near)
         search = replace(search, steps=settings.more_steps)
         some = left.some(settings.choosing_rows, generator)
-        known = some.seen_by(kernel, noise, _start(heads, evidence.full, share))
-        predicted = share * by_heads + known.process.predict(trial.table)
+        known = some.seen_by(kernel, noise, evidence.full)
+        tried = Learnt(share, kernel, noise, 0.0)
+        predicted = tried.correction(known).applied(by_heads, trial.table)
         here = float(held_out_losses(evidence, predicted))
         if here < loss:
-            best, loss = Learnt(share, kernel, noise, here), here
+            best, loss = replace(tried, loss=here), here
         if here > before:
             break
         before = here
@@ -147,7 +151,8 @@ def corrected(learnt: Learnt, evidence: Evidence, surrogate: SlalomSurrogate) ->
         surrogate: its heads were fitted to these rows.
     """
     known = learnt.sees(_all_rows(evidence), surrogate, evidence.full)
-    shapley = process_shapley(known)
+    unscored = replace(surrogate, correction=learnt.correction(known))
+    shapley = process_shapley(known, unscored.predict)
     only = torch.eye(surrogate.units).to(known.rows)
     errors = {
         "alone": known.standard_errors(only),
@@ -167,8 +172,7 @@ def corrected_for_test(
 ) -> SlalomSurrogate:
     """The surrogate with a process that has not seen the rows of the report."""
     known = learnt.sees(evidence.fit, surrogate, evidence.full)
-    nothing = torch.zeros_like(surrogate.values[0])
-    return replace(surrogate, correction=learnt.correction(known, nothing))
+    return replace(surrogate, correction=learnt.correction(known))
 
 
 def _all_rows(evidence: Evidence) -> AnsweredRows:
@@ -189,11 +193,6 @@ def _left(rows: AnsweredRows, heads: SlalomSurrogate, full: Tensor, share: float
     table = rows.table[deleting]
     changes = rows.outputs[deleting] - full
     if share > 0:
-        whole = heads.predict(torch.ones_like(table[:1]))
-        changes = changes - share * (heads.predict(table) - whole)
+        missing = 1 - table.mean(dim=1, keepdim=True)
+        changes = changes - share * missing * (heads.predict(table) - full)
     return Changes.of(table, changes)
-
-
-def _start(heads: SlalomSurrogate, full: Tensor, share: float) -> Tensor:
-    """What is added to the process, (C,), so that the whole text is met."""
-    return full - share * heads.predict(torch.ones(1, heads.units).to(full))[0]
