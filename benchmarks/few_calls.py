@@ -279,8 +279,8 @@ def on_device(predict: Predict, device: torch.device) -> Predict:
     return predicted
 
 
-def main() -> None:
-    """Measures, or prints tables of earlier measurements."""
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measures, or prints tables of earlier measurements; by default as the command line says."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -297,14 +297,14 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after so many")
     parser.add_argument("--device")
     parser.add_argument("--tables", type=Path, nargs="+", help="print tables of earlier results")
-    given = parser.parse_args()
+    given = parser.parse_args(arguments)
     if given.tables:
         print_tables(given.tables)
     elif given.data is None:
         parser.error("give --data, or --tables with earlier results")
     else:
-        torch.set_grad_enabled(False)
-        Run(given).measure_all()
+        with torch.no_grad():
+            Run(given).measure_all()
         if given.out.is_file():
             print_tables([given.out])
 

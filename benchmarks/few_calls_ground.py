@@ -122,6 +122,13 @@ class Ground:
         self._linear = {name: self._answered(masks) for name, masks in linear.items()}
         self._plans = plans
 
+    @property
+    def fitted(self) -> Keys:
+        """The keys of all rows that a yardstick may be fitted to."""
+        question = self._queries.prompt
+        plans = [question.keys(_every_row(plan)) for plan in self._plans.values()]
+        return np.concatenate([*(rows.keys for rows in self._linear.values()), *plans])
+
     def errors(self, predict: Predict, asked: Keys) -> Errors:
         """Mean squared errors of predicted changes on held-out rows that were not asked."""
         errors = {}
