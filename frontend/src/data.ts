@@ -148,8 +148,22 @@ function surrogate(units: number, columns: number): Check {
         sink_importance: number,
       })),
       repeats: maybe(list(list(number, columns), units)),
-    }, ["length_offsets", "two_scores", "repeats"])(rest, where);
+      correction: maybe(correction(units, columns)),
+    }, ["length_offsets", "two_scores", "repeats", "correction"])(rest, where);
   };
+}
+
+function correction(units: number, columns: number): Check {
+  return record({
+    kind: oneOf(["correction"]),
+    share: number,
+    process: (value, where) => {
+      const { kind, ...rest } = object(value, where);
+      if (kind !== "process") fail(`${where}.kind`, '"process"', kind);
+      process(units, columns, rest, where);
+    },
+    shapley: list(list(number, columns), units),
+  });
 }
 
 function pairs(units: number, columns: number, value: Fields, where: string): void {
@@ -172,6 +186,7 @@ function process(units: number, columns: number, value: Fields, where: string): 
     level: number,
     length_level: number,
     length_reach: number,
+    growth: number,
   })(value, where);
 }
 

@@ -16,6 +16,7 @@ from slalom_xai.explanation.file_checks import refuse
 from slalom_xai.explanation.function_data import AnyFunction
 from slalom_xai.explanation.saving import explanation_to_dict
 from slalom_xai.surrogates.additive import AdditiveSurrogate
+from slalom_xai.surrogates.correction import Correction
 from slalom_xai.surrogates.formula import SlalomSurrogate, TwoScores
 from slalom_xai.surrogates.pairs import PairsSurrogate
 from slalom_xai.surrogates.process import BITS, Process
@@ -89,7 +90,7 @@ def _fit(columns: tuple[Mapping[str, Array], ...], explanation: Explanation) -> 
 def _function_problems(
     function: AnyFunction, units: int, columns: int, where: str = "function"
 ) -> Iterator[str]:
-    if where == "function" and isinstance(function, TwoScores):
+    if where == "function" and isinstance(function, TwoScores | Correction):
         yield "function is only the part of one"
     entries = vars(function)
     for name, expected in _shapes(function, units, columns).items():
@@ -107,6 +108,11 @@ def _function_problems(
         yield from _pairs_problems(function, units, where)
     if isinstance(function, Process):
         yield from _process_problems(function, units, where)
+    if isinstance(function, Correction):
+        process: Any = function.process  # from a file: perhaps of another kind
+        if not isinstance(process, Process):
+            yield f"{where}.process is not a process"
+        yield from _function_problems(process, units, columns, f"{where}.process")
 
 
 def _pairs_problems(function: PairsSurrogate, units: int, where: str) -> Iterator[str]:
@@ -140,14 +146,18 @@ def _slalom_problems(
     if offsets is not None and bool(offsets[[0, -1]].any()):
         yield f"{where}.length_offsets is not 0 for no unit and for all units"
     two: Any = function.two_scores  # from a file: perhaps of another kind
-    if two is None:
-        return
-    if not isinstance(two, TwoScores):
-        yield f"{where}.two_scores is not values with importances"
-    yield from _function_problems(two, units, columns, f"{where}.two_scores")
-    both = torch.cat([two.importances, two.sink_importance[None]])
-    if float(both.max() - both.min()) > _WIDEST:
-        yield f"{where}.two_scores has importances that differ by more than {_WIDEST}"
+    if two is not None:
+        if not isinstance(two, TwoScores):
+            yield f"{where}.two_scores is not values with importances"
+        yield from _function_problems(two, units, columns, f"{where}.two_scores")
+        both = torch.cat([two.importances, two.sink_importance[None]])
+        if float(both.max() - both.min()) > _WIDEST:
+            yield f"{where}.two_scores has importances that differ by more than {_WIDEST}"
+    correction: Any = function.correction
+    if correction is not None:
+        if not isinstance(correction, Correction):
+            yield f"{where}.correction is not a share of heads with a process"
+        yield from _function_problems(correction, units, columns, f"{where}.correction")
 
 
 def _importance_range(function: SlalomSurrogate) -> Tensor:
@@ -181,7 +191,10 @@ def _shapes(function: AnyFunction, units: int, columns: int) -> dict[str, tuple[
             "level": (),
             "length_level": (),
             "length_reach": (),
+            "growth": (),
         }
+    if isinstance(function, Correction):
+        return {"share": (), "shapley": (units, columns)}
     if isinstance(function, TwoScores):
         return {
             "values": (units, columns),

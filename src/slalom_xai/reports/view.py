@@ -204,4 +204,7 @@ def _tensors(function: SlalomSurrogate | OneScore) -> list[Array]:
     tensors = [entry for entry in entries if isinstance(entry, Tensor)]
     if isinstance(function, SlalomSurrogate) and function.two_scores is not None:
         tensors += vars(function.two_scores).values()
+    if isinstance(function, SlalomSurrogate) and function.correction is not None:
+        process = function.correction.process
+        tensors += [process.weights, process.reaches, process.slopes, function.correction.shapley]
     return [tensor.numpy() for tensor in tensors]

@@ -36,6 +36,7 @@ import torch
 from torch import Tensor
 
 from slalom_xai.errors import InputError
+from slalom_xai.surrogates.correction import Correction
 
 
 def slots(counts: Tensor, sink: bool, of_missing: bool = False) -> Tensor:
@@ -143,6 +144,8 @@ class SlalomSurrogate:
             importances are those of the heads.
         repeats: (n, C), what ``two_scores`` misses of one more copy of each unit; None where
             nobody asked.
+        correction: a process that predicts deletions with a share of the heads; None where the
+            heads predict alone.
     """
 
     values: Tensor
@@ -152,6 +155,7 @@ class SlalomSurrogate:
     length_offsets: Tensor | None = None
     two_scores: TwoScores | None = None
     repeats: Tensor | None = None
+    correction: Correction | None = None
 
     def normalised(self, gamma: float = 0.0) -> SlalomSurrogate:
         """The same function with importances that sum to ``gamma`` over the units."""
@@ -186,8 +190,8 @@ class SlalomSurrogate:
     def predict(self, counts: Tensor) -> Tensor:
         """Predictions for rows of counts: zeros delete units, fractions remove softly (Eq. 5).
 
-        With ``two_scores`` G, the heads H are for deletions only. A row x with repeats is predicted
-        from the row x' that has each unit at most once:
+        With ``two_scores`` G, the heads H, or what corrects them, are for deletions only. A row x
+        with repeats is predicted from the row x' that has each unit at most once:
 
             F(x) = G(x) + r [ H(x') - G(x') + sum_j c_j d_j ],    c_j = 2 (1 - 1/n_j) where n_j > 1
 
@@ -203,9 +207,9 @@ class SlalomSurrogate:
         """
         counts = counts.to(self.values)
         if self.two_scores is None:
-            return self._by_heads(counts)
+            return self._corrected(counts)
         once = counts.clamp(max=1)
-        deletions = self._by_heads(once)
+        deletions = self._corrected(once)
         kept, distinct = counts.sum(dim=1), once.sum(dim=1)
         repeated = kept > distinct
         if not bool(repeated.any()):
@@ -217,6 +221,13 @@ class SlalomSurrogate:
         share = (distinct - 1) / torch.where(repeated, kept - 1, 1.0)
         predicted = self.two_scores.predict(counts) + share[:, None] * correction
         return torch.where(repeated[:, None], predicted, deletions)
+
+    def _corrected(self, counts: Tensor) -> Tensor:
+        """What heads and their correction predict for rows of counts, (m, n) -> (m, C)."""
+        predicted = self._by_heads(counts)
+        if self.correction is None:
+            return predicted
+        return self.correction.applied(predicted, counts)
 
     def _by_heads(self, counts: Tensor) -> Tensor:
         """What the heads predict for rows of counts, (m, n) -> (m, C)."""
@@ -259,10 +270,13 @@ class SlalomSurrogate:
         return self.two_scores.average
 
     def empty(self) -> Tensor:
-        """F(empty), (C,): the sink's value, or 0 without a sink."""
-        if self.sink_values is None:
-            return self.values.new_zeros(self.values.shape[2])
-        return self.sink_values.sum(dim=0)
+        """F(empty), (C,): the sink's value, or 0 without a sink, and what corrects it."""
+        by_heads = self.values.new_zeros(self.values.shape[2])
+        if self.sink_values is not None:
+            by_heads = self.sink_values.sum(dim=0)
+        if self.correction is None:
+            return by_heads
+        return self.correction.applied(by_heads, by_heads.new_zeros(1, self.units))[0]
 
     def of_column(self, column: int) -> SlalomSurrogate:
         """One column of it, as a function with one output."""
@@ -276,6 +290,8 @@ class SlalomSurrogate:
             alone = replace(alone, two_scores=self.two_scores.of_column(column))
         if self.repeats is not None:
             alone = replace(alone, repeats=self.repeats[:, here])
+        if self.correction is not None:
+            alone = replace(alone, correction=self.correction.of_column(column))
         return alone
 
     def cpu(self) -> SlalomSurrogate:
