@@ -163,9 +163,11 @@ class Run:
         left = [item for item in items if not self._is_done(item)]
         racing = [item for item in items if item.number < self._given.race // len(GROUPS)]
         racing = [item for item in racing if self._key(item, "race", LIME_CALLS) not in self._done]
-        if self._late or not (left or racing):
-            return
-        grounds = {item: self._ground(item) for item in {*left, *racing}}
+        grounds: dict[Item, Ground] = {}
+        for item in dict.fromkeys([*left, *racing]):
+            if self._late:
+                return
+            grounds[item] = self._ground(item)
         for budget in self._budgets:
             if self._late:
                 return
@@ -181,6 +183,8 @@ class Run:
         able = [item for item, ground in grounds.items() if budget in ground.budgets]
         for item in [item for item in grounds if item not in able]:
             self._write(item, "errors", budget, {"failed": "too few distinct rows"})
+        if not able:
+            return
         explainer = self._explainer("slalom", budget)
         start = time.perf_counter()
         try:
@@ -189,7 +193,7 @@ class Run:
             for item in able:
                 self._write(item, "errors", budget, {"failed": str(error)})
             return
-        seconds = (time.perf_counter() - start) / max(1, len(able))
+        seconds = (time.perf_counter() - start) / len(able)
         for item, explanation in zip(able, explanations, strict=True):
             asked = explainer.asked[item.text]
             try:
