@@ -27,6 +27,7 @@ from slalom_xai.surrogates.process import Conditioned
 
 ORDERS = 32  # at most, half of them the reverses of others
 FEWEST_ORDERS = 4
+_STEPS = 4_000_000_000  # of the work for errors, at most, where the text allows as few
 _ROWS = 8_000  # rows to predict, at most, where the text allows as few
 
 
@@ -64,8 +65,19 @@ def process_shapley(
     values = by_unit.mean(dim=0)
     both_ways = (by_unit[:half] + by_unit[half:]) / 2
     by_chance = both_ways.var(dim=0) / half
-    errors = known.scaled(_unknown(known, rows, places))
+    some = _orders_for_errors(len(known.rows), units, half)
+    errors = known.scaled(_unknown(known, rows[some], places[some]))
     return ProcessShapley(values, (by_chance + errors**2).sqrt())
+
+
+def _orders_for_errors(rows: int, units: int, half: int) -> Tensor:
+    """The numbers of the orders that say how sure values are: fewer, where each is much work.
+
+    An average over fewer orders is less sure, so errors come out a little too large.
+    """
+    affordable = max(FEWEST_ORDERS, _STEPS // (rows**2 * units)) // 2
+    some = torch.arange(min(half, affordable))
+    return torch.cat([some, some + half])
 
 
 def _orders(units: int, half: int) -> Tensor:

@@ -135,10 +135,12 @@ class Corrected:
 
     Attributes:
         surrogate: predicts.
+        tested: the same before it has seen the rows of the report.
         errors: standard errors (n, C) of the scores that are read from what predicts deletions.
     """
 
     surrogate: SlalomSurrogate
+    tested: SlalomSurrogate
     errors: dict[str, Tensor]
 
 
@@ -150,7 +152,11 @@ def corrected(learnt: Learnt, evidence: Evidence, surrogate: SlalomSurrogate) ->
         evidence: with all rows.
         surrogate: its heads were fitted to these rows.
     """
-    known = learnt.sees(_all_rows(evidence), surrogate, evidence.full)
+    known = learnt.sees(evidence.fit, surrogate, evidence.full)
+    tested = replace(surrogate, correction=learnt.correction(known))
+    rows = _all_rows(evidence)
+    if rows is not evidence.fit:
+        known = learnt.sees(rows, surrogate, evidence.full)
     unscored = replace(surrogate, correction=learnt.correction(known))
     shapley = process_shapley(known, unscored.predict)
     only = torch.eye(surrogate.units).to(known.rows)
@@ -164,15 +170,7 @@ def corrected(learnt: Learnt, evidence: Evidence, surrogate: SlalomSurrogate) ->
         errors["removal"] = (errors["removal"] ** 2 + noise).sqrt()
         errors["shapley"] = (errors["shapley"] ** 2 + noise / surrogate.units**2).sqrt()
     correction = learnt.correction(known, shapley.values)
-    return Corrected(replace(surrogate, correction=correction), errors)
-
-
-def corrected_for_test(
-    learnt: Learnt, evidence: Evidence, surrogate: SlalomSurrogate
-) -> SlalomSurrogate:
-    """The surrogate with a process that has not seen the rows of the report."""
-    known = learnt.sees(evidence.fit, surrogate, evidence.full)
-    return replace(surrogate, correction=learnt.correction(known))
+    return Corrected(replace(surrogate, correction=correction), tested, errors)
 
 
 def _all_rows(evidence: Evidence) -> AnsweredRows:
