@@ -22,7 +22,9 @@ from slalom_xai.surrogates.process import Conditioned, Kernel, Noise
 from slalom_xai.surrogates.process_fit import Changes, ProcessSettings, fit_kernel
 from slalom_xai.surrogates.process_shapley import process_shapley
 
-LEARNING = ProcessSettings(grows=True, steps=20, pull=0.3, mean_pull=0.3, hold=0.02)
+LEARNING = ProcessSettings(
+    grows=True, steps=20, pull=0.3, mean_pull=0.3, hold=0.02, lowest=-30.0, highest=30.0
+)
 
 
 @dataclass(frozen=True)
@@ -48,9 +50,9 @@ class CorrectingSettings:
     rows_per_unit: int = 6
     fewest_rows: int = 150
     most_rows: int = 700
-    choosing_rows: int = 1_500
+    choosing_rows: int = 6_000
     few_rows: int = 1_500
-    clearly: float = 0.1
+    clearly: float = 0.3
     more_steps: int = 8
     kernel: ProcessSettings = field(default=LEARNING)
 
