@@ -60,7 +60,7 @@ train ag "$seconds" "$data/ag_train.jsonl.gz" --test "$data/ag_test.jsonl.gz" --
 train distil 110 "${reviews[@]}" --layers 6 --width 768 --vocabulary 30000 --rate 1e-4 --epochs 2 &
 wait
 able=()
-for name in bert2 gpt2 bert6 ag distil; do
+for name in bert6 bert2 gpt2 ag distil; do
     if has_learnt "$name"; then able+=("$name"); else echo "$name: left out, it has not learnt enough"; fi
 done
 waiting=${#able[@]}

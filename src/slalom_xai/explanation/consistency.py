@@ -131,7 +131,8 @@ def _process_problems(function: Process, units: int, where: str) -> Iterator[str
     last = units - BITS * (packed.shape[1] - 1)  # units in the last number of a row
     if float(packed.max()) >= 2**BITS or float(packed[:, -1].max()) >= 2**last:
         yield f"{where}.packed has more bits than there are units"
-    if any(bool((number < 0).any()) for number in vars(function.kernel).values()):
+    kernel = vars(function.kernel)
+    if any(bool((kernel[name] < 0).any()) for name in kernel if name != "growth"):
         yield f"{where} has a kernel with numbers below 0"
 
 

@@ -274,9 +274,10 @@ def packed_rows(rows: Tensor) -> Tensor:
     """Rows (m, n) of zeros and ones as whole numbers of up to 48 bits each, (m, words)."""
     units = rows.shape[1]
     words = -(-units // BITS)
-    padded = torch.nn.functional.pad(rows, (0, words * BITS - units))
-    powers = 2.0 ** torch.arange(BITS, dtype=torch.float64, device=rows.device)
-    return padded.double().reshape(len(rows), words, BITS) @ powers
+    padded = torch.nn.functional.pad(rows, (0, words * BITS - units)).long()
+    places = torch.arange(BITS, device=rows.device)
+    # Bits are shifted, not multiplied: on a GPU, powers of two are not exact.
+    return (padded.reshape(len(rows), words, BITS) << places).sum(dim=2).double()
 
 
 def unpacked_rows(packed: Tensor, units: int) -> Tensor:
