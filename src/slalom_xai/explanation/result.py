@@ -122,7 +122,7 @@ class Explanation(ScoredText):
         return cls.from_dict(read_json(path))
 
     def to_shap(self) -> Any:
-        """The exact Shapley values as a ``shap.Explanation``, for shap's plots.
+        """The Shapley values as a ``shap.Explanation``, for shap's plots.
 
         Base value and values add up to ``predict`` for the whole text; ``for_target`` exports
         another class.

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def to_shap(explanation: Explanation) -> Any:
-    """The exact Shapley values as a ``shap.Explanation``.
+    """The Shapley values as a ``shap.Explanation``.
 
     It adds up to the surrogate's prediction for the whole text.
     """
