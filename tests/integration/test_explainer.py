@@ -119,7 +119,7 @@ def test_targets_by_label_or_index_mirror_each_other(explanation):
 def test_an_unknown_score_lists_the_scores(explanation):
     with pytest.raises(InputError, match="unknown score 'weight': choose one of value, importance"):
         explanation.scores("weight")
-    with pytest.raises(InputError, match="additive"):
+    with pytest.raises(InputError, match="one score per unit"):
         Explainer(*MODEL, method="linear", budget=300)(TEXT).scores("importance")
 
 

@@ -38,6 +38,8 @@ class SlalomSettings:
             with a sink is nearly exact.
         nearly: share left below which a fit may become exact and is worth finishing. Models that
             are no SLALOM leave more, and are spared the time.
+        linear: share of what deletions change. A model of which a linear explanation leaves less is
+            linear, and nothing better is looked for.
         indifference: log error. The simpler candidate is kept where it costs less than this: its
             values stay readable.
         round_pays: log errors, local and wide together, that a further round must save; a round
@@ -70,6 +72,7 @@ class SlalomSettings:
     additive_rows: float = 4000
     weaker_priors: tuple[float, ...] = (1e2, 1e4)
     nearly: float = 0.05
+    linear: float = 1e-3
     indifference: float = 0.05
     round_pays: float = 0.2
     additive_head_rows: float = 2
