@@ -90,6 +90,13 @@ class AnsweredHeldOut:
         """Few and many deletions."""
         return self.local, self.wide
 
+    @property
+    def together(self) -> AnsweredRows:
+        """All of them, each once: a short text has one set for both."""
+        if torch.equal(self.local.table, self.wide.table):
+            return self.wide
+        return self.wide.joined(self.local)
+
     def joined(self, other: AnsweredHeldOut) -> AnsweredHeldOut:
         """These rows and then others."""
         return AnsweredHeldOut(self.local.joined(other.local), self.wide.joined(other.wide))
@@ -176,11 +183,7 @@ class Evidence:
         """The same once the choice is made: the rows that decided it are fitted, too."""
         if self.choose is None:
             return self
-        local, wide = self.choose.both
-        rows = self.fit.joined(wide)
-        if not torch.equal(local.table, wide.table):  # a short text has one set for both
-            rows = rows.joined(local)
-        return replace(self, fit=rows, choose=None)
+        return replace(self, fit=self.fit.joined(self.choose.together), choose=None)
 
     def fit_slalom(self, request: FitRequest) -> Fit:
         """A SLALOM fitted as requested."""

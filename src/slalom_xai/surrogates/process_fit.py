@@ -10,8 +10,7 @@ noise, are themselves and not logarithms.
 
 Why it is done this way: the derivatives are written out, so one evaluation costs one factorisation
 and one inverse, and L-BFGS needs few. With few rows a weak pull lets the kernel follow them: the
-correction of ``slalom`` has a strong one, starts from how changes grow with the number deleted, and
-is hardly better after forty evaluations than after twenty.
+correction of ``slalom`` has a strong one, and starts from how changes grow with the number deleted.
 
 Shapes: m rows, n units, C columns (explained outputs).
 """

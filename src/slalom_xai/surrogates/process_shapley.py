@@ -81,7 +81,7 @@ def _orders_for_errors(rows: int, units: int, half: int) -> Tensor:
 
 
 def _orders(units: int, half: int) -> Tensor:
-    """So many orders (2 half, n) and then their reverses."""
+    """Orders (2 half, n): so many that are drawn, and then their reverses."""
     generator = torch.Generator().manual_seed(units)
     drawn = torch.rand(half, units, generator=generator).argsort(dim=1)
     return torch.cat([drawn, drawn.flip(1)])

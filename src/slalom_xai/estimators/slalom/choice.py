@@ -16,8 +16,9 @@ import torch
 from torch import Tensor
 
 from slalom_xai.estimators.evidence import Evidence
-from slalom_xai.estimators.held_out import held_out_losses
+from slalom_xai.estimators.held_out import held_out_errors, held_out_losses
 from slalom_xai.estimators.slalom.candidates import Candidates
+from slalom_xai.surrogates.additive import AdditiveSurrogate
 from slalom_xai.surrogates.fit import Fit
 from slalom_xai.surrogates.formula import SlalomSurrogate
 
@@ -78,6 +79,33 @@ def choose(evidence: Evidence, plain: Fit, rich: Fit) -> Choice:
     if share == 1:
         return Choice(rich)
     return Choice(plain, rich, share)
+
+
+def linear_wins(
+    evidence: Evidence, linear: AdditiveSurrogate, heads: float, best: float, nothing: float
+) -> bool:
+    """Whether a linear explanation is better than any SLALOM, and no process adds to it.
+
+    Args:
+        evidence: with the rows to choose by.
+        linear: fitted to the same rows.
+        heads: the held-out loss of the best SLALOM.
+        best: the same with a process, or the same number without one.
+        nothing: share of what deletions change. If a linear explanation leaves less of few and of
+            many, the model is linear.
+    """
+    predicted = evidence.choice.rows.predict(linear)
+    loss = float(held_out_losses(evidence, predicted))
+    if loss >= heads:
+        return False
+    if loss < best:
+        return True
+    errors = held_out_errors(evidence, predicted)
+    both = zip(errors, evidence.choice.held_out.both, strict=True)
+    return all(
+        bool(error <= nothing * ((rows.outputs - evidence.full) ** 2).mean())
+        for error, rows in both
+    )
 
 
 def blended(plain: SlalomSurrogate, rich: SlalomSurrogate, share: float) -> SlalomSurrogate:

@@ -32,18 +32,17 @@ class CorrectingSettings:
     """How much work a correction is worth.
 
     Attributes:
-        shares: of the heads, tried in turn until one is worse than the one before.
+        shares: of the heads that are tried.
         rows_per_unit: rows that decide a kernel, for each unit; it has two numbers a unit.
         fewest_rows: rows that decide it in a short text.
         most_rows: rows that decide it in a long text. Time grows with their cube.
-        choosing_rows: rows that a process sees while shares are compared; more hardly change
-            which is best.
+        choosing_rows: rows that a process sees while shares are compared. With fewer than it sees
+            in the end, it would look worse beside the heads than it is; this only bounds the time.
         few_rows: rows up to which those of the report are seen in the end, too.
         clearly: log errors, local and wide together, by which the heads alone must be better. Few
             rows choose, and a process that is no better does little harm.
         more_steps: evaluations for every share but the first, which begin where that one ended.
-        kernel: how a kernel is searched for. The pulls are those that predicted best on texts
-            and models that were used to find them; twice or half of them hardly matter.
+        kernel: how a kernel is searched for.
     """
 
     shares: tuple[float, ...] = (0.0, 0.5)
@@ -94,40 +93,34 @@ class Learnt:
         return Correction(share, known.process, shapley)
 
 
-def learn(
-    evidence: Evidence, heads: SlalomSurrogate, settings: CorrectingSettings = CORRECTING
-) -> Learnt | None:
+def learn(evidence: Evidence, heads: SlalomSurrogate, loss: float) -> Learnt | None:
     """The share of the heads and the process beside it that predict held-out rows best.
 
     Args:
         evidence: with rows to choose by.
         heads: fitted to other rows.
-        settings: how much work it is worth.
+        loss: the held-out loss of the heads alone.
 
     Returns:
         None where the heads alone are clearly better.
     """
     trial = evidence.choice.rows
     by_heads = trial.predict(heads)
-    loss = float(held_out_losses(evidence, by_heads)) + settings.clearly
+    loss = loss + CORRECTING.clearly
     best: Learnt | None = None
-    before = torch.inf
-    search, near = settings.search(heads.units), None
-    for share in settings.shares:
+    search, near = CORRECTING.search(heads.units), None
+    for share in CORRECTING.shares:
         generator = torch.Generator().manual_seed(0)
         left = _left(evidence.fit, heads, evidence.full, share)
         near = kernel, noise = fit_kernel(left, search, generator, near)
-        search = replace(search, steps=settings.more_steps)
-        some = left.some(settings.choosing_rows, generator)
+        search = replace(search, steps=CORRECTING.more_steps)
+        some = left.some(CORRECTING.choosing_rows, generator)
         known = some.seen_by(kernel, noise, evidence.full)
         tried = Learnt(share, kernel, noise, 0.0)
         predicted = tried.correction(known).applied(by_heads, trial.table)
         here = float(held_out_losses(evidence, predicted))
         if here < loss:
             best, loss = replace(tried, loss=here), here
-        if here > before:
-            break
-        before = here
     return best
 
 
@@ -180,11 +173,7 @@ def _all_rows(evidence: Evidence) -> AnsweredRows:
     rows, report = evidence.fit, evidence.report
     if report is None or len(rows.outputs) > CORRECTING.few_rows:
         return rows
-    local, wide = report.both
-    rows = rows.joined(wide)
-    if not torch.equal(local.table, wide.table):  # a short text has one set for both
-        rows = rows.joined(local)
-    return rows
+    return rows.joined(report.together)
 
 
 def _left(rows: AnsweredRows, heads: SlalomSurrogate, full: Tensor, share: float) -> Changes:

@@ -3,7 +3,8 @@
 It asks the model about the text with few and with many units deleted, fits SLALOMs with and
 without a sink, with several priors and, where there are rows enough, with an additive head.
 Held-out rows decide between them, and a linear explanation is among the candidates. The
-simpler of two that are about as good is kept. Without a budget, calls are doubled while that
+simpler of two that are about as good is kept. Where rows ask for it, a process learns what is
+left (``correcting``). Without a budget, calls are doubled while that
 pays. The formula is in ``candidates``; SLALOM is from Leemann et al. (2024), the sink, the
 priors and the choice are this package's own.
 """
@@ -26,9 +27,9 @@ from slalom_xai.estimators.evidence import Evidence
 from slalom_xai.estimators.exactness import nothing_left
 from slalom_xai.estimators.findings import linear_findings
 from slalom_xai.estimators.gathering import Gathering
-from slalom_xai.estimators.held_out import held_out_errors, held_out_loss, linear_fit, measure
+from slalom_xai.estimators.held_out import held_out_loss, linear_fit, measure
 from slalom_xai.estimators.slalom.candidates import Candidates
-from slalom_xai.estimators.slalom.choice import Choice, choose
+from slalom_xai.estimators.slalom.choice import Choice, choose, linear_wins
 from slalom_xai.estimators.slalom.correcting import Learnt, corrected, learn
 from slalom_xai.estimators.slalom.measuring import (
     Measured,
@@ -132,8 +133,9 @@ class Slalom(Estimator):
         own = held_out_loss(evidence, chosen.surrogate)
         learnt = None
         if self.process and not chosen.exact and chosen.surrogate.has_sink:
-            learnt = learn(evidence, chosen.surrogate)
-        if self._linear_wins(evidence, linear.surrogate, own, learnt):
+            learnt = learn(evidence, chosen.surrogate, own)
+        best = own if learnt is None else learnt.loss
+        if linear_wins(evidence, linear.surrogate, own, best, self.settings.linear):
             return linear_findings(evidence, linear, (*measured.notes, LINEAR_WINS))
         if not chosen.exact:
             more = evidence.settled
@@ -142,32 +144,6 @@ class Slalom(Estimator):
             if learnt is not None or held_out_loss(evidence, again.surrogate) <= own:
                 evidence, chosen = more, again
         return self._findings(queries, evidence, chosen, measured, linear.surrogate, learnt)
-
-    def _linear_wins(
-        self, evidence: Evidence, linear: AdditiveSurrogate, own: float, learnt: Learnt | None
-    ) -> bool:
-        """Whether a linear explanation is better than any SLALOM, and no process adds to it.
-
-        Args:
-            evidence: with the rows to choose by.
-            linear: fitted to the same rows.
-            own: the held-out loss of the best SLALOM.
-            learnt: beside the heads of that one.
-        """
-        loss = held_out_loss(evidence, linear)
-        if loss >= own:
-            return False
-        return learnt is None or loss < learnt.loss or self._is_linear(evidence, linear)
-
-    def _is_linear(self, evidence: Evidence, linear: AdditiveSurrogate) -> bool:
-        """Whether a linear explanation leaves next to nothing of few and of many deletions."""
-        assert evidence.choose is not None
-        missed = held_out_errors(evidence, evidence.choice.rows.predict(linear))
-        for error, rows in zip(missed, evidence.choose.both, strict=True):
-            changed = ((rows.outputs - evidence.full) ** 2).mean()
-            if error > self.settings.linear * changed:
-                return False
-        return True
 
     def _measure(self, queries: Queries) -> Measured:
         """What the model is asked outright: nothing for the paper's SLALOM, which fits all."""
