@@ -24,6 +24,7 @@ from slalom_xai.queries import WorkPool
 from slalom_xai.surrogates.count_tables import Counts, table_of
 from slalom_xai.surrogates.fit import Fit, fit_each
 from slalom_xai.surrogates.formula import SlalomSurrogate, TwoScores
+from slalom_xai.surrogates.interactions import Interactions
 from slalom_xai.surrogates.mask_rows import MaskRows
 from slalom_xai.surrogates.problem import FitRequest
 from slalom_xai.surrogates.scores import OneScore
@@ -71,6 +72,10 @@ class AnsweredRows:
         """How many units are missing from each row, (m,)."""
         return self.table.shape[1] - self.table.sum(dim=1)
 
+    def less(self, interactions: Interactions) -> AnsweredRows:
+        """The same rows with answers less what pairs of units add to them."""
+        return replace(self, outputs=self.outputs - interactions.predict(self.table))
+
     def joined(self, other: AnsweredRows) -> AnsweredRows:
         """These rows and then others."""
         return AnsweredRows(
@@ -89,6 +94,10 @@ class AnsweredHeldOut:
     def both(self) -> tuple[AnsweredRows, AnsweredRows]:
         """Few and many deletions."""
         return self.local, self.wide
+
+    def less(self, interactions: Interactions) -> AnsweredHeldOut:
+        """The same rows with answers less what pairs of units add to them."""
+        return AnsweredHeldOut(self.local.less(interactions), self.wide.less(interactions))
 
     def joined(self, other: AnsweredHeldOut) -> AnsweredHeldOut:
         """These rows and then others."""
@@ -181,6 +190,14 @@ class Evidence:
         if not torch.equal(local.table, wide.table):  # a short text has one set for both
             rows = rows.joined(local)
         return replace(self, fit=rows, choose=None)
+
+    def less(self, interactions: Interactions | None) -> Evidence:
+        """The same with answers less what pairs of units add to them: what heads are fitted to."""
+        if interactions is None:
+            return self
+        choose = None if self.choose is None else self.choose.less(interactions)
+        report = None if self.report is None else self.report.less(interactions)
+        return replace(self, fit=self.fit.less(interactions), choose=choose, report=report)
 
     def fit_slalom(self, request: FitRequest) -> Fit:
         """A SLALOM fitted as requested."""

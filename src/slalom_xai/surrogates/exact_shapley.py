@@ -11,7 +11,8 @@ other unit is present. Under both integrals everything factorises over the units
     phi_i = int int exp(-x w_0) P_i [ E_i w_i v_i + (E_i - 1) (sum_k h_k - h_i + w_0 v_0) ] dx dq,
 
 with ``E_i = exp(-x w_i)``. Without a sink, the share of F(all) - F(empty) that the centred integral
-leaves out is spread equally. Heads add. The integrals are computed by ``quadrature``.
+leaves out is spread equally. Heads add, and so do interactions. The integrals are computed by
+``quadrature``.
 
 This is a fast form of the formula: the tests compare it with the sum over all sets.
 
@@ -45,6 +46,8 @@ def shapley_values(surrogate: SlalomSurrogate) -> Tensor:
     total = torch.zeros_like(surrogate.values[0])
     for head in range(surrogate.values.shape[0]):
         total = total + _values(_Head.of(surrogate, head))
+    if surrogate.interactions is not None:
+        total = total + surrogate.interactions.shapley_values(surrogate.units)
     return total
 
 

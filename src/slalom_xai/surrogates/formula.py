@@ -36,6 +36,7 @@ import torch
 from torch import Tensor
 
 from slalom_xai.errors import InputError
+from slalom_xai.surrogates.interactions import Interactions
 
 
 def slots(counts: Tensor, sink: bool, of_missing: bool = False) -> Tensor:
@@ -143,6 +144,7 @@ class SlalomSurrogate:
             importances are those of the heads.
         repeats: (n, C), what ``two_scores`` misses of one more copy of each unit; None where
             nobody asked.
+        interactions: pairs of units that the heads miss; None where there are none.
     """
 
     values: Tensor
@@ -152,6 +154,7 @@ class SlalomSurrogate:
     length_offsets: Tensor | None = None
     two_scores: TwoScores | None = None
     repeats: Tensor | None = None
+    interactions: Interactions | None = None
 
     def normalised(self, gamma: float = 0.0) -> SlalomSurrogate:
         """The same function with importances that sum to ``gamma`` over the units."""
@@ -186,7 +189,7 @@ class SlalomSurrogate:
     def predict(self, counts: Tensor) -> Tensor:
         """Predictions for rows of counts: zeros delete units, fractions remove softly (Eq. 5).
 
-        With ``two_scores`` G, the heads H are for deletions only. A row x with repeats is predicted
+        ``interactions`` add to the heads. With ``two_scores`` G, the heads H are for deletions only. A row x with repeats is predicted
         from the row x' that has each unit at most once:
 
             F(x) = G(x) + r [ H(x') - G(x') + sum_j c_j d_j ],    c_j = 2 (1 - 1/n_j) where n_j > 1
@@ -219,7 +222,7 @@ class SlalomSurrogate:
         return torch.where(repeated[:, None], predicted, deletions)
 
     def _by_heads(self, counts: Tensor) -> Tensor:
-        """What the heads predict for rows of counts, (m, n) -> (m, C)."""
+        """What the heads and the pairs predict for rows of counts, (m, n) -> (m, C)."""
         kept = counts.sum(dim=1)
         if not self.has_sink and bool((kept == 0).any()):
             raise InputError(
@@ -228,7 +231,10 @@ class SlalomSurrogate:
             )
         shares = weights(slots(counts, self.has_sink), self.slot_importances())
         heads = averages(shares, self.slot_values())
-        return heads.sum(dim=1) + self.length_effect(kept)
+        predicted = heads.sum(dim=1) + self.length_effect(kept)
+        if self.interactions is None:
+            return predicted
+        return predicted + self.interactions.predict(counts)
 
     def length_effect(self, kept: Tensor) -> Tensor:
         """What the number of units kept adds.
@@ -259,10 +265,13 @@ class SlalomSurrogate:
         return self.two_scores.average
 
     def empty(self) -> Tensor:
-        """F(empty), (C,): the sink's value, or 0 without a sink."""
-        if self.sink_values is None:
-            return self.values.new_zeros(self.values.shape[2])
-        return self.sink_values.sum(dim=0)
+        """F(empty), (C,): the sink's value, or 0 without a sink, and what pairs add to it."""
+        found = self.values.new_zeros(self.values.shape[2])
+        if self.sink_values is not None:
+            found = self.sink_values.sum(dim=0)
+        if self.interactions is not None:
+            found = found + self.interactions.predict(found.new_zeros(1, self.units))[0]
+        return found
 
     def of_column(self, column: int) -> SlalomSurrogate:
         """One column of it, as a function with one output."""
@@ -276,6 +285,8 @@ class SlalomSurrogate:
             alone = replace(alone, two_scores=self.two_scores.of_column(column))
         if self.repeats is not None:
             alone = replace(alone, repeats=self.repeats[:, here])
+        if self.interactions is not None:
+            alone = replace(alone, interactions=self.interactions.of_column(column))
         return alone
 
     def cpu(self) -> SlalomSurrogate:

@@ -50,6 +50,8 @@ class MaskRows:
         )
         if surrogate.length_offsets is not None:
             predicted += surrogate.length_offsets[self._kept]
+        if surrogate.interactions is not None:
+            predicted += surrogate.interactions.predict(self.table)
         return predicted
 
     def _by_two_scores(self, two: TwoScores) -> Tensor:

@@ -68,6 +68,9 @@ def slalom_score(surrogate: SlalomSurrogate, name: str, column: int) -> Tensor:
     score = torch.stack(by_head).sum(dim=0)
     if name == "alone":
         score = score + surrogate.length_effect(score.new_ones(1))[0, column]
+        if surrogate.interactions is not None:
+            only = torch.eye(surrogate.units, device=score.device)
+            score = score + surrogate.interactions.predict(only)[:, column]
     if name == "removal":
         without = score.new_full((1,), surrogate.units - 1)
         score = score - surrogate.length_effect(without)[0, column]

@@ -193,21 +193,8 @@ class Candidates:
             values: (n, C), measured.
             noise: (C,), the variance of an answer; None for a model that repeats itself.
         """
-        rows, settings = self.evidence.fit, self.settings
-        weights = (1 + rows.deleted) ** -settings.reading_power
-        request = replace(
-            self._request,
-            extras=Extras(held=values),
-            prior=settings.reading_prior,
-            row_weights=self._with_whole(weights),
-            max_iterations=self._steps,
-            tolerance=settings.reading_tolerance,
-        )
-        fit = self.evidence.fit_slalom(request)
-        weaker = max(settings.no_prior, settings.reading_share * share_left(fit, self.evidence))
-        if weaker < settings.reading_prior:
-            request = replace(request, prior=weaker, start=fit.surrogate)
-            fit = self.evidence.fit_slalom(request)
+        settings, (request, fit) = self.settings, self._reading(values)
+        weights = self._reading_weights
         request = replace(request, start=fit.surrogate)
         others = []
         group = torch.arange(len(weights), device=weights.device) % settings.groups
@@ -226,13 +213,34 @@ class Candidates:
         without, shaken = importances[: settings.groups], importances[settings.groups :]
         if noise is not None and not known:
             shaken = torch.full_like(without[:1], torch.nan)
-        found = fit.surrogate
-        assert found.sink_values is not None
-        assert found.sink_importances is not None
-        two = TwoScores(
-            values, found.importances[0], found.sink_values[0], found.sink_importances[0]
+        return Reading(_read(values, fit), fit, without, shaken)
+
+    def first_two_scores(self, values: Tensor) -> TwoScores:
+        """The same as ``two_scores``, but how certain it is stays open."""
+        return _read(values, self._reading(values)[1])
+
+    def _reading(self, values: Tensor) -> tuple[FitRequest, Fit]:
+        """The importances that go with measured values (n, C), and what they were asked by."""
+        settings = self.settings
+        request = replace(
+            self._request,
+            extras=Extras(held=values),
+            prior=settings.reading_prior,
+            row_weights=self._with_whole(self._reading_weights),
+            max_iterations=self._steps,
+            tolerance=settings.reading_tolerance,
         )
-        return Reading(two, fit, without, shaken)
+        fit = self.evidence.fit_slalom(request)
+        weaker = max(settings.no_prior, settings.reading_share * share_left(fit, self.evidence))
+        if weaker < settings.reading_prior:
+            request = replace(request, prior=weaker, start=fit.surrogate)
+            fit = self.evidence.fit_slalom(request)
+        return request, fit
+
+    @property
+    def _reading_weights(self) -> Tensor:
+        """Row weights (m,) of the fit to measured values: the fewer units are missing, the more."""
+        return (1 + self.evidence.fit.deleted) ** -self.settings.reading_power
 
     def _with_whole(self, row_weights: Tensor) -> Tensor:
         """Row weights (m,) that sum to one, of which the whole text has a fixed share.
@@ -291,3 +299,11 @@ class Candidates:
             )
         )
         return replace(fit, exact=is_the_model(fit, before, self.evidence))
+
+
+def _read(values: Tensor, fit: Fit) -> TwoScores:
+    """Measured values (n, C) with the importances that were fitted to them."""
+    found = fit.surrogate
+    assert found.sink_values is not None
+    assert found.sink_importances is not None
+    return TwoScores(values, found.importances[0], found.sink_values[0], found.sink_importances[0])

@@ -10,7 +10,7 @@ misses less than either. It is a SLALOM again, because heads add.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -20,6 +20,7 @@ from slalom_xai.estimators.held_out import held_out_losses
 from slalom_xai.estimators.slalom.candidates import Candidates
 from slalom_xai.surrogates.fit import Fit
 from slalom_xai.surrogates.formula import SlalomSurrogate
+from slalom_xai.surrogates.interactions import Interactions
 
 STEPS = 10  # shares that are tried, from none to all; held-out rows tell no finer ones apart
 
@@ -32,11 +33,13 @@ class Choice:
         plain: the fit without an additive head, or the only one.
         rich: the fit with an additive head; None where it has no share.
         share: of ``rich`` in what predicts.
+        interactions: pairs of units that the fits miss; None where there are none.
     """
 
     plain: Fit
     rich: Fit | None = None
     share: float = 0.0
+    interactions: Interactions | None = None
 
     @property
     def main(self) -> Fit:
@@ -53,16 +56,17 @@ class Choice:
     @property
     def surrogate(self) -> SlalomSurrogate:
         """What predicts."""
-        if self.rich is None:
-            return self.plain.surrogate
-        return blended(self.plain.surrogate, self.rich.surrogate, self.share)
+        heads = self.plain.surrogate
+        if self.rich is not None:
+            heads = blended(heads, self.rich.surrogate, self.share)
+        return replace(heads, interactions=self.interactions)
 
     def refitted(self, candidates: Candidates) -> Choice:
-        """The same, fitted again to the rows of ``candidates``."""
+        """The same, fitted again to the rows of ``candidates``, without what pairs add to them."""
         rich = None
         if self.rich is not None:
             rich = candidates.refitted(self.rich)
-        return Choice(candidates.refitted(self.plain), rich, self.share)
+        return replace(self, plain=candidates.refitted(self.plain), rich=rich)
 
 
 def choose(evidence: Evidence, plain: Fit, rich: Fit) -> Choice:

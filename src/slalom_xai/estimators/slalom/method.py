@@ -29,6 +29,7 @@ from slalom_xai.estimators.gathering import Gathering
 from slalom_xai.estimators.held_out import held_out_loss, linear_fit, measure
 from slalom_xai.estimators.slalom.candidates import Candidates
 from slalom_xai.estimators.slalom.choice import Choice, choose
+from slalom_xai.estimators.slalom.interactions import calls_for_pairs, with_interactions
 from slalom_xai.estimators.slalom.measuring import (
     Measured,
     measure_units,
@@ -115,7 +116,10 @@ class Slalom(Estimator):
     def explain(self, queries: Queries, rng: np.random.Generator) -> Findings:
         """Measures what calls allow, fits the candidates to deletions and keeps the best."""
         measured = self._measure(queries)
-        evidence, chosen = self._in_rounds(queries, rng, measured)
+        calls = calls_for_pairs(queries.distinct_budget, measured)
+        evidence, chosen = self._in_rounds(queries, rng, measured, calls)
+        candidates = self._candidates(evidence)
+        chosen = with_interactions(queries, candidates, chosen, measured, calls)
         return self._concluded(queries, measured, evidence, chosen)
 
     def _concluded(
@@ -129,7 +133,7 @@ class Slalom(Estimator):
                 return linear_findings(evidence, linear, (*measured.notes, LINEAR_WINS))
         if not chosen.exact and evidence.choose is not None:
             more = evidence.settled
-            again = chosen.refitted(self._candidates(more))
+            again = chosen.refitted(self._candidates(more.less(chosen.interactions)))
             loss = held_out_loss(evidence, again.surrogate)
             if loss <= held_out_loss(evidence, chosen.surrogate):  # it has seen these rows now
                 evidence, chosen = more, again
@@ -164,7 +168,7 @@ class Slalom(Estimator):
         """
         candidates = self._candidates(evidence)
         surrogate, fit = chosen.surrogate, chosen.main
-        spread = candidates.covariance(fit)
+        spread = self._candidates(evidence.less(chosen.interactions)).covariance(fit)
         reading, of_reading = None, None
         if measured.filled is not None and not chosen.exact:
             reading = candidates.two_scores(measured.filled, queries.noise)
@@ -206,22 +210,30 @@ class Slalom(Estimator):
         return math.sqrt(1 + (self.settings.steady_misfit**2 - 1) * (1 - noise))
 
     def _in_rounds(
-        self, queries: Queries, rng: np.random.Generator, measured: Measured
+        self, queries: Queries, rng: np.random.Generator, measured: Measured, kept_back: int
     ) -> tuple[Evidence, Choice]:
-        """All the budget at once; or, where none was given, rounds while doubling calls pays."""
+        """All the budget at once; or, where none was given, rounds while doubling calls pays.
+
+        Args:
+            queries: asks the model.
+            rng: draws rows.
+            measured: what was asked before.
+            kept_back: calls that must be left in the end.
+        """
         question = queries.prompt
         parameters = self.parameters(len(question.units), question.distinct)
         gathering = Gathering(queries, parameters, rng)
-        calls = min(queries.first or queries.budget, queries.distinct_budget)
+        calls = min(queries.first or queries.budget, queries.distinct_budget - kept_back)
         evidence = gathering.first(calls - measured.beside, measured.masks)
         readable = measured.filled is not None
         chosen = self._best(evidence, readable)
         enumerated = len(question.units) <= DESIGN.enumerable
         if queries.first is None or evidence.choose is None or enumerated:
             return evidence, chosen
-        while queries.calls < queries.budget and not self._certain_enough(evidence, chosen.main):
+        most = queries.budget - kept_back
+        while queries.calls < most and not self._certain_enough(evidence, chosen.main):
             queries.show(partial(self._concluded, queries, measured, evidence, chosen))
-            more = min(queries.calls, queries.budget - queries.calls)
+            more = min(queries.calls, most - queries.calls)
             evidence = gathering.more(evidence, more)
             before, chosen = chosen, self._best(evidence, readable)
             old = held_out_loss(evidence, before.surrogate)

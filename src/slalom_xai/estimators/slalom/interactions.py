@@ -1,0 +1,349 @@
+"""Finds the few pairs of units whose joint effect the heads of ``slalom`` miss.
+
+What heads leave of the fitted rows says which pairs may be worth a call. The model is then asked
+about the best few of them: the text without both tells what they do together,
+
+    strength = f(all) - f(without i) - f(without j) + f(without both).
+
+A pair is kept where that is clear, where the fitted rows and the heads do not explain it away, and
+where rows that were not fitted are predicted better with it. Heads are fitted again beside it.
+
+A SLALOM has joint effects of its own, because its units share one average. What counts is what the
+heads miss.
+
+Shapes: m rows, n units, P pairs, C columns (explained outputs).
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from slalom_xai.estimators.evidence import Evidence
+from slalom_xai.estimators.exactness import nothing_left
+from slalom_xai.estimators.held_out import held_out_loss
+from slalom_xai.estimators.slalom.candidates import Candidates
+from slalom_xai.estimators.slalom.choice import Choice
+from slalom_xai.estimators.slalom.measuring import Measured
+from slalom_xai.queries import Queries
+from slalom_xai.surrogates.formula import SlalomSurrogate, TwoScores
+from slalom_xai.surrogates.interactions import Interactions, faded
+from slalom_xai.surrogates.mask_rows import MaskRows
+from slalom_xai.surrogates.near_zero import TINY
+from slalom_xai.surrogates.row_weights import inverse_variance
+
+
+@dataclass(frozen=True)
+class InteractionSettings:
+    """What looking for pairs may cost, and what it takes for one.
+
+    Attributes:
+        one_in: calls; pairs may take one in so many of the budget.
+        most: pairs that are asked about, at most.
+        strong_units: units that do most by themselves, of which all pairs are looked at. Of other
+            units, only neighbours are: all pairs of a long text would take long.
+        neighbours: how much larger a joint effect is expected of units side by side.
+        least_size: what is expected of units that do little by themselves, relative to those that
+            do most.
+        clear: standard errors that a strength must have.
+        least_share: of the largest effect of a single unit, that a strength must have.
+        missed: share of a strength that the two scores must miss.
+        known: share of a strength that the heads must know; those that know less are corrected.
+        fading: rates that are tried, by which a correction loses its say with each further unit
+            that is missing.
+        ridge: of the units' own parts while rates are compared, relative to the mean diagonal.
+        measured_weight: what the answer to the text without both weighs beside the fitted rows, in
+            rows.
+    """
+
+    one_in: int = 50
+    most: int = 10
+    strong_units: int = 40
+    neighbours: float = 3.0
+    least_size: float = 0.1
+    clear: float = 4.0
+    least_share: float = 0.15
+    missed: float = 0.5
+    known: float = 0.7
+    fading: tuple[float, ...] = (0.0, 0.05, 0.2, 0.5)
+    ridge: float = 1e-3
+    measured_weight: float = 3.0
+
+
+INTERACTIONS = InteractionSettings()
+
+
+def calls_for_pairs(calls: int, measured: Measured) -> int:
+    """How many calls of a budget pairs may take: none where values are not measured."""
+    if measured.filled is None:
+        return 0
+    of_a_pair = 1 if measured.without is not None else 3
+    return min(INTERACTIONS.most * of_a_pair, calls // INTERACTIONS.one_in)
+
+
+def with_interactions(
+    queries: Queries, candidates: Candidates, chosen: Choice, measured: Measured, calls: int
+) -> Choice:
+    """The choice with the pairs that the two scores miss; itself where there are none.
+
+    Args:
+        queries: asks the model.
+        candidates: fits to the rows that the choice was fitted to.
+        chosen: without pairs.
+        measured: with values, and perhaps with the answers to texts without one unit.
+        calls: that it may take.
+    """
+    evidence = candidates.evidence
+    units = evidence.fit.counts.shape[1]
+    if chosen.exact or evidence.choose is None or units < 3 or measured.filled is None:
+        return chosen
+    most = min(INTERACTIONS.most, calls if measured.without is not None else calls // 3)
+    if most < 1 or nothing_left(chosen.main, evidence):
+        return chosen
+    two = candidates.first_two_scores(measured.filled)
+    search = _Search(evidence, chosen.surrogate, two)
+    asked = search.asked(queries, search.promising(most))
+    known, missed = search.known(asked), search.missed(asked)
+    for pairs in _fewer_and_fewer(missed):
+        beside = replace(candidates, evidence=evidence.less(pairs))
+        again = replace(chosen, interactions=pairs).refitted(beside)
+        plain = chosen.refitted(candidates)
+        if held_out_loss(evidence, again.surrogate) < held_out_loss(evidence, plain.surrogate):
+            return replace(again, interactions=_sorted(_joined(known, pairs)))
+    if len(known.pairs):
+        return replace(chosen, interactions=_sorted(known))
+    return chosen
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What the model says of pairs.
+
+    Attributes:
+        pairs: (P, 2).
+        strengths: (P, C).
+        by_heads: (P, C), what the heads say of them.
+        by_two: (P, C), what the two scores say.
+        errors: (P, C), of the strengths.
+    """
+
+    pairs: Tensor
+    strengths: Tensor
+    by_heads: Tensor
+    by_two: Tensor
+    errors: Tensor
+
+
+class _Search:
+    """Looks for pairs that the two scores miss.
+
+    Args:
+        evidence: the rows.
+        surrogate: the heads.
+        two: the two scores.
+    """
+
+    def __init__(self, evidence: Evidence, surrogate: SlalomSurrogate, two: TwoScores) -> None:
+        self._evidence, self._surrogate, self._two = evidence, surrogate, two
+        rows = evidence.fit
+        self._left = -evidence.errors(surrogate, rows)  # (m, C)
+        self._missing = 1 - rows.table
+        self._weights = inverse_variance(self._left, rows.deleted)
+        only = torch.eye(surrogate.units).to(rows.table)
+        changes = evidence.full - surrogate.predict(1 - only)  # (n, C)
+        self._largest = changes.abs().amax(dim=0) + TINY  # (C,)
+        self._sizes = (changes.abs() / self._largest).amax(dim=1)  # (n,)
+
+    def promising(self, most: int) -> Tensor:
+        """The pairs to ask about, (P, 2), the most promising first.
+
+        A joint effect is estimated by what the heads say of it, beyond the two scores, and by what
+        they leave of the rows: that is compared with the products of what is missing. The expected
+        size of a joint effect, larger for neighbours and for units that do much, weighs in as a
+        prior does.
+        """
+        pairs = self._pairs()
+        first, second = pairs.T
+        size = torch.maximum(self._sizes[first], self._sizes[second])
+        expected = size.clamp(min=INTERACTIONS.least_size)
+        expected = expected * torch.where(second - first == 1, INTERACTIONS.neighbours, 1.0)
+        centred = self._missing - self._missing.mean(dim=1, keepdim=True)
+        squares = centred**2
+        total = ((self._weights[:, None] * squares).T @ squares)[first, second] + TINY
+        known = self._joint(self._surrogate, pairs) - self._joint(self._two, pairs)  # (P, C)
+        promise = torch.zeros_like(expected)
+        for column, left in enumerate(self._left.T):
+            weighed = (self._weights * left)[:, None]
+            slopes = ((weighed * centred).T @ centred)[first, second] / total
+            variances = ((weighed**2 * squares).T @ squares)[first, second] / total**2
+            prior = expected**2 * slopes.pow(2).median()
+            joint = known[:, column] + slopes * prior / (prior + variances + TINY)
+            promise = torch.maximum(promise, joint.abs() / self._largest[column])
+        return pairs[promise.topk(min(most, len(pairs))).indices]
+
+    def asked(self, queries: Queries, pairs: Tensor) -> _Asked:
+        """What the model says of pairs (P, 2): one call each, and more if units were not asked."""
+        masks = self._masks(pairs)
+        answers = queries.ask(masks.bool().cpu().numpy()).to(masks)
+        full = self._evidence.full
+        strengths = _joint(full, answers)
+        errors = torch.zeros_like(strengths)
+        if queries.noise is not None:
+            variance = 3 * queries.noise.to(full)
+            if queries.whole_variance is not None:
+                variance = variance + queries.whole_variance.to(full)
+            errors = errors + variance.sqrt()
+        by_heads, by_two = self._joint(self._surrogate, pairs), self._joint(self._two, pairs)
+        return _Asked(pairs, strengths, by_heads, by_two, errors)
+
+    def known(self, asked: _Asked) -> Interactions:
+        """The pairs that are clear and that the heads know: nothing is added for them."""
+        clear, column = self._clear(asked)
+        share = _of(column, asked.by_heads / asked.strengths)
+        some = (clear & (share >= INTERACTIONS.known)).nonzero()[:, 0]
+        strengths = asked.strengths[some]
+        nothing = torch.zeros_like(strengths)
+        return Interactions(
+            asked.pairs[some].to(strengths),
+            strengths,
+            asked.errors[some],
+            nothing,
+            strengths.new_zeros(len(some)),
+            torch.zeros_like(self._largest),
+        )
+
+    def missed(self, asked: _Asked) -> Interactions:
+        """The pairs that are clear and that the heads miss, with what they add, strongest first.
+
+        The rows that the heads were fitted to must say the same as the model's answer.
+        """
+        clear, column = self._clear(asked)
+        missed = asked.strengths - asked.by_heads
+        share = _of(column, missed / asked.strengths)
+        size = _of(column, missed / self._largest).abs() * (share > 1 - INTERACTIONS.known) * clear
+        kept, corrections, fading = [], [], []
+        left = self._left
+        for index in size.argsort(descending=True, stable=True)[: int((size > 0).sum())].tolist():
+            rate, correction, after = self._best_rate(asked.pairs[index], missed[index], left)
+            if float(correction[column[index]] * asked.strengths[index, column[index]]) > 0:
+                kept.append(index)
+                corrections.append(correction)
+                fading.append(rate)
+                left = after
+        some = torch.tensor(kept, dtype=torch.long, device=left.device)
+        columns = left.shape[1]
+        return Interactions(
+            asked.pairs[some].to(left),
+            asked.strengths[some],
+            asked.errors[some],
+            torch.stack(corrections) if corrections else left.new_zeros(0, columns),
+            torch.tensor(fading, dtype=left.dtype, device=left.device),
+            torch.zeros_like(self._largest),
+        )
+
+    def _clear(self, asked: _Asked) -> tuple[Tensor, Tensor]:
+        """Which pairs are clear, (P,), and the column in which each does most, (P,)."""
+        column = (asked.strengths / self._largest).abs().argmax(dim=1)
+        strength = _of(column, asked.strengths)
+        clear = strength.abs() >= INTERACTIONS.least_share * self._largest[column]
+        clear &= strength.abs() >= INTERACTIONS.clear * _of(column, asked.errors)
+        missed = _of(column, asked.strengths - asked.by_two) * strength.sign()
+        return clear & (missed >= INTERACTIONS.missed * strength.abs()), column
+
+    def _best_rate(
+        self, pair: Tensor, missed: Tensor, left: Tensor
+    ) -> tuple[float, Tensor, Tensor]:
+        """How fast a pair fades, what it adds (C,), and what is then left of the rows (m, C).
+
+        Args:
+            pair: (2,).
+            missed: (C,), what the heads miss of its strength.
+            left: (m, C), what is left of the rows without it.
+        """
+        weights = self._weights[:, None]
+        own = INTERACTIONS.measured_weight * float(self._weights.max())
+        found = []
+        for rate in INTERACTIONS.fading:
+            say = faded(self._missing, pair[None], left.new_full((1,), rate))  # (m, 1)
+            mains = torch.cholesky_solve((weights * self._missing).T @ say, self._factor)
+            beyond = say - self._missing @ mains
+            total = (weights * beyond**2).sum() + own
+            correction = ((weights * beyond * left).sum(dim=0) + own * missed) / total
+            after = left - beyond * correction
+            error = (weights * after**2).sum() + own * ((missed - correction) ** 2).sum()
+            found.append((float(error), rate, correction, after))
+        _, rate, correction, after = min(found, key=lambda one: one[0])
+        return rate, correction, after
+
+    @functools.cached_property
+    def _factor(self) -> Tensor:
+        """The Cholesky factor of a linear fit's matrix, (n, n): units take what they can."""
+        gram: Tensor = (self._weights[:, None] * self._missing).T @ self._missing
+        ridge = INTERACTIONS.ridge * gram.diagonal().mean() + TINY
+        factor: Tensor = torch.linalg.cholesky(gram + ridge * torch.eye(len(gram)).to(gram))
+        return factor
+
+    def _pairs(self) -> Tensor:
+        """The pairs that are looked at, (P, 2): neighbours, and all of the strongest units."""
+        units = len(self._sizes)
+        strong = self._sizes.topk(min(INTERACTIONS.strong_units, units)).indices.sort().values
+        number = torch.arange(units - 1, device=strong.device)
+        beside = torch.stack([number, number + 1], dim=1)
+        return torch.unique(torch.cat([beside, torch.combinations(strong)]), dim=0)
+
+    def _joint(self, function: SlalomSurrogate | TwoScores, pairs: Tensor) -> Tensor:
+        """What a function says of the joint effects of pairs, (P, C)."""
+        masks = self._masks(pairs)
+        whole = torch.ones_like(masks[:1])
+        return _joint(function.predict(whole)[0], MaskRows(masks).predict(function))
+
+    def _masks(self, pairs: Tensor) -> Tensor:
+        """Texts without the first, without the second and without both units, (3 P, n)."""
+        number = torch.arange(len(pairs), device=pairs.device)
+        masks = self._missing.new_ones(3, len(pairs), self._missing.shape[1])
+        for which, units in enumerate(((0,), (1,), (0, 1))):
+            for unit in units:
+                masks[which, number, pairs[:, unit]] = 0.0
+        return masks.flatten(0, 1)
+
+
+def _joint(whole: Tensor, without: Tensor) -> Tensor:
+    """Joint effects (P, C) from the whole text (C,) and texts as ``_masks`` gives them."""
+    first, second, both = without.reshape(3, -1, len(whole))
+    return whole - first - second + both
+
+
+def _of(column: Tensor, numbers: Tensor) -> Tensor:
+    """Of each row of numbers (P, C) that of its column, (P,)."""
+    return numbers.gather(1, column[:, None])[:, 0]
+
+
+def _fewer_and_fewer(pairs: Interactions) -> Iterator[Interactions]:
+    """All pairs, then half of them, down to the strongest one."""
+    count = len(pairs.pairs)
+    while count:
+        yield _some(pairs, torch.arange(count))
+        count //= 2
+
+
+def _some(pairs: Interactions, which: Tensor) -> Interactions:
+    parts = {name: part[which] for name, part in vars(pairs).items() if name != "shares"}
+    return replace(pairs, **parts)
+
+
+def _joined(one: Interactions, other: Interactions) -> Interactions:
+    parts = {
+        name: torch.cat([part, getattr(other, name)])
+        for name, part in vars(one).items()
+        if name != "shares"
+    }
+    return replace(one, **parts)
+
+
+def _sorted(pairs: Interactions) -> Interactions:
+    """The strongest first."""
+    return _some(pairs, pairs.strengths.abs().amax(dim=1).argsort(descending=True, stable=True))
