@@ -17,7 +17,6 @@ Shapes: m rows, n units, P pairs, C columns (explained outputs).
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import torch
@@ -52,7 +51,9 @@ class InteractionSettings:
         clear: standard errors that a strength must have.
         least_share: of the largest effect of a single unit, that a strength must have.
         missed: share of a strength that the two scores must miss.
-        known: share of a strength that the heads must know; those that know less are corrected.
+        known: share of a strength from which the heads, which were fitted to other rows, confirm
+            it.
+        enough: share of a strength from which the heads need no correction.
         fading: rates that are tried, by which a correction loses its say with each further unit
             that is missing.
         ridge: of the units' own parts while rates are compared, relative to the mean diagonal.
@@ -68,7 +69,8 @@ class InteractionSettings:
     clear: float = 4.0
     least_share: float = 0.15
     missed: float = 0.5
-    known: float = 0.7
+    known: float = 1 / 3
+    enough: float = 0.7
     fading: tuple[float, ...] = (0.0, 0.05, 0.2, 0.5)
     ridge: float = 1e-3
     measured_weight: float = 3.0
@@ -108,14 +110,27 @@ def with_interactions(
     search = _Search(evidence, chosen.surrogate, two)
     asked = search.asked(queries, search.promising(most))
     known, missed = search.known(asked), search.missed(asked)
-    for pairs in _fewer_and_fewer(missed):
+    chosen = _corrected(candidates, chosen, missed)
+    return replace(chosen, interactions=_joined(chosen.interactions, known))
+
+
+def _corrected(candidates: Candidates, chosen: Choice, missed: Interactions) -> Choice:
+    """The choice with as many of the missed pairs, strongest first, as held-out rows ask for.
+
+    All of them are tried, then half of them, and so on.
+    """
+    count = len(missed.pairs)
+    if not count:
+        return chosen
+    evidence = candidates.evidence
+    before = held_out_loss(evidence, chosen.refitted(candidates).surrogate)
+    while count:
+        pairs = _some(missed, torch.arange(count))
         beside = replace(candidates, evidence=evidence.less(pairs))
         again = replace(chosen, interactions=pairs).refitted(beside)
-        plain = chosen.refitted(candidates)
-        if held_out_loss(evidence, again.surrogate) < held_out_loss(evidence, plain.surrogate):
-            return replace(again, interactions=_sorted(_joined(known, pairs)))
-    if len(known.pairs):
-        return replace(chosen, interactions=_sorted(known))
+        if held_out_loss(evidence, again.surrogate) < before:
+            return again
+        count //= 2
     return chosen
 
 
@@ -161,28 +176,26 @@ class _Search:
     def promising(self, most: int) -> Tensor:
         """The pairs to ask about, (P, 2), the most promising first.
 
-        A joint effect is estimated by what the heads say of it, beyond the two scores, and by what
-        they leave of the rows: that is compared with the products of what is missing. The expected
-        size of a joint effect, larger for neighbours and for units that do much, weighs in as a
-        prior does.
+        What the heads leave of the rows is compared with the products of what is missing. The
+        expected size of a joint effect, larger for neighbours and for units that do much, weighs in
+        as a prior does.
         """
         pairs = self._pairs()
         first, second = pairs.T
-        size = torch.maximum(self._sizes[first], self._sizes[second])
-        expected = size.clamp(min=INTERACTIONS.least_size)
+        expected = (self._sizes[first] * self._sizes[second]).sqrt()
+        expected = expected.clamp(min=INTERACTIONS.least_size)
         expected = expected * torch.where(second - first == 1, INTERACTIONS.neighbours, 1.0)
         centred = self._missing - self._missing.mean(dim=1, keepdim=True)
         squares = centred**2
         total = ((self._weights[:, None] * squares).T @ squares)[first, second] + TINY
-        known = self._joint(self._surrogate, pairs) - self._joint(self._two, pairs)  # (P, C)
         promise = torch.zeros_like(expected)
         for column, left in enumerate(self._left.T):
             weighed = (self._weights * left)[:, None]
             slopes = ((weighed * centred).T @ centred)[first, second] / total
             variances = ((weighed**2 * squares).T @ squares)[first, second] / total**2
             prior = expected**2 * slopes.pow(2).median()
-            joint = known[:, column] + slopes * prior / (prior + variances + TINY)
-            promise = torch.maximum(promise, joint.abs() / self._largest[column])
+            found = slopes * prior / (prior + variances + TINY)
+            promise = torch.maximum(promise, found.abs() / self._largest[column])
         return pairs[promise.topk(min(most, len(pairs))).indices]
 
     def asked(self, queries: Queries, pairs: Tensor) -> _Asked:
@@ -201,7 +214,7 @@ class _Search:
         return _Asked(pairs, strengths, by_heads, by_two, errors)
 
     def known(self, asked: _Asked) -> Interactions:
-        """The pairs that are clear and that the heads know: nothing is added for them."""
+        """The pairs that are clear and that the heads confirm, with nothing to add for them."""
         clear, column = self._clear(asked)
         share = _of(column, asked.by_heads / asked.strengths)
         some = (clear & (share >= INTERACTIONS.known)).nonzero()[:, 0]
@@ -224,7 +237,7 @@ class _Search:
         clear, column = self._clear(asked)
         missed = asked.strengths - asked.by_heads
         share = _of(column, missed / asked.strengths)
-        size = _of(column, missed / self._largest).abs() * (share > 1 - INTERACTIONS.known) * clear
+        size = _of(column, missed / self._largest).abs() * (share > 1 - INTERACTIONS.enough) * clear
         kept, corrections, fading = [], [], []
         left = self._left
         for index in size.argsort(descending=True, stable=True)[: int((size > 0).sum())].tolist():
@@ -322,28 +335,22 @@ def _of(column: Tensor, numbers: Tensor) -> Tensor:
     return numbers.gather(1, column[:, None])[:, 0]
 
 
-def _fewer_and_fewer(pairs: Interactions) -> Iterator[Interactions]:
-    """All pairs, then half of them, down to the strongest one."""
-    count = len(pairs.pairs)
-    while count:
-        yield _some(pairs, torch.arange(count))
-        count //= 2
-
-
 def _some(pairs: Interactions, which: Tensor) -> Interactions:
+    """Some of the pairs, by their numbers."""
     parts = {name: part[which] for name, part in vars(pairs).items() if name != "shares"}
     return replace(pairs, **parts)
 
 
-def _joined(one: Interactions, other: Interactions) -> Interactions:
-    parts = {
-        name: torch.cat([part, getattr(other, name)])
-        for name, part in vars(one).items()
-        if name != "shares"
-    }
-    return replace(one, **parts)
-
-
-def _sorted(pairs: Interactions) -> Interactions:
-    """The strongest first."""
-    return _some(pairs, pairs.strengths.abs().amax(dim=1).argsort(descending=True, stable=True))
+def _joined(corrected: Interactions | None, known: Interactions) -> Interactions | None:
+    """Both kinds of pairs, each pair once, the strongest first; None for no pair at all."""
+    found = known
+    if corrected is not None:
+        there = {tuple(pair) for pair in corrected.pairs.tolist()}
+        new = [index for index, pair in enumerate(known.pairs.tolist()) if tuple(pair) not in there]
+        other = vars(_some(known, torch.tensor(new, dtype=torch.long)))
+        parts = {name: torch.cat([part, other[name]]) for name, part in vars(corrected).items()}
+        found = Interactions(**{**parts, "shares": known.shares})
+    if not len(found.pairs):
+        return None
+    order = found.strengths.abs().amax(dim=1).argsort(descending=True, stable=True)
+    return _some(found, order)
