@@ -12,12 +12,13 @@ from numpy.typing import ArrayLike
 
 from slalom_xai.surrogates.additive import AdditiveSurrogate
 from slalom_xai.surrogates.formula import SlalomSurrogate, TwoScores
+from slalom_xai.surrogates.interactions import Interactions
 from slalom_xai.surrogates.pairs import PairsSurrogate
 from slalom_xai.surrogates.process import Process
 from slalom_xai.surrogates.quality import Agreement, FewAndMany, Fidelity
 from slalom_xai.surrogates.scores import OneScore
 
-AnyFunction = SlalomSurrogate | OneScore | TwoScores
+AnyFunction = SlalomSurrogate | OneScore | TwoScores | Interactions
 
 # What a file calls each kind of function.
 FUNCTION_KINDS: dict[str, Any] = {
@@ -26,6 +27,7 @@ FUNCTION_KINDS: dict[str, Any] = {
     "pairs": PairsSurrogate,
     "process": Process,
     "two scores": TwoScores,
+    "interactions": Interactions,
 }
 _NAMES = {made_from: kind for kind, made_from in FUNCTION_KINDS.items()}
 _NO_WEIGHT = 60  # a difference in importance; exp(-60) is nothing beside 1

@@ -1,4 +1,4 @@
-"""Pairs of units whose joint effect a SLALOM misses: "not" before "good".
+"""Pairs of units whose joint effect two scores miss: "not" before "good".
 
 A pair of units i, j is corrected where both are missing:
 
@@ -31,10 +31,11 @@ class Interactions:
         strengths: (P, C), what both do together beyond what each does by itself, as measured:
             f(all) - f(without i) - f(without j) + f(without both).
         errors: (P, C), standard errors of the strengths: the model's own noise.
-        corrections: (P, C), what is added where both are missing and nothing else is.
+        corrections: (P, C), what is added where both are missing and nothing else is; 0 for a pair
+            that the heads know.
         fading: (P,), a.
-        shares: (C,), the share that the pairs take of the squared error that is left on deletions
-            of the test; 0 where there is no test.
+        shares: (C,), the share that the pairs take of the squared error that the two scores leave
+            on the test; 0 where there is no test.
     """
 
     pairs: Tensor

@@ -1,15 +1,16 @@
-"""Finds the few pairs of units whose joint effect the heads of ``slalom`` miss.
+"""Finds the few pairs of units whose joint effect the two scores of ``slalom`` miss.
 
 What heads leave of the fitted rows says which pairs may be worth a call. The model is then asked
 about the best few of them: the text without both tells what they do together,
 
     strength = f(all) - f(without i) - f(without j) + f(without both).
 
-A pair is kept where that is clear, where the fitted rows and the heads do not explain it away, and
-where rows that were not fitted are predicted better with it. Heads are fitted again beside it.
+A pair is kept where that is clear, where the two scores miss most of it, and where other rows than
+that one say the same: either the heads know it, which were fitted to other rows, or rows that were
+not fitted are predicted better with a correction. Heads are fitted again beside a correction.
 
-A SLALOM has joint effects of its own, because its units share one average. What counts is what the
-heads miss.
+A SLALOM has joint effects of its own, because its units share one average. What the two scores say
+of a pair is therefore no interaction.
 
 Shapes: m rows, n units, P pairs, C columns (explained outputs).
 """
@@ -22,6 +23,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from slalom_xai.designs import DESIGN
 from slalom_xai.estimators.evidence import Evidence
 from slalom_xai.estimators.exactness import nothing_left
 from slalom_xai.estimators.held_out import held_out_loss
@@ -49,6 +51,8 @@ class InteractionSettings:
         least_size: what is expected of units that do little by themselves, relative to those that
             do most.
         clear: standard errors that a strength must have.
+        rough: errors of the heads on rows with few deletions that a strength must have: a model can
+            be rough where it is not noisy.
         least_share: of the largest effect of a single unit, that a strength must have.
         missed: share of a strength that the two scores must miss.
         known: share of a strength from which the heads, which were fitted to other rows, confirm
@@ -67,9 +71,10 @@ class InteractionSettings:
     neighbours: float = 3.0
     least_size: float = 0.1
     clear: float = 4.0
+    rough: float = 1.5
     least_share: float = 0.15
-    missed: float = 0.5
-    known: float = 1 / 3
+    missed: float = 1 / 3
+    known: float = 0.4
     enough: float = 0.7
     fading: tuple[float, ...] = (0.0, 0.05, 0.2, 0.5)
     ridge: float = 1e-3
@@ -108,7 +113,10 @@ def with_interactions(
         return chosen
     two = candidates.first_two_scores(measured.filled)
     search = _Search(evidence, chosen.surrogate, two)
-    asked = search.asked(queries, search.promising(most))
+    pairs = search.promising(most)
+    if not len(pairs):
+        return chosen
+    asked = search.asked(queries, pairs)
     known, missed = search.known(asked), search.missed(asked)
     chosen = _corrected(candidates, chosen, missed)
     return replace(chosen, interactions=_joined(chosen.interactions, known))
@@ -132,6 +140,40 @@ def _corrected(candidates: Candidates, chosen: Choice, missed: Interactions) -> 
             return again
         count //= 2
     return chosen
+
+
+def with_shares(
+    interactions: Interactions | None, two: TwoScores, evidence: Evidence
+) -> Interactions | None:
+    """The pairs with the share that they take of what the two scores leave of the test.
+
+    How much each takes is fitted to the rows to fit, beside what single units can take.
+    """
+    if interactions is None or evidence.report is None:
+        return interactions
+    rows, left = evidence.fit, -evidence.errors(two, evidence.fit)
+    weights = inverse_variance(left, rows.deleted)[:, None]
+    errors = []
+    for count in (0, len(interactions.pairs)):
+        some = _some(interactions, torch.arange(count))
+        known = _with_pairs(rows.table, some)
+        gram = (weights * known).T @ known
+        ridge = INTERACTIONS.ridge * gram.diagonal().mean() + TINY
+        factor = torch.linalg.cholesky(gram + ridge * torch.eye(len(gram)).to(gram))
+        found = torch.cholesky_solve((weights * known).T @ left, factor)
+        squares = torch.zeros_like(evidence.full)
+        for held_out in evidence.report.both:
+            after = -evidence.errors(two, held_out) - _with_pairs(held_out.table, some) @ found
+            squares = squares + after.pow(2).mean(dim=0)
+        errors.append(squares)
+    shares = 1 - errors[1] / (errors[0] + TINY)
+    return replace(interactions, shares=shares.clamp(min=0))
+
+
+def _with_pairs(table: Tensor, pairs: Interactions) -> Tensor:
+    """What rows (m, n) lack of units and of pairs, (m, n + P)."""
+    missing = 1 - table
+    return torch.cat([missing, faded(missing, pairs.pairs.long(), pairs.fading)], dim=1)
 
 
 @dataclass(frozen=True)
@@ -170,6 +212,8 @@ class _Search:
         self._weights = inverse_variance(self._left, rows.deleted)
         only = torch.eye(surrogate.units).to(rows.table)
         changes = evidence.full - surrogate.predict(1 - only)  # (n, C)
+        local = rows.deleted <= DESIGN.most_local
+        self._roughness = self._left[local].pow(2).mean(dim=0).sqrt()  # (C,)
         self._largest = changes.abs().amax(dim=0) + TINY  # (C,)
         self._sizes = (changes.abs() / self._largest).amax(dim=1)  # (n,)
 
@@ -264,6 +308,7 @@ class _Search:
         strength = _of(column, asked.strengths)
         clear = strength.abs() >= INTERACTIONS.least_share * self._largest[column]
         clear &= strength.abs() >= INTERACTIONS.clear * _of(column, asked.errors)
+        clear &= strength.abs() >= INTERACTIONS.rough * self._roughness[column]
         missed = _of(column, asked.strengths - asked.by_two) * strength.sign()
         return clear & (missed >= INTERACTIONS.missed * strength.abs()), column
 
@@ -301,12 +346,21 @@ class _Search:
         return factor
 
     def _pairs(self) -> Tensor:
-        """The pairs that are looked at, (P, 2): neighbours, and all of the strongest units."""
+        """The pairs that are looked at, (P, 2): neighbours, and all of the strongest units.
+
+        A text that tests the explanation is not asked for.
+        """
         units = len(self._sizes)
         strong = self._sizes.topk(min(INTERACTIONS.strong_units, units)).indices.sort().values
         number = torch.arange(units - 1, device=strong.device)
         beside = torch.stack([number, number + 1], dim=1)
-        return torch.unique(torch.cat([beside, torch.combinations(strong)]), dim=0)
+        pairs = torch.unique(torch.cat([beside, torch.combinations(strong)]), dim=0)
+        tested = torch.zeros(units, units, dtype=torch.bool, device=pairs.device)
+        if self._evidence.report is not None:
+            for rows in self._evidence.report.both:
+                missing = (1 - rows.table[rows.deleted == 2]).topk(2, dim=1).indices
+                tested[missing.amin(dim=1), missing.amax(dim=1)] = True
+        return pairs[~tested[pairs[:, 0], pairs[:, 1]]]
 
     def _joint(self, function: SlalomSurrogate | TwoScores, pairs: Tensor) -> Tensor:
         """What a function says of the joint effects of pairs, (P, C)."""

@@ -29,7 +29,11 @@ from slalom_xai.estimators.gathering import Gathering
 from slalom_xai.estimators.held_out import held_out_loss, linear_fit, measure
 from slalom_xai.estimators.slalom.candidates import Candidates
 from slalom_xai.estimators.slalom.choice import Choice, choose
-from slalom_xai.estimators.slalom.interactions import calls_for_pairs, with_interactions
+from slalom_xai.estimators.slalom.interactions import (
+    calls_for_pairs,
+    with_interactions,
+    with_shares,
+)
 from slalom_xai.estimators.slalom.measuring import (
     Measured,
     measure_units,
@@ -175,7 +179,10 @@ class Slalom(Estimator):
             copies = None
             if measured.doubled is not None:
                 copies = missed_of_copies(reading.two, measured.doubled, evidence.full)
-            surrogate = replace(surrogate, two_scores=reading.two, repeats=copies)
+            pairs = with_shares(chosen.interactions, reading.two, evidence)
+            surrogate = replace(
+                surrogate, two_scores=reading.two, repeats=copies, interactions=pairs
+            )
             units = torch.arange(surrogate.units, device=evidence.full.device)
             of_reading = candidates.covariance(reading.fit).spread(units)
         scores = measured.scores(evidence.full)
