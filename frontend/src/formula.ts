@@ -8,6 +8,8 @@
  *
  *   F(x) = G(x) + r [ H(x') - G(x') + sum_j c_j d_j ],   c_j = 2 (1 - 1/n_j) where n_j > 1,   r = (units in x' - 1) / (units in x - 1)
  *
+ * Interactions add to H what pairs of units miss where both are missing, less with each further unit that is.
+ *
  * For an additive method it is the whole text's output less the scores of what is left out; "pairs" also takes away what pairs of units lose
  * together. A "process" adds up how like each row that was asked is, times that row's weight.
  */
@@ -19,6 +21,17 @@ export interface TwoScores {
   readonly sink_importance: number;
 }
 
+/** Pairs of units whose joint effect two scores miss. */
+export interface Interactions {
+  readonly kind: "interactions";
+  readonly pairs: readonly (readonly number[])[]; // two units each
+  readonly strengths: readonly (readonly number[])[]; // pairs, columns: what the model itself says
+  readonly errors: readonly (readonly number[])[]; // pairs, columns
+  readonly corrections: readonly (readonly number[])[]; // pairs, columns: what is added where both are missing
+  readonly fading: readonly number[]; // pairs: how fast, with each further unit that is missing
+  readonly shares: readonly number[]; // columns
+}
+
 export interface Slalom {
   readonly kind: "slalom";
   readonly values: readonly (readonly (readonly number[])[])[]; // heads, units, columns
@@ -28,6 +41,7 @@ export interface Slalom {
   readonly length_offsets?: readonly (readonly number[])[] | null; // none to all units kept, columns
   readonly two_scores?: TwoScores | null;
   readonly repeats?: readonly (readonly number[])[] | null; // units, columns: what the two scores miss of one more copy
+  readonly interactions?: Interactions | null;
 }
 
 export interface Additive {
@@ -115,8 +129,20 @@ function heads(surrogate: Slalom, counts: Counts): number[] | null {
     if (found === null) return null;
     for (let column = 0; column < totals.length; column++) totals[column]! += found[column]!;
   }
+  if (surrogate.interactions) addPairs(surrogate.interactions, counts, totals);
   const effect = offset(surrogate, counts);
   return effect === null ? totals : totals.map((total, column) => total + effect[column]!);
+}
+
+/** Adds to totals per column what pairs do of which both units are missing. */
+function addPairs({ pairs, corrections, fading }: Interactions, counts: Counts, totals: number[]): void {
+  const missing = Array.from(counts, (count) => Math.max(0, 1 - count));
+  const all = missing.reduce((sum, part) => sum + part, 0);
+  pairs.forEach(([first, second], pair) => {
+    const [one, other] = [missing[first!]!, missing[second!]!];
+    const say = one * other * Math.exp(-fading[pair]! * (all - one - other));
+    corrections[pair]!.forEach((correction, column) => (totals[column]! += say * correction));
+  });
 }
 
 /** The average of values (slots, columns) under counts times exp(importance); null where every count is 0. */

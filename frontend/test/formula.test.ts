@@ -115,6 +115,15 @@ test("lengths count as far as corrections have a say", () => {
   close(predict(four, [3, 1, 0, 0])![0], 1.2);
 });
 
+test("interactions add where both units are missing, less with each further one, and not where one is there", () => {
+  const three: Slalom = { ...withSink, values: [[[3], [-1], [2]]], importances: [[LN2, 0, 0]] };
+  const pairs: Slalom = { ...three, interactions: { kind: "interactions", pairs: [[0, 2]], strengths: [[9]], errors: [[0]], corrections: [[-1.5]], fading: [LN2], shares: [0.5] } };
+  for (const same of [[1, 1, 1], [0, 1, 1], [1, 0, 0], [2, 1, 0]]) close(predict(pairs, same)![0], predict(three, same)![0]!);
+  close(predict(pairs, [0, 1, 0])![0], predict(three, [0, 1, 0])![0]! - 1.5);
+  close(predict(pairs, [0, 0, 0])![0], predict(three, [0, 0, 0])![0]! - 0.75);
+  close(predict(pairs, [0.5, 1, 0])![0], predict(three, [0.5, 1, 0])![0]! - 0.75);
+});
+
 test("an additive method takes away the scores of what is left out and adds those of repeats", () => {
   const additive: Additive = { kind: "linear", unit_scores: [[1, 10], [0.25, 20]], full: [2, 5] };
   assert.deepEqual(predict(additive, [1, 1]), [2, 5]);

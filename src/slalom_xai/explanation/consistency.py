@@ -119,7 +119,9 @@ def _interactions_problems(function: Interactions, where: str) -> Iterator[str]:
         yield f"{where}.shares are not between 0 and 1"
 
 
-def _pairs_problems(function: PairsSurrogate | Interactions, units: int, where: str) -> Iterator[str]:
+def _pairs_problems(
+    function: PairsSurrogate | Interactions, units: int, where: str
+) -> Iterator[str]:
     pairs = function.pairs
     whole = bool((pairs == pairs.floor()).all())
     if not whole or float(pairs.min()) < 0 or float(pairs.max()) >= units:
