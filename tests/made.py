@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -11,9 +11,10 @@ import torch
 from slalom_xai.explanation import Array, Explanation
 from slalom_xai.outputs import Outputs
 from slalom_xai.surrogates.additive import AdditiveSurrogate
+from slalom_xai.surrogates.correction import Correction
 from slalom_xai.surrogates.formula import SlalomSurrogate, TwoScores
 from slalom_xai.surrogates.pairs import PairsSurrogate
-from slalom_xai.surrogates.process import Kernel, Noise, conditioned
+from slalom_xai.surrogates.process import Kernel, Noise, Process, conditioned
 from slalom_xai.surrogates.quality import Agreement, FewAndMany, Fidelity
 from slalom_xai.surrogates.scores import SCORES, OneScore
 from slalom_xai.text import Unit, words
@@ -73,6 +74,15 @@ def explanation_with(
     )
 
 
+def drawn_process(draw: Callable[..., torch.Tensor], n: int, full: torch.Tensor) -> Process:
+    """A process of twelve rows."""
+    numbers = [draw(n).abs() / n, draw(n).abs(), *draw(4).abs()]
+    rows = (draw(12, n) > 0).double()
+    noise = Noise(full.new_tensor(0.1), full.new_tensor(0.5))
+    changes = draw(12, len(full))
+    return conditioned(Kernel(*numbers), noise, rows, changes, full, torch.ones_like(full)).process
+
+
 def made(
     text: str = TEXT,
     *,
@@ -82,6 +92,7 @@ def made(
     pairs: bool = False,
     process: bool = False,
     lengths: bool = False,
+    corrected: bool = False,
     two_scores: bool = False,
     labels: tuple[str, ...] = ("negative", "positive"),
     kind: str = "binary",
@@ -95,7 +106,8 @@ def made(
 
     With ``two_scores``, its values are measured, and so are the other scores that can be. Where
     units stand several times, nobody asked for one more copy of one. ``pairs`` and ``process`` are
-    functions of other methods with one score.
+    functions of other methods with one score. With ``corrected``, a process predicts beside a share
+    of the heads.
     """
     units = words(text) if units is None else units
     n, columns = len(units), 1 if kind == "binary" else len(labels)
@@ -111,10 +123,7 @@ def made(
         both = torch.combinations(torch.arange(float(n), dtype=torch.float64))[:: n - 1]
         function = PairsSurrogate(draw(n, columns), both, draw(len(both), columns), full)
     if process:
-        numbers = [draw(n).abs() / n, draw(n).abs(), *draw(3).abs()]
-        rows = (draw(12, n) > 0).double()
-        noise = Noise(full.new_tensor(0.1), full.new_tensor(0.5))
-        function = conditioned(Kernel(*numbers), noise, rows, draw(12, columns), full)
+        function = drawn_process(draw, n, full)
     if not one_score:
         ends = (draw(heads, columns), draw(heads)) if sink else (None, None)
         function = SlalomSurrogate(draw(heads, n, columns), draw(heads, n), *ends).normalised()
@@ -124,6 +133,11 @@ def made(
         offsets = draw(n + 1, columns)
         offsets[[0, -1]] = 0
         function = replace(function, length_offsets=offsets)
+    if corrected:
+        process = drawn_process(draw, n, full)
+        gained = process.full - process.empty()  # what the Shapley values of the process add up to
+        correction = Correction(full.new_tensor(0.5), process, (gained / n).repeat(n, 1))
+        function = replace(function, correction=correction)
     measured: tuple[dict[str, Array], ...] = ()
     if two_scores:
         importances = draw(n)
@@ -243,6 +257,15 @@ SHAPES = {
         "process": True,
     },
     "a process of more than 48 units": {"text": "more words " * 30, "process": True, "target": 0},
+    "heads with a process": {"corrected": True},
+    "heads and two scores with a process, for four classes": {
+        "kind": "multiclass",
+        "labels": ("a", "b", "c", "d"),
+        "target": 1,
+        "heads": 2,
+        "two_scores": True,
+        "corrected": True,
+    },
     "a regression": {"kind": "regression", "labels": ("stars",), "target": 0},
     "units that stand several times": {
         "text": "so good so very very good so it is",

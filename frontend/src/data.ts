@@ -148,9 +148,23 @@ function surrogate(units: number, columns: number): Check {
         sink_importance: number,
       })),
       repeats: maybe(list(list(number, columns), units)),
+      correction: maybe(correction(units, columns)),
       interactions: maybe(interactions(units, columns)),
-    }, ["length_offsets", "two_scores", "repeats", "interactions"])(rest, where);
+    }, ["length_offsets", "two_scores", "repeats", "correction", "interactions"])(rest, where);
   };
+}
+
+function correction(units: number, columns: number): Check {
+  return record({
+    kind: oneOf(["correction"]),
+    share: number,
+    process: (value, where) => {
+      const { kind, ...rest } = object(value, where);
+      if (kind !== "process") fail(`${where}.kind`, '"process"', kind);
+      process(units, columns, rest, where);
+    },
+    shapley: list(list(number, columns), units),
+  });
 }
 
 /** The number of a unit. */
@@ -185,6 +199,7 @@ function process(units: number, columns: number, value: Fields, where: string): 
     level: number,
     length_level: number,
     length_reach: number,
+    growth: number,
   })(value, where);
 }
 

@@ -41,6 +41,7 @@ export interface Slalom {
   readonly length_offsets?: readonly (readonly number[])[] | null; // none to all units kept, columns
   readonly two_scores?: TwoScores | null;
   readonly repeats?: readonly (readonly number[])[] | null; // units, columns: what the two scores miss of one more copy
+  readonly correction?: Correction | null; // a process with a share of the heads
   readonly interactions?: Interactions | null;
 }
 
@@ -68,6 +69,14 @@ export interface Process {
   readonly level: number;
   readonly length_level: number;
   readonly length_reach: number;
+  readonly growth: number;
+}
+
+export interface Correction {
+  readonly kind: "correction";
+  readonly share: number; // of the heads
+  readonly process: Process;
+  readonly shapley: readonly (readonly number[])[]; // units, columns: of the process
 }
 
 export type Surrogate = Slalom | Additive | Pairs | Process;
@@ -87,10 +96,10 @@ export function predict(surrogate: Surrogate, counts: Counts): number[] | null {
 
 function slalom(surrogate: Slalom, counts: Counts): number[] | null {
   const { two_scores: two, repeats } = surrogate;
-  if (!two) return heads(surrogate, counts);
+  if (!two) return corrected(surrogate, counts);
   const share = say(counts);
   const once = Array.from(counts, (count) => Math.min(count, 1));
-  const deletions = heads(surrogate, once);
+  const deletions = corrected(surrogate, once);
   if (deletions === null || share === 1) return deletions;
   const [whole, without] = [twoScores(two, counts), twoScores(two, once)];
   return deletions.map((deletion, column) => {
@@ -98,6 +107,14 @@ function slalom(surrogate: Slalom, counts: Counts): number[] | null {
     repeats?.forEach((missed, unit) => (correction += 2 * (1 - 1 / Math.max(counts[unit]!, 1)) * missed[column]!));
     return whole[column]! + share * correction;
   });
+}
+
+/** What the heads predict, or a share of them with a process. */
+function corrected(surrogate: Slalom, counts: Counts): number[] | null {
+  const predicted = heads(surrogate, counts);
+  if (predicted === null || !surrogate.correction) return predicted;
+  const { share, process: rest } = surrogate.correction;
+  return process(rest, counts).map((learnt, column) => learnt + share * predicted[column]!);
 }
 
 /** How much say corrections have in a row: 1 without repeats, 0 where all but the first unit are copies. */
@@ -206,7 +223,10 @@ function withPairs({ mains, pairs, joints, full }: Pairs, counts: Counts): numbe
 function process(surrogate: Process, counts: Counts): number[] {
   const { packed, weights, full, reaches, slopes } = surrogate;
   const present = Array.from(counts, (count) => Math.min(count, 1));
-  const length = Math.log(present.reduce((sum, count) => sum + count, 0) + 1);
+  const total = present.reduce((sum, count) => sum + count, 0);
+  const length = Math.log(total + 1);
+  const grown = (kept: number): number => ((present.length - kept + 1) / (present.length + 1)) ** surrogate.growth;
+  const larger = grown(total);
   const found = [...full];
   packed.forEach((words, row) => {
     let [apart, alike, kept] = [0, 0, 0];
@@ -217,7 +237,8 @@ function process(surrogate: Process, counts: Counts): number[] {
       kept += bit;
     }
     const lengths = Math.abs(length - Math.log(kept + 1));
-    const kernel = surrogate.level * Math.exp(-apart) + alike + surrogate.length_level * Math.exp(-surrogate.length_reach * lengths);
+    const unlike = surrogate.level * Math.exp(-apart) + surrogate.length_level * Math.exp(-surrogate.length_reach * lengths);
+    const kernel = unlike * larger * grown(kept) + alike;
     weights[row]!.forEach((weight, column) => (found[column]! += kernel * weight));
   });
   return found;

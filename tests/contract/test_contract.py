@@ -108,17 +108,23 @@ def by_hand_with_pairs(explanation, rows):
 
 
 def by_hand_of_process(explanation, rows):
+    """What a process predicts for masks (m, n)."""
+    return process_by_hand(explanation.function, rows)
+
+
+def process_by_hand(function, rows):
     """The kernel with each asked row times its weight, for masks (m, n)."""
-    function = explanation.function
-    found = np.full(len(rows), explanation.for_target("good").prediction)
+    found = np.full(len(rows), function.full[0].item())
+    units = rows.shape[1]
     reaches, slopes = function.reaches.numpy(), function.slopes.numpy()
     for asked, weights in zip(function.rows.numpy() > 0, function.weights.numpy(), strict=True):
         apart = np.log((rows.sum(axis=1) + 1) / (asked.sum() + 1))
-        kernel = float(function.level) * np.exp(-((rows != asked) @ reaches))
-        kernel += (~rows & ~asked) @ slopes
-        kernel += float(function.length_level) * np.exp(
+        alike = float(function.level) * np.exp(-((rows != asked) @ reaches))
+        alike += float(function.length_level) * np.exp(
             -float(function.length_reach) * np.abs(apart)
         )
+        missing = ((~rows).sum(axis=1) + 1) * ((~asked).sum() + 1) / (units + 1) ** 2
+        kernel = alike * missing ** float(function.growth) + (~rows & ~asked) @ slopes
         found += kernel * weights[0]
     return found
 
@@ -137,7 +143,12 @@ def by_hand(explanation, counts):
             above += weight * function.sink_values[head, target.column].item()
             below += weight
         total += above / below
-    return target.sign * total + length_effect(explanation, counts)
+    by_heads = target.sign * total + length_effect(explanation, counts)
+    if function.correction is None:
+        return by_heads
+    assert explanation.target == "good"  # the column is that of the target
+    share = function.correction.share.item()
+    return share * by_heads + process_by_hand(function.correction.process, counts > 0)
 
 
 @architectures

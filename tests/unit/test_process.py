@@ -8,6 +8,7 @@ import torch
 from pair_games import WORDS, drawn, game, planted
 
 from slalom_xai import Explainer
+from slalom_xai.estimators.slalom.correcting import LEARNING
 from slalom_xai.surrogates import process_fit
 from slalom_xai.surrogates.additive import fit_additive
 from slalom_xai.surrogates.process import (
@@ -22,7 +23,7 @@ from slalom_xai.surrogates.process_fit import fit_process
 
 def some_kernel(units=5, seed=0):
     generator = torch.Generator().manual_seed(seed)
-    numbers = torch.rand(2 * units + 3, generator=generator, dtype=torch.float64)
+    numbers = torch.rand(2 * units + 4, generator=generator, dtype=torch.float64)
     return Kernel(numbers[:units], numbers[units : 2 * units], *numbers[2 * units :])
 
 
@@ -35,9 +36,10 @@ def test_the_kernel_is_its_formula():
             added = (kernel.slopes.numpy() * (1 - first) * (1 - second)).sum()
             lengths = abs(np.log(first.sum() + 1) - np.log(second.sum() + 1))
             length = float(kernel.length_level) * np.exp(-float(kernel.length_reach) * lengths)
-            assert float(found[i, j]) == pytest.approx(
-                float(kernel.level * product + added + length)
-            )
+            missing = (6 - first.sum()) * (6 - second.sum()) / 36
+            grown = missing ** float(kernel.growth)
+            alike = float(kernel.level) * product + length
+            assert float(found[i, j]) == pytest.approx(grown * alike + added)
 
 
 def test_conditioning_is_that_of_all_rows_with_a_sure_whole_text():
@@ -47,7 +49,8 @@ def test_conditioning_is_that_of_all_rows_with_a_sure_whole_text():
     noise = Noise(torch.tensor(0.3).double(), torch.tensor(0.7).double())
     changes = torch.randn(len(rows), 2, generator=torch.Generator().manual_seed(1)).double()
     full = torch.tensor([3.0, -1.0]).double()
-    found = conditioned(kernel, noise, rows, changes, full)
+    scale = torch.tensor([2.0, 0.5]).double()
+    found = conditioned(kernel, noise, rows, changes, full, scale).process
     every = torch.cat([rows, torch.ones(1, 5).double()])
     matrix = kernel.between(every, every)
     matrix = matrix + torch.diag(torch.cat([noise.of(rows), torch.zeros(1).double()]))
@@ -66,15 +69,21 @@ def test_rows_are_packed_and_unpacked(units):
     assert torch.equal(unpacked_rows(packed, units), rows)
 
 
-def test_the_likelihoods_slope_is_its_derivative():
+@pytest.mark.parametrize("settings", [process_fit.CEILING, LEARNING], ids=["ceiling", "growing"])
+def test_the_likelihoods_slope_is_its_derivative(settings):
     rows = drawn(40, 6)[1:]
     rows = rows[rows.sum(dim=1) < 6]
     changes = planted(6, 5, columns=2).predict(rows)
-    likelihood = process_fit._Likelihood(rows, changes / changes.pow(2).mean(dim=0).sqrt())
+    scaled = changes / changes.pow(2).mean(dim=0).sqrt()
+    likelihood = process_fit._Likelihood(rows, scaled, settings)
     generator = torch.Generator().manual_seed(4)
-    at = likelihood.start + 0.3 * torch.randn(17, generator=generator).double()
+    at = likelihood.start + 0.3 * torch.randn(18, generator=generator).double()
     _, slope = likelihood(at)
+    growth = 15
     for place in range(len(at)):
+        if place == growth and not settings.grows:
+            assert slope[place] == 0
+            continue
         step = torch.zeros_like(at)
         step[place] = 1e-5
         difference = float(likelihood(at + step)[0] - likelihood(at - step)[0]) / 2e-5
@@ -84,8 +93,9 @@ def test_the_likelihoods_slope_is_its_derivative():
 def test_the_search_finds_a_likelier_kernel_than_its_start():
     rows = drawn(150, 8)[1:]
     changes = planted(8, 6).predict(rows) - planted(8, 6).full
-    likelihood = process_fit._Likelihood(rows, changes / changes.pow(2).mean().sqrt())
-    found = process_fit._likeliest(likelihood)
+    scaled, ceiling = changes / changes.pow(2).mean().sqrt(), process_fit.CEILING
+    likelihood = process_fit._Likelihood(rows, scaled, ceiling)
+    found = process_fit._likeliest(likelihood, likelihood.start, ceiling)
     assert float(likelihood(found)[0]) < float(likelihood(likelihood.start)[0]) - 10
 
 
@@ -106,11 +116,11 @@ def test_it_learns_interactions_that_a_linear_fit_cannot():
 @pytest.mark.slow
 def test_many_rows_are_all_conditioned_on():
     truth = planted(12, 6)
-    rows = drawn(process_fit.PROCESS.most_rows + 300, 12)
+    rows = drawn(process_fit.CEILING.most_rows + 300, 12)
     generator = torch.Generator().manual_seed(0)
     found = fit_process(rows, truth.predict(rows), truth.full, generator)
     deleting = int((rows.sum(dim=1) < 12).sum())
-    assert deleting > process_fit.PROCESS.most_rows
+    assert deleting > process_fit.CEILING.most_rows
     assert len(found.rows) == deleting + 1  # and the whole text
     fresh = drawn(100, 12, seed=1)
     assert torch.allclose(found.predict(fresh), truth.predict(fresh), atol=0.05)

@@ -152,19 +152,27 @@ def _rows_to_fit(
         kept = given[1:].sum(axis=1)  # the first is the whole text
     given_short = int((kept <= 2).sum())
     total = rows + len(kept)
-    short = _short_rows(pool, max(0, int(DESIGN.short_share * total) - given_short), rng)
+    short_share, local_share, wide_share = _shares(total, units)
+    short = _short_rows(pool, max(0, int(short_share * total) - given_short), rng)
     long = total - given_short - len(short)
     drawn = [short]
     if units - 1 > DESIGN.most_local:
         few = uniform_counts(1, DESIGN.most_local, rng)
         given_few = int((kept >= units - DESIGN.most_local).sum())
-        wanted = max(0, int(DESIGN.local_share * long) - given_few)
+        wanted = max(0, int(local_share * long) - given_few)
         drawn.append(pool.draw(wanted, few, rng, quota=True))
         many = uniform_counts(1, units - 1, rng)
-        drawn.append(pool.draw(int(DESIGN.wide_share * long), many, rng, quota=True))
+        drawn.append(pool.draw(int(wide_share * long), many, rng, quota=True))
     left = max(0, rows - sum(map(len, drawn)))
     drawn.append(pool.draw(left, log_uniform_counts(units - 1, rng), rng))
     return rng.permutation(np.concatenate(drawn), axis=0)[:rows]
+
+
+def _shares(rows: int, units: int) -> tuple[float, float, float]:
+    """The shares of short rows, and of local and wide ones among the others."""
+    if rows < DESIGN.scarce * units:
+        return 0.0, DESIGN.scarce_local_share, DESIGN.scarce_wide_share
+    return DESIGN.short_share, DESIGN.local_share, DESIGN.wide_share
 
 
 def _short_rows(pool: RowPool, rows: int, rng: np.random.Generator) -> Masks:

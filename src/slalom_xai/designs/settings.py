@@ -26,6 +26,10 @@ class DesignSettings:
         wide_share: share of the longer rows to fit that delete any number of units, all equally
             likely. The rest delete log-uniform numbers: half of them few units, half of them
             many.
+        scarce: rows to fit per unit, below which a budget is small. No row then keeps so few units:
+            with little known, deletions like those that are asked for tell more.
+        scarce_local_share: ``local_share`` of a small budget.
+        scarce_wide_share: ``wide_share`` of a small budget.
         default_calls_per_unit: calls per unit of a budget that nobody gave.
         most_calls_per_unit: calls per unit that a method may take which stops by itself.
         least_default: calls of the smallest default budget; short texts cost next to nothing.
@@ -52,6 +56,9 @@ class DesignSettings:
     short_share: float = 0.125
     local_share: float = 0.35
     wide_share: float = 0.3
+    scarce: int = 5
+    scarce_local_share: float = 0.55
+    scarce_wide_share: float = 0.4
     default_calls_per_unit: int = 10
     most_calls_per_unit: int = 30
     least_default: int = 300

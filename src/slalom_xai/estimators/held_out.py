@@ -92,22 +92,33 @@ def measure(
         return None
     predicting: list[Surrogate | TwoScores] = [surrogate]
     two_at = linear_at = 0
-    if isinstance(surrogate, SlalomSurrogate) and surrogate.two_scores is not None:
-        two_at = len(predicting)
-        predicting.append(surrogate.two_scores)
+    if isinstance(surrogate, SlalomSurrogate):
+        two = _two_scores_alone(surrogate)
+        if two is not surrogate:
+            two_at = len(predicting)
+            predicting.append(two)
     if linear is not None:
         linear_at = len(predicting)
         predicting.append(linear)
     found = []
     for of_column in _few_and_many(evidence, predicting, exact):
         own = of_column[0]
-        two = of_column[two_at] if isinstance(surrogate, SlalomSurrogate) else None
-        fidelity = Fidelity(own.local, own.wide, two_scores=two)
+        alone = of_column[two_at] if isinstance(surrogate, SlalomSurrogate) else None
+        fidelity = Fidelity(own.local, own.wide, two_scores=alone)
         if linear is not None:
             beside = of_column[linear_at]
             fidelity = replace(fidelity, linear_local=beside.local, linear_wide=beside.wide)
         found.append(fidelity)
     return tuple(found)
+
+
+def _two_scores_alone(surrogate: SlalomSurrogate) -> SlalomSurrogate | TwoScores:
+    """What values and importances predict by themselves: without what corrects them."""
+    if surrogate.two_scores is not None:
+        return surrogate.two_scores
+    if surrogate.correction is not None:
+        return replace(surrogate, correction=None)
+    return surrogate
 
 
 def _few_and_many(

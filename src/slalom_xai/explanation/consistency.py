@@ -16,6 +16,7 @@ from slalom_xai.explanation.file_checks import refuse
 from slalom_xai.explanation.function_data import AnyFunction
 from slalom_xai.explanation.saving import explanation_to_dict
 from slalom_xai.surrogates.additive import AdditiveSurrogate
+from slalom_xai.surrogates.correction import Correction
 from slalom_xai.surrogates.formula import SlalomSurrogate, TwoScores
 from slalom_xai.surrogates.interactions import Interactions
 from slalom_xai.surrogates.pairs import PairsSurrogate
@@ -90,7 +91,7 @@ def _fit(columns: tuple[Mapping[str, Array], ...], explanation: Explanation) -> 
 def _function_problems(
     function: AnyFunction, units: int, columns: int, where: str = "function"
 ) -> Iterator[str]:
-    if where == "function" and isinstance(function, TwoScores | Interactions):
+    if where == "function" and isinstance(function, TwoScores | Correction | Interactions):
         yield "function is only the part of one"
     entries = vars(function)
     for name, expected in _shapes(function, units, columns).items():
@@ -110,6 +111,11 @@ def _function_problems(
         yield from _interactions_problems(function, where)
     if isinstance(function, Process):
         yield from _process_problems(function, units, where)
+    if isinstance(function, Correction):
+        process: Any = function.process  # from a file: perhaps of another kind
+        if not isinstance(process, Process):
+            yield f"{where}.process is not a process"
+        yield from _function_problems(process, units, columns, f"{where}.process")
 
 
 def _interactions_problems(function: Interactions, where: str) -> Iterator[str]:
@@ -157,14 +163,18 @@ def _slalom_problems(
             yield f"{where}.interactions is not pairs of units"
         yield from _function_problems(pairs, units, columns, f"{where}.interactions")
     two: Any = function.two_scores  # likewise
-    if two is None:
-        return
-    if not isinstance(two, TwoScores):
-        yield f"{where}.two_scores is not values with importances"
-    yield from _function_problems(two, units, columns, f"{where}.two_scores")
-    both = torch.cat([two.importances, two.sink_importance[None]])
-    if float(both.max() - both.min()) > _WIDEST:
-        yield f"{where}.two_scores has importances that differ by more than {_WIDEST}"
+    if two is not None:
+        if not isinstance(two, TwoScores):
+            yield f"{where}.two_scores is not values with importances"
+        yield from _function_problems(two, units, columns, f"{where}.two_scores")
+        both = torch.cat([two.importances, two.sink_importance[None]])
+        if float(both.max() - both.min()) > _WIDEST:
+            yield f"{where}.two_scores has importances that differ by more than {_WIDEST}"
+    correction: Any = function.correction
+    if correction is not None:
+        if not isinstance(correction, Correction):
+            yield f"{where}.correction is not a share of heads with a process"
+        yield from _function_problems(correction, units, columns, f"{where}.correction")
 
 
 def _importance_range(function: SlalomSurrogate) -> Tensor:
@@ -198,7 +208,10 @@ def _shapes(function: AnyFunction, units: int, columns: int) -> dict[str, tuple[
             "level": (),
             "length_level": (),
             "length_reach": (),
+            "growth": (),
         }
+    if isinstance(function, Correction):
+        return {"share": (), "shapley": (units, columns)}
     if isinstance(function, Interactions):
         pairs = _length(function.pairs)
         return {

@@ -11,6 +11,7 @@ import torch
 from numpy.typing import ArrayLike
 
 from slalom_xai.surrogates.additive import AdditiveSurrogate
+from slalom_xai.surrogates.correction import Correction
 from slalom_xai.surrogates.formula import SlalomSurrogate, TwoScores
 from slalom_xai.surrogates.interactions import Interactions
 from slalom_xai.surrogates.pairs import PairsSurrogate
@@ -18,7 +19,7 @@ from slalom_xai.surrogates.process import Process
 from slalom_xai.surrogates.quality import Agreement, FewAndMany, Fidelity
 from slalom_xai.surrogates.scores import OneScore
 
-AnyFunction = SlalomSurrogate | OneScore | TwoScores | Interactions
+AnyFunction = SlalomSurrogate | OneScore | TwoScores | Correction | Interactions
 
 # What a file calls each kind of function.
 FUNCTION_KINDS: dict[str, Any] = {
@@ -27,6 +28,7 @@ FUNCTION_KINDS: dict[str, Any] = {
     "pairs": PairsSurrogate,
     "process": Process,
     "two scores": TwoScores,
+    "correction": Correction,
     "interactions": Interactions,
 }
 _NAMES = {made_from: kind for kind, made_from in FUNCTION_KINDS.items()}

@@ -206,4 +206,7 @@ def _tensors(function: SlalomSurrogate | OneScore) -> list[Array]:
         tensors += vars(function.two_scores).values()
     if isinstance(function, SlalomSurrogate) and function.interactions is not None:
         tensors += vars(function.interactions).values()
+    if isinstance(function, SlalomSurrogate) and function.correction is not None:
+        process = function.correction.process
+        tensors += [process.weights, process.reaches, process.slopes, function.correction.shapley]
     return [tensor.numpy() for tensor in tensors]

@@ -36,6 +36,7 @@ import torch
 from torch import Tensor
 
 from slalom_xai.errors import InputError
+from slalom_xai.surrogates.correction import Correction
 from slalom_xai.surrogates.interactions import Interactions
 
 
@@ -144,6 +145,8 @@ class SlalomSurrogate:
             importances are those of the heads.
         repeats: (n, C), what ``two_scores`` misses of one more copy of each unit; None where
             nobody asked.
+        correction: a process that predicts deletions with a share of the heads; None where the
+            heads predict alone.
         interactions: pairs of units that the heads miss; None where there are none.
     """
 
@@ -154,6 +157,7 @@ class SlalomSurrogate:
     length_offsets: Tensor | None = None
     two_scores: TwoScores | None = None
     repeats: Tensor | None = None
+    correction: Correction | None = None
     interactions: Interactions | None = None
 
     def normalised(self, gamma: float = 0.0) -> SlalomSurrogate:
@@ -189,8 +193,9 @@ class SlalomSurrogate:
     def predict(self, counts: Tensor) -> Tensor:
         """Predictions for rows of counts: zeros delete units, fractions remove softly (Eq. 5).
 
-        ``interactions`` add to the heads. With ``two_scores`` G, the heads H are for deletions only. A row x with repeats is predicted
-        from the row x' that has each unit at most once:
+        ``interactions`` add to the heads. With ``two_scores`` G, the heads H, or what corrects
+        them, are for deletions only. A row x with repeats is predicted from the row x' that has
+        each unit at most once:
 
             F(x) = G(x) + r [ H(x') - G(x') + sum_j c_j d_j ],    c_j = 2 (1 - 1/n_j) where n_j > 1
 
@@ -206,9 +211,9 @@ class SlalomSurrogate:
         """
         counts = counts.to(self.values)
         if self.two_scores is None:
-            return self._by_heads(counts)
+            return self._corrected(counts)
         once = counts.clamp(max=1)
-        deletions = self._by_heads(once)
+        deletions = self._corrected(once)
         kept, distinct = counts.sum(dim=1), once.sum(dim=1)
         repeated = kept > distinct
         if not bool(repeated.any()):
@@ -220,6 +225,13 @@ class SlalomSurrogate:
         share = (distinct - 1) / torch.where(repeated, kept - 1, 1.0)
         predicted = self.two_scores.predict(counts) + share[:, None] * correction
         return torch.where(repeated[:, None], predicted, deletions)
+
+    def _corrected(self, counts: Tensor) -> Tensor:
+        """What heads and their correction predict for rows of counts, (m, n) -> (m, C)."""
+        predicted = self._by_heads(counts)
+        if self.correction is None:
+            return predicted
+        return self.correction.applied(predicted, counts)
 
     def _by_heads(self, counts: Tensor) -> Tensor:
         """What the heads and the pairs predict for rows of counts, (m, n) -> (m, C)."""
@@ -265,13 +277,16 @@ class SlalomSurrogate:
         return self.two_scores.average
 
     def empty(self) -> Tensor:
-        """F(empty), (C,): the sink's value, or 0 without a sink, and what pairs add to it."""
-        found = self.values.new_zeros(self.values.shape[2])
+        """F(empty), (C,): the sink's value, or 0 without a sink, and what adds to it."""
+        nothing = self.values.new_zeros(1, self.units)
+        by_heads = self.values.new_zeros(self.values.shape[2])
         if self.sink_values is not None:
-            found = self.sink_values.sum(dim=0)
+            by_heads = self.sink_values.sum(dim=0)
         if self.interactions is not None:
-            found = found + self.interactions.predict(found.new_zeros(1, self.units))[0]
-        return found
+            by_heads = by_heads + self.interactions.predict(nothing)[0]
+        if self.correction is None:
+            return by_heads
+        return self.correction.applied(by_heads, nothing)[0]
 
     def of_column(self, column: int) -> SlalomSurrogate:
         """One column of it, as a function with one output."""
@@ -285,6 +300,8 @@ class SlalomSurrogate:
             alone = replace(alone, two_scores=self.two_scores.of_column(column))
         if self.repeats is not None:
             alone = replace(alone, repeats=self.repeats[:, here])
+        if self.correction is not None:
+            alone = replace(alone, correction=self.correction.of_column(column))
         if self.interactions is not None:
             alone = replace(alone, interactions=self.interactions.of_column(column))
         return alone

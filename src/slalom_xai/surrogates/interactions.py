@@ -2,7 +2,7 @@
 
 A pair of units i, j is corrected where both are missing:
 
-    J(x) = sum over pairs of d_i d_j exp(-a others) correction,    d = 1 - n for counts n, at least 0
+    J(x) = sum over pairs of d_i d_j exp(-a others) correction,    d = max(0, 1 - n) for counts n
 
 where ``others`` is how many further units are missing, and ``a`` says how fast the pair loses its
 say with them. Where a is 0, it never does.

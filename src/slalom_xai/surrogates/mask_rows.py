@@ -22,8 +22,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from slalom_xai.surrogates.additive import AdditiveSurrogate
 from slalom_xai.surrogates.formula import SlalomSurrogate, TwoScores
+from slalom_xai.surrogates.scores import OneScore
 
 
 @dataclass(frozen=True)
@@ -36,12 +36,12 @@ class MaskRows:
 
     table: Tensor
 
-    def predict(self, surrogate: SlalomSurrogate | AdditiveSurrogate | TwoScores) -> Tensor:
+    def predict(self, surrogate: SlalomSurrogate | OneScore | TwoScores) -> Tensor:
         """What a surrogate predicts for these rows, (m, C)."""
-        if isinstance(surrogate, AdditiveSurrogate):
-            return surrogate.predict(self.table)
         if isinstance(surrogate, TwoScores):
             return self._by_two_scores(surrogate)
+        if not isinstance(surrogate, SlalomSurrogate):
+            return surrogate.predict(self.table)
         predicted = self._averages(
             surrogate.values,
             surrogate.importances,
@@ -52,6 +52,8 @@ class MaskRows:
             predicted += surrogate.length_offsets[self._kept]
         if surrogate.interactions is not None:
             predicted += surrogate.interactions.predict(self.table)
+        if surrogate.correction is not None:
+            predicted = surrogate.correction.applied(predicted, self.table)
         return predicted
 
     def _by_two_scores(self, two: TwoScores) -> Tensor:

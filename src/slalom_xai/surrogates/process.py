@@ -3,19 +3,22 @@
 What it has to do: predict rows x, which keep (1) or delete (0) each of n units, from answers to
 other rows. Changes f(x) - f(all) are taken for a draw from a Gaussian process with the kernel
 
-    k(x, x') =   a exp(-sum_i w_i |x_i - x'_i|)              interactions of every order
+    k(x, x') =   g g' a exp(-sum_i w_i |x_i - x'_i|)         interactions of every order
                + sum_i u_i (1 - x_i) (1 - x'_i)              what each unit adds by itself
-               + l exp(-q |log(k + 1) - log(k' + 1)|)        what the numbers kept, k and k', decide
+               + g g' l exp(-q |log(k + 1) - log(k' + 1)|)   what the numbers kept, k and k', decide
 
-and with noise of variance s d^t on a row that deletes d - 1 units: what cannot be learnt from so
-few rows looks like noise, and there is more of it where more is missing. The process is held at 0
-for the whole text, so the kernel of what is left is
+    g(x) = ((d(x) + 1) / (n + 1))^r                          d units are deleted from x
+
+and with noise of variance s (d + 1)^t: what cannot be learnt from so few rows looks like noise, and
+there is more of it where more is missing. Deep models hardly answer to a few deletions and strongly
+to many. The growth g says so; without it, r = 0, few deletions are predicted as roughly as many.
+The process is held at 0 for the whole text, so the kernel of what is left is
 
     k(x, x') - k(x, 1) k(1, x') / k(1, 1).
 
-Why it is done this way: ``process_fit`` finds all of a, w, u, l, q, s and t from the answers, so
+Why it is done this way: ``process_fit`` finds all of a, w, u, l, q, r, s and t from the answers, so
 nothing needs held-out rows. A prediction is a weighted sum of kernels with the rows that were
-asked. It needs their bits, one weight a row and 2 n + 3 numbers, so that a file can hold it.
+asked. It needs their bits, one weight a row and 2 n + 4 numbers, so that a file can hold it.
 
 Shapes: m rows, n units, C columns (explained outputs).
 """
@@ -29,7 +32,8 @@ import torch
 from torch import Tensor
 
 BITS = 48  # in one number of a file: whole numbers of up to 53 bits are exact there
-JITTER = 1e-6  # variance added to the noise, of changes with mean square 1
+JITTER = 1e-9  # variance added to the noise, of changes with mean square 1
+_MOST_JITTER = 1e-2  # a matrix that needs more is damaged
 _CELLS = 4_000_000  # entries of a kernel that are held at once in predictions
 
 
@@ -43,6 +47,7 @@ class Kernel:
         level: (), a: the variance of interactions.
         length_level: (), l: the variance of what the number of units kept decides.
         length_reach: (), q: how fast that changes with the logarithm of the number.
+        growth: (), r: the power of the number deleted by which both grow.
     """
 
     reaches: Tensor
@@ -50,13 +55,26 @@ class Kernel:
     level: Tensor
     length_level: Tensor
     length_reach: Tensor
+    growth: Tensor
 
     def between(self, rows: Tensor, others: Tensor) -> Tensor:
         """The kernel (m, m') of rows (m, n) and other rows (m', n), with entries from 0 to 1."""
-        return self.product(rows, others) + self.sum(rows, others) + self.length(rows, others)
+        alike = self.product(rows, others) + self.length(rows, others)
+        return alike * self.grown(rows)[:, None] * self.grown(others) + self.sum(rows, others)
+
+    def anchored(self, rows: Tensor, others: Tensor) -> Tensor:
+        """The same once the process is held at 0 for the whole text, (m, m')."""
+        whole = rows.new_ones(1, rows.shape[1])
+        share = self.between(whole, others) / self.between(whole, whole)
+        return self.between(rows, others) - self.between(rows, whole) * share
+
+    def grown(self, rows: Tensor) -> Tensor:
+        """How much larger changes are, the more units are missing: g of rows (m, n), (m,)."""
+        units = rows.shape[1]
+        return ((units - rows.sum(dim=1) + 1) / (units + 1)) ** self.growth
 
     def product(self, rows: Tensor, others: Tensor) -> Tensor:
-        """The part of interactions, (m, m')."""
+        """The part of interactions before it grows, (m, m')."""
         apart = (rows * self.reaches) @ (1 - others).T + ((1 - rows) * self.reaches) @ others.T
         return self.level * torch.exp(-apart)
 
@@ -65,7 +83,7 @@ class Kernel:
         return ((1 - rows) * self.slopes) @ (1 - others).T
 
     def length(self, rows: Tensor, others: Tensor) -> Tensor:
-        """The part of the number kept, (m, m')."""
+        """The part of the number kept before it grows, (m, m')."""
         return self.length_level * torch.exp(-self.length_reach * lengths_apart(rows, others))
 
     def cpu(self) -> Kernel:
@@ -75,7 +93,7 @@ class Kernel:
 
 @dataclass(frozen=True)
 class Noise:
-    """The variance of what rows do not share: ``base * d^power``, with d - 1 units deleted.
+    """The variance of what rows do not share: ``base * (d + 1)^power``, with d units deleted.
 
     Attributes:
         base: (), s.
@@ -106,6 +124,7 @@ class Process:
         level: ().
         length_level: ().
         length_reach: ().
+        growth: ().
     """
 
     packed: Tensor
@@ -116,6 +135,7 @@ class Process:
     level: Tensor
     length_level: Tensor
     length_reach: Tensor
+    growth: Tensor
 
     @property
     def units(self) -> int:
@@ -130,7 +150,14 @@ class Process:
     @property
     def kernel(self) -> Kernel:
         """Its kernel."""
-        return Kernel(self.reaches, self.slopes, self.level, self.length_level, self.length_reach)
+        return Kernel(
+            self.reaches,
+            self.slopes,
+            self.level,
+            self.length_level,
+            self.length_reach,
+            self.growth,
+        )
 
     def predict(self, counts: Tensor) -> Tensor:
         """Predictions (m, C) for rows of counts (m, n)."""
@@ -161,14 +188,41 @@ class Process:
         )
 
 
+@dataclass(frozen=True)
+class Conditioned:
+    """A process after it has seen rows, with what its uncertainty follows from.
+
+    Attributes:
+        process: predicts.
+        rows: (m, n), the rows that it has seen.
+        factor: (m, m), of their kernel with the noise.
+        scale: (C,), of each column's changes, which were divided by it.
+    """
+
+    process: Process
+    rows: Tensor
+    factor: Tensor
+    scale: Tensor
+
+    def told(self, rows: Tensor) -> Tensor:
+        """What the seen rows tell of others, (m, k): the part of their variance that is known."""
+        shared = self.process.kernel.anchored(self.rows, rows)
+        told: Tensor = torch.linalg.solve_triangular(self.factor, shared, upper=False)
+        return told
+
+    def standard_errors(self, rows: Tensor) -> Tensor:
+        """Of predicted changes against the whole text, (k, C)."""
+        known = (self.told(rows) ** 2).sum(dim=0)
+        return self.scaled(own_variances(self.process.kernel, rows) - known)
+
+    def scaled(self, variances: Tensor) -> Tensor:
+        """Standard errors (k, C) of variances (k,) before any scale."""
+        return variances.clamp(min=0).sqrt()[:, None] * self.scale
+
+
 def conditioned(
-    kernel: Kernel,
-    noise: Noise,
-    rows: Tensor,
-    changes: Tensor,
-    full: Tensor,
-    scale: Tensor | None = None,
-) -> Process:
+    kernel: Kernel, noise: Noise, rows: Tensor, changes: Tensor, full: Tensor, scale: Tensor
+) -> Conditioned:
     """The process after it has seen rows.
 
     Args:
@@ -177,20 +231,43 @@ def conditioned(
         rows: (m, n), each of which deletes something.
         changes: (m, C), against the whole text.
         full: (C,), added to predicted changes.
-        scale: (C,), of each column's changes where they were divided by it.
+        scale: (C,), by which changes are divided first.
     """
-    anchored = torch.cat([rows, rows.new_ones(1, rows.shape[1])])
-    joint = kernel.between(anchored, anchored)
-    share = joint[:-1, -1] / joint[-1, -1]
-    matrix = joint[:-1, :-1] - share[:, None] * joint[-1, :-1]
+    matrix = kernel.anchored(rows, rows)
     matrix.diagonal().add_(noise.of(rows))
-    factor = torch.linalg.cholesky(matrix)
-    weights = torch.cholesky_solve(changes, factor)
+    factor = factored(matrix)
+    weights = torch.cholesky_solve(changes / scale, factor) * scale
     # The whole text's weight brings its own prediction to 0.
-    weights = torch.cat([weights, -(share @ weights)[None]])
-    if scale is not None:
-        weights = weights * scale
-    return Process(packed_rows(anchored), weights, full, *vars(kernel).values())
+    whole = rows.new_ones(1, rows.shape[1])
+    share = kernel.between(whole, rows) / kernel.between(whole, whole)
+    weights = torch.cat([weights, -(share @ weights)])
+    packed = packed_rows(torch.cat([rows, whole]))
+    process = Process(packed, weights, full, *vars(kernel).values())
+    return Conditioned(process, rows, factor, scale)
+
+
+def own_variances(kernel: Kernel, rows: Tensor) -> Tensor:
+    """The variance of each row's change before any row is seen, (m,)."""
+    whole = rows.new_ones(1, rows.shape[1])
+    own = (kernel.level + kernel.length_level) * kernel.grown(rows) ** 2
+    own = own + ((1 - rows) ** 2) @ kernel.slopes
+    return own - kernel.between(rows, whole)[:, 0] ** 2 / kernel.between(whole, whole)[0, 0]
+
+
+def factored(matrix: Tensor) -> Tensor:
+    """The Cholesky factor of a matrix (m, m), which may be singular up to rounding."""
+    jitter = 0.0
+    level = float(matrix.diagonal().mean())
+    while True:
+        factor: Tensor
+        factor, failed = torch.linalg.cholesky_ex(matrix)
+        if not bool(failed):
+            return factor
+        more = max(10 * jitter, JITTER)
+        if more > _MOST_JITTER:
+            raise ArithmeticError("the kernel of the rows is not positive definite")
+        matrix.diagonal().add_(level * (more - jitter))
+        jitter = more
 
 
 def packed_rows(rows: Tensor) -> Tensor:

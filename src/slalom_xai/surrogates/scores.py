@@ -61,6 +61,8 @@ def slalom_score(surrogate: SlalomSurrogate, name: str, column: int) -> Tensor:
         return shapley_values(surrogate)[:, column]
     if name in READ_FROM_TWO_SCORES:
         surrogate = surrogate.read_from
+    if name in ("alone", "removal") and surrogate.correction is not None:
+        return _predicted(surrogate, name)[:, column]
     by_head = []
     values, importances = surrogate.slot_values()[:, :, column], surrogate.slot_importances()
     for of_head in zip(values, importances, strict=True):
@@ -77,6 +79,14 @@ def slalom_score(surrogate: SlalomSurrogate, name: str, column: int) -> Tensor:
     return score
 
 
+def _predicted(surrogate: SlalomSurrogate | PairsSurrogate | Process, name: str) -> Tensor:
+    """Alone or removal, as what is predicted for such rows, (n, C)."""
+    only = torch.eye(surrogate.units).to(surrogate.empty())
+    if name == "alone":
+        return surrogate.predict(only)
+    return surrogate.predict(torch.ones_like(only[:1])) - surrogate.predict(1 - only)
+
+
 def one_score(surrogate: OneScore, name: str, column: int) -> Tensor:
     """One score of every unit for one column, (n,).
 
@@ -88,11 +98,8 @@ def one_score(surrogate: OneScore, name: str, column: int) -> Tensor:
         if name == "alone":
             scores = surrogate.empty() + scores
         return scores[:, column]
-    only = torch.eye(surrogate.units).to(scores)
-    if name == "alone":
-        scores = surrogate.predict(only)
-    if name == "removal":
-        scores = surrogate.full - surrogate.predict(1 - only)
+    if name in ("alone", "removal"):
+        scores = _predicted(surrogate, name)
     return scores[:, column]
 
 

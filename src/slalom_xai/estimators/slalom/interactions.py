@@ -360,7 +360,8 @@ class _Search:
             for rows in self._evidence.report.both:
                 missing = (1 - rows.table[rows.deleted == 2]).topk(2, dim=1).indices
                 tested[missing.amin(dim=1), missing.amax(dim=1)] = True
-        return pairs[~tested[pairs[:, 0], pairs[:, 1]]]
+        untested: Tensor = pairs[~tested[pairs[:, 0], pairs[:, 1]]]
+        return untested
 
     def _joint(self, function: SlalomSurrogate | TwoScores, pairs: Tensor) -> Tensor:
         """What a function says of the joint effects of pairs, (P, C)."""
@@ -381,7 +382,8 @@ class _Search:
 def _joint(whole: Tensor, without: Tensor) -> Tensor:
     """Joint effects (P, C) from the whole text (C,) and texts as ``_masks`` gives them."""
     first, second, both = without.reshape(3, -1, len(whole))
-    return whole - first - second + both
+    joint: Tensor = whole - first - second + both
+    return joint
 
 
 def _of(column: Tensor, numbers: Tensor) -> Tensor:

@@ -29,6 +29,7 @@ from slalom_xai.estimators.gathering import Gathering
 from slalom_xai.estimators.held_out import held_out_loss, linear_fit, measure
 from slalom_xai.estimators.slalom.candidates import Candidates
 from slalom_xai.estimators.slalom.choice import Choice, choose
+from slalom_xai.estimators.slalom.correcting import Learnt, corrected, corrected_for_test, learn
 from slalom_xai.estimators.slalom.interactions import (
     calls_for_pairs,
     with_interactions,
@@ -65,6 +66,8 @@ class Slalom(Estimator):
         sink: False leaves only the paper's SLALOM, without a sink and almost without a prior.
         heads: softmax averages to add up; None: one, with an additive head beside it where
             held-out rows ask for that.
+        process: False leaves only the heads. Otherwise a Gaussian process predicts what they leave
+            of deletions, where held-out rows ask for it.
         tolerance: without a budget, calls are asked in growing rounds until held-out error stops
             falling, or until the typical standard error of ``removal`` is this share of the
             largest score.
@@ -84,6 +87,7 @@ class Slalom(Estimator):
     priors: Sequence[float] = (1e-1, 1e-2, 1e-3)
     sink: bool = True
     heads: int | None = None
+    process: bool = True
     tolerance: float = 0.01
     settings: SlalomSettings = field(default=SLALOM, repr=False)
 
@@ -111,11 +115,11 @@ class Slalom(Estimator):
     def parameters(self, units: int, distinct: int) -> int:
         """A value and an importance per unit and for the sink, less one for the common shift.
 
-        In a long text not every importance asks for a call of its own: those that no row tells
-        apart are held by their prior.
+        Not every importance asks for a call of its own: those that no row tells apart are held by
+        their prior.
         """
-        importances = min(units, self.settings.most_free)
-        return (self.heads or 1) * (units + importances + 1)
+        importances = min(units + 1, self.settings.most_free)
+        return (self.heads or 1) * (units + importances)
 
     def explain(self, queries: Queries, rng: np.random.Generator) -> Findings:
         """Measures what calls allow, fits the candidates to deletions and keeps the best."""
@@ -131,17 +135,22 @@ class Slalom(Estimator):
     ) -> Findings:
         """What is found out if no further rows are asked."""
         linear = linear_fit(evidence)
-        if evidence.choose is not None:
-            loss = held_out_loss(evidence, linear.surrogate)
-            if loss < held_out_loss(evidence, chosen.surrogate):
-                return linear_findings(evidence, linear, (*measured.notes, LINEAR_WINS))
-        if not chosen.exact and evidence.choose is not None:
+        if evidence.choose is None:
+            return self._findings(queries, evidence, chosen, measured, linear.surrogate)
+        own = held_out_loss(evidence, chosen.surrogate)
+        learnt = None
+        if self.process and not chosen.exact and chosen.surrogate.has_sink:
+            learnt = learn(evidence, chosen.surrogate)
+        best = own if learnt is None else learnt.loss
+        if held_out_loss(evidence, linear.surrogate) < best:
+            return linear_findings(evidence, linear, (*measured.notes, LINEAR_WINS))
+        if not chosen.exact:
             more = evidence.settled
             again = chosen.refitted(self._candidates(more.less(chosen.interactions)))
-            loss = held_out_loss(evidence, again.surrogate)
-            if loss <= held_out_loss(evidence, chosen.surrogate):  # it has seen these rows now
+            # It has seen these rows now. A process mends what it misses of others.
+            if learnt is not None or held_out_loss(evidence, again.surrogate) <= own:
                 evidence, chosen = more, again
-        return self._findings(queries, evidence, chosen, measured, linear.surrogate)
+        return self._findings(queries, evidence, chosen, measured, linear.surrogate, learnt)
 
     def _measure(self, queries: Queries) -> Measured:
         """What the model is asked outright: nothing for the paper's SLALOM, which fits all."""
@@ -164,8 +173,9 @@ class Slalom(Estimator):
         chosen: Choice,
         measured: Measured,
         linear: AdditiveSurrogate,
+        learnt: Learnt | None = None,
     ) -> Findings:
-        """The fit with what was measured.
+        """The fit with what was measured, and with what was learnt beside it.
 
         A model that is a SLALOM exactly has importances of its own. For any other, they are fitted
         to the measured values.
@@ -185,6 +195,11 @@ class Slalom(Estimator):
             )
             units = torch.arange(surrogate.units, device=evidence.full.device)
             of_reading = candidates.covariance(reading.fit).spread(units)
+        tested, by_process = surrogate, {}
+        if learnt is not None:
+            tested = corrected_for_test(learnt, evidence, surrogate)
+            with_process = corrected(learnt, evidence, surrogate)
+            surrogate, by_process = with_process.surrogate, with_process.errors
         scores = measured.scores(evidence.full)
         fitted = replace(fit.surrogate, two_scores=surrogate.two_scores)
         widening = self._widening(queries, fit)
@@ -197,10 +212,12 @@ class Slalom(Estimator):
                 of_column["importance"] = error
                 linearized = reading.two.values[:, column] * torch.exp(reading.two.importances)
                 of_column["linearized"] = linearized.abs() * error
+            for name, error in by_process.items():
+                of_column[name] = error[:, column]
             for name in scores:
                 of_column[name] = measured_error(name, queries, column, surrogate.units)
             errors.append(of_column)
-        fidelity = measure(evidence, surrogate, linear, chosen.exact)
+        fidelity = measure(evidence, tested, linear, chosen.exact)
         return Findings(surrogate, tuple(errors), fidelity, measured.notes, measured=scores)
 
     def _widening(self, queries: Queries, fit: Fit) -> float:

@@ -73,7 +73,7 @@ class SlalomSettings:
     indifference: float = 0.05
     round_pays: float = 0.2
     additive_head_rows: float = 2
-    most_free: int = 500
+    most_free: int = 30
     tolerance: float = 5e-3
     first_tolerance: float = 1e-3
     bare_tolerance: float = 1e-4
