@@ -51,7 +51,7 @@ class Choice:
     @property
     def exact(self) -> bool:
         """Whether the model was found to be this very function."""
-        return self.rich is None and self.plain.exact
+        return self.rich is None and self.interactions is None and self.plain.exact
 
     @property
     def surrogate(self) -> SlalomSurrogate:

@@ -18,12 +18,13 @@ Shapes: m rows, n units, P pairs, C columns (explained outputs).
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
-from slalom_xai.designs import DESIGN
+from slalom_xai.designs import DESIGN, least_budget
 from slalom_xai.estimators.evidence import Evidence
 from slalom_xai.estimators.exactness import nothing_left
 from slalom_xai.estimators.held_out import held_out_loss
@@ -84,16 +85,30 @@ class InteractionSettings:
 INTERACTIONS = InteractionSettings()
 
 
-def calls_for_pairs(calls: int, measured: Measured) -> int:
-    """How many calls of a budget pairs may take: none where values are not measured."""
+def calls_for_pairs(queries: Queries, measured: Measured, parameters: int) -> int:
+    """How many calls pairs may take: none where values are not measured.
+
+    Args:
+        queries: with the budget.
+        measured: what has been asked.
+        parameters: what a fit must determine; it needs calls, too.
+    """
     if measured.filled is None:
         return 0
     of_a_pair = 1 if measured.without is not None else 3
-    return min(INTERACTIONS.most * of_a_pair, calls // INTERACTIONS.one_in)
+    needed = measured.beside + least_budget(queries.prompt.interchangeable, parameters)
+    left = max(0, queries.distinct_budget - needed)
+    share = queries.distinct_budget // INTERACTIONS.one_in
+    return min(INTERACTIONS.most * of_a_pair, share, left)
 
 
 def with_interactions(
-    queries: Queries, candidates: Candidates, chosen: Choice, measured: Measured, calls: int
+    queries: Queries,
+    candidates: Candidates,
+    chosen: Choice,
+    measured: Measured,
+    calls: int,
+    anew: Callable[[Evidence], Choice],
 ) -> Choice:
     """The choice with the pairs that the two scores miss; itself where there are none.
 
@@ -103,6 +118,7 @@ def with_interactions(
         chosen: without pairs.
         measured: with values, and perhaps with the answers to texts without one unit.
         calls: that it may take.
+        anew: chooses among all fits again, for other answers.
     """
     evidence = candidates.evidence
     units = evidence.fit.counts.shape[1]
@@ -118,14 +134,20 @@ def with_interactions(
         return chosen
     asked = search.asked(queries, pairs)
     known, missed = search.known(asked), search.missed(asked)
-    chosen = _corrected(candidates, chosen, missed)
+    chosen = _corrected(candidates, chosen, missed, anew)
     return replace(chosen, interactions=_joined(chosen.interactions, known))
 
 
-def _corrected(candidates: Candidates, chosen: Choice, missed: Interactions) -> Choice:
+def _corrected(
+    candidates: Candidates,
+    chosen: Choice,
+    missed: Interactions,
+    anew: Callable[[Evidence], Choice],
+) -> Choice:
     """The choice with as many of the missed pairs, strongest first, as held-out rows ask for.
 
-    All of them are tried, then half of them, and so on.
+    All of them are tried, then half of them, and so on. Heads that have bent to follow a pair may
+    not come back if they are fitted again from where they are. All of them are then chosen anew.
     """
     count = len(missed.pairs)
     if not count:
@@ -139,6 +161,9 @@ def _corrected(candidates: Candidates, chosen: Choice, missed: Interactions) -> 
         if held_out_loss(evidence, again.surrogate) < before:
             return again
         count //= 2
+    again = replace(anew(evidence.less(missed)), interactions=missed)
+    if held_out_loss(evidence, again.surrogate) < before:
+        return again
     return chosen
 
 

@@ -124,10 +124,13 @@ class Slalom(Estimator):
     def explain(self, queries: Queries, rng: np.random.Generator) -> Findings:
         """Measures what calls allow, fits the candidates to deletions and keeps the best."""
         measured = self._measure(queries)
-        calls = calls_for_pairs(queries.distinct_budget, measured)
+        question = queries.prompt
+        parameters = self.parameters(len(question.units), question.distinct)
+        calls = calls_for_pairs(queries, measured, parameters)
         evidence, chosen = self._in_rounds(queries, rng, measured, calls)
         candidates = self._candidates(evidence)
-        chosen = with_interactions(queries, candidates, chosen, measured, calls)
+        anew = partial(self._best, readable=measured.filled is not None)
+        chosen = with_interactions(queries, candidates, chosen, measured, calls, anew)
         return self._concluded(queries, measured, evidence, chosen)
 
     def _concluded(
