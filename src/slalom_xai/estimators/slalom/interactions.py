@@ -18,7 +18,7 @@ Shapes: m rows, n units, P pairs, C columns (explained outputs).
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import torch
@@ -146,21 +146,19 @@ def _corrected(
 ) -> Choice:
     """The choice with as many of the missed pairs, strongest first, as held-out rows ask for.
 
-    All of them are tried, then half of them, and so on. Heads that have bent to follow a pair may
-    not come back if they are fitted again from where they are. All of them are then chosen anew.
+    All of them are tried, then half of them, and so on, and the strongest at half strength. Heads
+    that have bent to follow a pair may not come back if they are fitted again from where they are.
+    All of them are then chosen anew.
     """
-    count = len(missed.pairs)
-    if not count:
+    if not len(missed.pairs):
         return chosen
     evidence = candidates.evidence
     before = held_out_loss(evidence, chosen.refitted(candidates).surrogate)
-    while count:
-        pairs = _some(missed, torch.arange(count))
+    for pairs in _fewer_and_weaker(missed):
         beside = replace(candidates, evidence=evidence.less(pairs))
         again = replace(chosen, interactions=pairs).refitted(beside)
         if held_out_loss(evidence, again.surrogate) < before:
             return again
-        count //= 2
     again = replace(anew(evidence.less(missed)), interactions=missed)
     if held_out_loss(evidence, again.surrogate) < before:
         return again
@@ -414,6 +412,16 @@ def _joint(whole: Tensor, without: Tensor) -> Tensor:
 def _of(column: Tensor, numbers: Tensor) -> Tensor:
     """Of each row of numbers (P, C) that of its column, (P,)."""
     return numbers.gather(1, column[:, None])[:, 0]
+
+
+def _fewer_and_weaker(pairs: Interactions) -> Iterator[Interactions]:
+    """All pairs, the stronger half of them, and so on; the strongest one at half strength, last."""
+    count = len(pairs.pairs)
+    while count:
+        some = _some(pairs, torch.arange(count))
+        yield some
+        count //= 2
+    yield replace(some, corrections=some.corrections / 2)
 
 
 def _some(pairs: Interactions, which: Tensor) -> Interactions:
