@@ -135,8 +135,10 @@ def made(
         function = replace(function, length_offsets=offsets)
     if corrected:
         process = drawn_process(draw, n, full)
-        gained = process.full - process.empty()  # what the Shapley values of the process add up to
-        correction = Correction(full.new_tensor(0.5), process, (gained / n).repeat(n, 1))
+        correction = Correction(full.new_tensor(0.5), process, draw(n, columns))
+        function = replace(function, correction=correction)
+        gained = full - function.empty() - correction.shapley.sum(dim=0)
+        correction = replace(correction, shapley=correction.shapley + gained / n)
         function = replace(function, correction=correction)
     measured: tuple[dict[str, Array], ...] = ()
     if two_scores:

@@ -109,12 +109,14 @@ function slalom(surrogate: Slalom, counts: Counts): number[] | null {
   });
 }
 
-/** What the heads predict, or a share of them with a process. */
+/** What the heads predict, or a process with a share of them that grows with what is missing. */
 function corrected(surrogate: Slalom, counts: Counts): number[] | null {
   const predicted = heads(surrogate, counts);
   if (predicted === null || !surrogate.correction) return predicted;
   const { share, process: rest } = surrogate.correction;
-  return process(rest, counts).map((learnt, column) => learnt + share * predicted[column]!);
+  let missing = 0;
+  for (let unit = 0; unit < counts.length; unit++) missing += (1 - Math.min(counts[unit]!, 1)) / counts.length;
+  return process(rest, counts).map((learnt, column) => learnt + share * missing * (predicted[column]! - rest.full[column]!));
 }
 
 /** How much say corrections have in a row: 1 without repeats, 0 where all but the first unit are copies. */

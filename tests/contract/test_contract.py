@@ -147,8 +147,9 @@ def by_hand(explanation, counts):
     if function.correction is None:
         return by_heads
     assert explanation.target == "good"  # the column is that of the target
-    share = function.correction.share.item()
-    return share * by_heads + process_by_hand(function.correction.process, counts > 0)
+    process, missing = function.correction.process, 1 - counts.mean(axis=1)
+    from_heads = function.correction.share.item() * missing * (by_heads - process.full[0].item())
+    return process_by_hand(process, counts > 0) + from_heads
 
 
 @architectures

@@ -51,7 +51,9 @@ def test_what_is_predicted_is_a_share_of_the_heads_and_the_process():
     rows = drawn(9, function.units, seed=5)
     correction = function.correction
     by_heads = made(two_scores=True).function.predict(rows)
-    expected = correction.share * by_heads + correction.process.predict(rows)
+    missing = (1 - rows).mean(dim=1, keepdim=True)
+    from_heads = correction.share * missing * (by_heads - correction.process.full)
+    expected = correction.process.predict(rows) + from_heads
     assert torch.allclose(function.predict(rows), expected)
 
 

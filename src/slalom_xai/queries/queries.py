@@ -18,9 +18,10 @@ from slalom_xai.queries.work import OneByOne, WorkPool
 
 Purpose = Literal["fit", "check"]
 
-# Units of a text whose answers stay where the model is. Those of shorter ones a CPU fits sooner, in
-# many small steps.
+# Answers stay where the model is, for a text of more units than this or for more calls. A CPU fits
+# less sooner, in many small steps.
 LONG_TEXT = 64
+MANY_CALLS = 2_000
 
 
 class Queries:
@@ -60,7 +61,8 @@ class Queries:
         self.work = work or OneByOne()
         self._source = source
         self._progress = progress
-        self._home = self.model.device if len(prompt.units) > LONG_TEXT else torch.device("cpu")
+        large = len(prompt.units) > LONG_TEXT or budget > MANY_CALLS
+        self._home = self.model.device if large else torch.device("cpu")
         self._answers: Tensor | None = None  # (calls, C)
         self._numbers: dict[int, int] = {}  # which of them answers the row with a key
         self._checked: set[int] = set()

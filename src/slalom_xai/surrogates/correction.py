@@ -1,10 +1,11 @@
 """What is learnt from the calls beyond what can be read: a process beside the heads of a SLALOM.
 
-    F(x) = share * H(x) + P(x)
+    F(x) = P(x) + share * m(x) * (H(x) - f(all))
 
-H is what the heads predict, and P a Gaussian process (``process``) on what ``share`` of H leaves.
-Heads need many calls before they tell few deletions well. A process leans on rows that are like the
-one asked for, and knows interactions of any order. Held-out rows choose the share.
+H is what the heads predict, m(x) the share of units that x lacks, and P a Gaussian process
+(``process``) on what that leaves. A process leans on rows that are like the one asked for, and
+knows interactions of any order. Heads tell what happens where much is missing and few rows are
+alike; with few calls they tell little of a few deletions. Held-out rows choose the share.
 
 Shapes: n units, C columns (explained outputs).
 """
@@ -24,8 +25,8 @@ class Correction:
 
     Attributes:
         share: (), of the heads, from 0 to 1.
-        process: predicts the rest.
-        shapley: (n, C), the Shapley values of the process, averaged over many orders of the units.
+        process: predicts the rest. Its output for the whole text is the model's.
+        shapley: (n, C), the Shapley values of both together, averaged over orders of the units.
     """
 
     share: Tensor
@@ -34,7 +35,9 @@ class Correction:
 
     def applied(self, by_heads: Tensor, counts: Tensor) -> Tensor:
         """What is predicted for rows of counts (m, n) for which heads predict (m, C)."""
-        return self.share * by_heads + self.process.predict(counts)
+        missing = 1 - counts.clamp(max=1).mean(dim=1, keepdim=True)
+        from_heads = self.share * missing * (by_heads - self.process.full)
+        return self.process.predict(counts) + from_heads
 
     def of_column(self, column: int) -> Correction:
         """One column of it."""

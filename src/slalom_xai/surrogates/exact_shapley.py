@@ -41,17 +41,16 @@ from slalom_xai.surrogates.quadrature import (
 def shapley_values(surrogate: SlalomSurrogate) -> Tensor:
     """Shapley values (n, C) of removing units from the whole text.
 
-    They sum to F(all) - F(empty). Those of a process that corrects the heads come with it.
+    They sum to F(all) - F(empty). With a correction of the heads, its own are those of both.
     """
+    if surrogate.correction is not None:
+        return surrogate.correction.shapley
     total = torch.zeros_like(surrogate.values[0])
     for head in range(surrogate.values.shape[0]):
         total = total + _values(_Head.of(surrogate, head))
     if surrogate.interactions is not None:
         total = total + surrogate.interactions.shapley_values(surrogate.units)
-    correction = surrogate.correction
-    if correction is None:
-        return total
-    return correction.share * total + correction.shapley
+    return total
 
 
 def shapley_derivatives(surrogate: SlalomSurrogate, column: int) -> tuple[Tensor, Tensor]:

@@ -286,7 +286,7 @@ class SlalomSurrogate:
             by_heads = by_heads + self.interactions.predict(nothing)[0]
         if self.correction is None:
             return by_heads
-        return self.correction.applied(by_heads, nothing)[0]
+        return self.correction.applied(by_heads[None], nothing)[0]
 
     def of_column(self, column: int) -> SlalomSurrogate:
         """One column of it, as a function with one output."""

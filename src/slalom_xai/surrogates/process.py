@@ -32,7 +32,9 @@ import torch
 from torch import Tensor
 
 BITS = 48  # in one number of a file: whole numbers of up to 53 bits are exact there
-JITTER = 1e-9  # variance added to the noise, of changes with mean square 1
+# A row's variance is held to be larger by this part of it. Without noise, rows that are alike would
+# otherwise make a matrix singular, and predictions run off.
+JITTER = 1e-6
 _MOST_JITTER = 1e-2  # a matrix that needs more is damaged
 _CELLS = 4_000_000  # entries of a kernel that are held at once in predictions
 
@@ -105,7 +107,7 @@ class Noise:
 
     def of(self, rows: Tensor) -> Tensor:
         """Of rows (m, n), (m,)."""
-        return self.base * torch.exp(self.power * log_deleted(rows)) + JITTER
+        return self.base * torch.exp(self.power * log_deleted(rows))
 
 
 @dataclass(frozen=True)
@@ -234,7 +236,7 @@ def conditioned(
         scale: (C,), by which changes are divided first.
     """
     matrix = kernel.anchored(rows, rows)
-    matrix.diagonal().add_(noise.of(rows))
+    matrix.diagonal().mul_(1 + JITTER).add_(noise.of(rows))
     factor = factored(matrix)
     weights = torch.cholesky_solve(changes / scale, factor) * scale
     # The whole text's weight brings its own prediction to 0.
@@ -256,18 +258,16 @@ def own_variances(kernel: Kernel, rows: Tensor) -> Tensor:
 
 def factored(matrix: Tensor) -> Tensor:
     """The Cholesky factor of a matrix (m, m), which may be singular up to rounding."""
-    jitter = 0.0
-    level = float(matrix.diagonal().mean())
+    jitter = JITTER
     while True:
         factor: Tensor
         factor, failed = torch.linalg.cholesky_ex(matrix)
         if not bool(failed):
             return factor
-        more = max(10 * jitter, JITTER)
-        if more > _MOST_JITTER:
+        if jitter > _MOST_JITTER:
             raise ArithmeticError("the kernel of the rows is not positive definite")
-        matrix.diagonal().add_(level * (more - jitter))
-        jitter = more
+        matrix.diagonal().mul_(1 + jitter)
+        jitter *= 10
 
 
 def packed_rows(rows: Tensor) -> Tensor:

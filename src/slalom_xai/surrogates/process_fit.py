@@ -65,12 +65,12 @@ class ProcessSettings:
     pull: float = 0.01
     mean_pull: float = 0.01
     hold: float = 0.0
-    lowest: float = -30.0
-    highest: float = 12.0
+    lowest: float = -16.0
+    highest: float = 8.0
 
 
 # The peer that nothing is to be behind.
-CEILING = ProcessSettings()
+CEILING = ProcessSettings(pull=0.1)
 
 
 def fit_process(
@@ -182,18 +182,19 @@ class _Likelihood:
         share = joint[:-1, -1] / joint[-1, -1]
         matrix = joint[:-1, :-1] - share[:, None] * joint[-1, :-1]
         spread = noise.base * torch.exp(noise.power * self._deleted)
-        matrix.diagonal().add_(spread + JITTER)
+        matrix.diagonal().mul_(1 + JITTER).add_(spread)
         factor = factored(matrix)
         weights = torch.cholesky_solve(self._changes, factor)
         loss = (self._changes * weights).sum() / (2 * columns) + factor.diagonal().log().sum()
         # The derivative by the matrix, and then by the kernel of all rows: the matrix is
         # P joint P' with P = [1, -share], and so is its change where the kernel changes.
         inner = (torch.cholesky_inverse(factor) - weights @ weights.T / columns) / 2
+        of_noise = inner.diagonal() * spread
+        inner.diagonal().mul_(1 + JITTER)
         carried = inner @ share
         outer = torch.cat([inner, -carried[None]])
         outer = torch.cat([outer, torch.cat([-carried, (share @ carried)[None]])[:, None]], dim=1)
         slope = self._slope(kernel, outer, outer * product, outer * length)
-        of_noise = inner.diagonal() * spread
         slope = torch.cat([slope, torch.stack([of_noise.sum(), of_noise @ self._deleted])])
         pull, pulled = self._pull(kept, units)
         inside = (numbers == kept).to(slope)

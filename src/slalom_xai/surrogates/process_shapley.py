@@ -1,8 +1,8 @@
-"""Shapley values of a Gaussian process, and how sure they are.
+"""Shapley values of a Gaussian process with what else predicts, and how sure they are.
 
 What it has to do: average what each unit adds over all orders in which units may come,
 
-    phi_i = mean over orders of  P(units before i, and i) - P(units before i).
+    phi_i = mean over orders of  F(units before i, and i) - F(units before i).
 
 Why it is done this way: growth with the number deleted leaves no closed form. So orders are drawn,
 each with its reverse, which takes away most of the chance. What the values lack in orders is seen
@@ -17,6 +17,7 @@ Shapes: n units, R orders, C columns (explained outputs).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -26,15 +27,16 @@ from slalom_xai.surrogates.process import Conditioned
 
 ORDERS = 32  # at most, half of them the reverses of others
 FEWEST_ORDERS = 4
+_STEPS = 4_000_000_000  # of the work for errors, at most, where the text allows as few
 _ROWS = 8_000  # rows to predict, at most, where the text allows as few
 
 
 @dataclass(frozen=True)
 class ProcessShapley:
-    """Shapley values of a process.
+    """Shapley values of what predicts.
 
     Attributes:
-        values: (n, C); they sum to P(all) - P(empty).
+        values: (n, C); they sum to F(all) - F(empty).
         errors: (n, C), standard errors.
     """
 
@@ -42,21 +44,40 @@ class ProcessShapley:
     errors: Tensor
 
 
-def process_shapley(known: Conditioned) -> ProcessShapley:
-    """The Shapley values of a process that has seen rows; always the same for the same process."""
-    process, units = known.process, known.process.units
+def process_shapley(
+    known: Conditioned, predict: Callable[[Tensor], Tensor] | None = None
+) -> ProcessShapley:
+    """Shapley values of a process that has seen rows; always the same for the same process.
+
+    Args:
+        known: the process.
+        predict: rows (m, n) to predictions (m, C), where more than the process predicts.
+    """
+    units = known.process.units
+    predict = predict or known.process.predict
     half = max(FEWEST_ORDERS, min(ORDERS, _ROWS // units)) // 2
     orders = _orders(units, half).to(known.rows.device)
     rows = _growing(orders).to(known.rows)  # (R, n + 1, n)
-    predicted = process.predict(rows.flatten(0, 1)).reshape(*rows.shape[:2], -1)
+    predicted = predict(rows.flatten(0, 1)).reshape(*rows.shape[:2], -1)
     gained = predicted.diff(dim=1)  # (R, n, C), in the order of each
     places = orders.argsort(dim=1)  # (R, n), when each unit comes
     by_unit = torch.gather(gained, 1, places[:, :, None].expand_as(gained))
     values = by_unit.mean(dim=0)
     both_ways = (by_unit[:half] + by_unit[half:]) / 2
     by_chance = both_ways.var(dim=0) / half
-    errors = known.scaled(_unknown(known, rows, places))
+    some = _orders_for_errors(len(known.rows), units, half)
+    errors = known.scaled(_unknown(known, rows[some], places[some]))
     return ProcessShapley(values, (by_chance + errors**2).sqrt())
+
+
+def _orders_for_errors(rows: int, units: int, half: int) -> Tensor:
+    """The numbers of the orders that say how sure values are: fewer, where each is much work.
+
+    An average over fewer orders is less sure, so errors come out a little too large.
+    """
+    affordable = max(FEWEST_ORDERS, _STEPS // (rows**2 * units)) // 2
+    some = torch.arange(min(half, affordable))
+    return torch.cat([some, some + half])
 
 
 def _orders(units: int, half: int) -> Tensor:

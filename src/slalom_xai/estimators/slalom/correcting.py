@@ -1,6 +1,6 @@
 """Learns what the heads leave: a process beside a share of them, where held-out rows ask for it.
 
-    F(x) = share * H(x) + P(x)
+    F(x) = P(x) + share * m(x) * (H(x) - f(all)),      m(x) the share of units that x lacks
 
 For each share, a process is fitted to what that share of the heads leaves of the fitted rows. Rows
 that neither has seen choose the share, or the heads alone. Then the process sees all rows: those
@@ -22,7 +22,9 @@ from slalom_xai.surrogates.process import Conditioned, Kernel, Noise
 from slalom_xai.surrogates.process_fit import Changes, ProcessSettings, fit_kernel
 from slalom_xai.surrogates.process_shapley import process_shapley
 
-LEARNING = ProcessSettings(grows=True, steps=20, pull=0.3, mean_pull=0.3, hold=0.02)
+LEARNING = ProcessSettings(
+    grows=True, steps=20, pull=0.3, mean_pull=0.3, hold=0.02, lowest=-30.0, highest=30.0
+)
 
 
 @dataclass(frozen=True)
@@ -44,13 +46,13 @@ class CorrectingSettings:
             and models that were used to find them; twice or half of them hardly matter.
     """
 
-    shares: tuple[float, ...] = (0.0, 0.5, 1.0)
+    shares: tuple[float, ...] = (0.0, 0.5)
     rows_per_unit: int = 6
     fewest_rows: int = 150
     most_rows: int = 700
-    choosing_rows: int = 1_500
+    choosing_rows: int = 6_000
     few_rows: int = 1_500
-    clearly: float = 0.1
+    clearly: float = 0.3
     more_steps: int = 8
     kernel: ProcessSettings = field(default=LEARNING)
 
@@ -82,11 +84,14 @@ class Learnt:
     def sees(self, rows: AnsweredRows, heads: SlalomSurrogate, full: Tensor) -> Conditioned:
         """The process after it has seen what the heads leave of rows."""
         left = _left(rows, heads, full, self.share)
-        return left.seen_by(self.kernel, self.noise, _start(heads, full, self.share))
+        return left.seen_by(self.kernel, self.noise, full)
 
-    def correction(self, known: Conditioned, shapley: Tensor) -> Correction:
-        """The process as a part of what predicts; its Shapley values are (n, C)."""
-        return Correction(shapley.new_tensor(self.share), known.process, shapley)
+    def correction(self, known: Conditioned, shapley: Tensor | None = None) -> Correction:
+        """The process as a part of what predicts, with the Shapley values (n, C) of all of it."""
+        share = known.rows.new_tensor(self.share)
+        if shapley is None:
+            shapley = known.rows.new_zeros(known.process.units, len(known.scale))
+        return Correction(share, known.process, shapley)
 
 
 def learn(
@@ -114,11 +119,12 @@ def learn(
         near = kernel, noise = fit_kernel(left, search, generator, near)
         search = replace(search, steps=settings.more_steps)
         some = left.some(settings.choosing_rows, generator)
-        known = some.seen_by(kernel, noise, _start(heads, evidence.full, share))
-        predicted = share * by_heads + known.process.predict(trial.table)
+        known = some.seen_by(kernel, noise, evidence.full)
+        tried = Learnt(share, kernel, noise, 0.0)
+        predicted = tried.correction(known).applied(by_heads, trial.table)
         here = float(held_out_losses(evidence, predicted))
         if here < loss:
-            best, loss = Learnt(share, kernel, noise, here), here
+            best, loss = replace(tried, loss=here), here
         if here > before:
             break
         before = here
@@ -131,10 +137,12 @@ class Corrected:
 
     Attributes:
         surrogate: predicts.
+        tested: the same before it has seen the rows of the report.
         errors: standard errors (n, C) of the scores that are read from what predicts deletions.
     """
 
     surrogate: SlalomSurrogate
+    tested: SlalomSurrogate
     errors: dict[str, Tensor]
 
 
@@ -146,8 +154,13 @@ def corrected(learnt: Learnt, evidence: Evidence, surrogate: SlalomSurrogate) ->
         evidence: with all rows.
         surrogate: its heads were fitted to these rows.
     """
-    known = learnt.sees(_all_rows(evidence), surrogate, evidence.full)
-    shapley = process_shapley(known)
+    known = learnt.sees(evidence.fit, surrogate, evidence.full)
+    tested = replace(surrogate, correction=learnt.correction(known))
+    rows = _all_rows(evidence)
+    if rows is not evidence.fit:
+        known = learnt.sees(rows, surrogate, evidence.full)
+    unscored = replace(surrogate, correction=learnt.correction(known))
+    shapley = process_shapley(known, unscored.predict)
     only = torch.eye(surrogate.units).to(known.rows)
     errors = {
         "alone": known.standard_errors(only),
@@ -159,16 +172,7 @@ def corrected(learnt: Learnt, evidence: Evidence, surrogate: SlalomSurrogate) ->
         errors["removal"] = (errors["removal"] ** 2 + noise).sqrt()
         errors["shapley"] = (errors["shapley"] ** 2 + noise / surrogate.units**2).sqrt()
     correction = learnt.correction(known, shapley.values)
-    return Corrected(replace(surrogate, correction=correction), errors)
-
-
-def corrected_for_test(
-    learnt: Learnt, evidence: Evidence, surrogate: SlalomSurrogate
-) -> SlalomSurrogate:
-    """The surrogate with a process that has not seen the rows of the report."""
-    known = learnt.sees(evidence.fit, surrogate, evidence.full)
-    nothing = torch.zeros_like(surrogate.values[0])
-    return replace(surrogate, correction=learnt.correction(known, nothing))
+    return Corrected(replace(surrogate, correction=correction), tested, errors)
 
 
 def _all_rows(evidence: Evidence) -> AnsweredRows:
@@ -189,11 +193,6 @@ def _left(rows: AnsweredRows, heads: SlalomSurrogate, full: Tensor, share: float
     table = rows.table[deleting]
     changes = rows.outputs[deleting] - full
     if share > 0:
-        whole = heads.predict(torch.ones_like(table[:1]))
-        changes = changes - share * (heads.predict(table) - whole)
+        missing = 1 - table.mean(dim=1, keepdim=True)
+        changes = changes - share * missing * (heads.predict(table) - full)
     return Changes.of(table, changes)
-
-
-def _start(heads: SlalomSurrogate, full: Tensor, share: float) -> Tensor:
-    """What is added to the process, (C,), so that the whole text is met."""
-    return full - share * heads.predict(torch.ones(1, heads.units).to(full))[0]

@@ -29,7 +29,7 @@ from slalom_xai.estimators.gathering import Gathering
 from slalom_xai.estimators.held_out import held_out_loss, linear_fit, measure
 from slalom_xai.estimators.slalom.candidates import Candidates
 from slalom_xai.estimators.slalom.choice import Choice, choose
-from slalom_xai.estimators.slalom.correcting import Learnt, corrected, corrected_for_test, learn
+from slalom_xai.estimators.slalom.correcting import Learnt, corrected, learn
 from slalom_xai.estimators.slalom.interactions import (
     calls_for_pairs,
     with_interactions,
@@ -200,9 +200,9 @@ class Slalom(Estimator):
             of_reading = candidates.covariance(reading.fit).spread(units)
         tested, by_process = surrogate, {}
         if learnt is not None:
-            tested = corrected_for_test(learnt, evidence, surrogate)
             with_process = corrected(learnt, evidence, surrogate)
-            surrogate, by_process = with_process.surrogate, with_process.errors
+            surrogate, tested = with_process.surrogate, with_process.tested
+            by_process = with_process.errors
         scores = measured.scores(evidence.full)
         fitted = replace(fit.surrogate, two_scores=surrogate.two_scores)
         widening = self._widening(queries, fit)
