@@ -108,6 +108,10 @@ export class Model {
     return this.additive && name === "value" ? SCORE_MEANINGS[this.explanation.function.kind] : MEANINGS[name];
   }
 
+  /** Whether any two units act together. */
+  get hasPairs(): boolean {
+    return this.explanation.units.some((_, unit) => this.pairsOf(unit).length > 0);
+  }
   /** The pairs that a unit is part of: the other unit, and what both do together beyond what each does by itself. */
   pairsOf(unit: number): readonly Pair[] {
     const { function: surrogate } = this.explanation;
