@@ -57,7 +57,7 @@ train bert2 "$seconds" "${reviews[@]}" --init "$data/minilm" --layers 2 --rate 8
 train bert6 "$seconds" "${reviews[@]}" --init "$data/minilm" --rate 8e-5 --epochs 2 &
 train gpt2 "$seconds" "${reviews[@]}" --family gpt2 --epochs 6 &
 train ag "$seconds" "$data/ag_train.jsonl.gz" --test "$data/ag_test.jsonl.gz" --init "$data/minilm" --layers 2 --epochs 2 &
-train distil 110 "${reviews[@]}" --layers 6 --width 768 --vocabulary 30000 --rate 1e-4 --epochs 2 &
+train distil 130 "${reviews[@]}" --layers 6 --width 768 --vocabulary 30000 --rate 1e-4 --epochs 3 &
 wait
 able=()
 for name in bert6 bert2 gpt2 ag distil; do

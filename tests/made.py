@@ -13,6 +13,7 @@ from slalom_xai.outputs import Outputs
 from slalom_xai.surrogates.additive import AdditiveSurrogate
 from slalom_xai.surrogates.correction import Correction
 from slalom_xai.surrogates.formula import SlalomSurrogate, TwoScores
+from slalom_xai.surrogates.interactions import Interactions
 from slalom_xai.surrogates.pairs import PairsSurrogate
 from slalom_xai.surrogates.process import Kernel, Noise, Process, conditioned
 from slalom_xai.surrogates.quality import Agreement, FewAndMany, Fidelity
@@ -93,6 +94,7 @@ def made(
     process: bool = False,
     lengths: bool = False,
     corrected: bool = False,
+    interactions: bool = False,
     two_scores: bool = False,
     labels: tuple[str, ...] = ("negative", "positive"),
     kind: str = "binary",
@@ -107,7 +109,7 @@ def made(
     With ``two_scores``, its values are measured, and so are the other scores that can be. Where
     units stand several times, nobody asked for one more copy of one. ``pairs`` and ``process`` are
     functions of other methods with one score. With ``corrected``, a process predicts beside a share
-    of the heads.
+    of the heads. With ``interactions``, some pairs of units act together.
     """
     units = words(text) if units is None else units
     n, columns = len(units), 1 if kind == "binary" else len(labels)
@@ -133,6 +135,11 @@ def made(
         offsets = draw(n + 1, columns)
         offsets[[0, -1]] = 0
         function = replace(function, length_offsets=offsets)
+    if interactions:
+        some = torch.combinations(torch.arange(float(n), dtype=torch.float64))[:: n - 1]
+        strengths, off = draw(len(some), columns), draw(len(some), columns).abs()
+        found = Interactions(some, strengths, off, full.new_full((columns,), 0.3))
+        function = replace(function, interactions=found)
     if corrected:
         process = drawn_process(draw, n, full)
         correction = Correction(full.new_tensor(0.5), process, draw(n, columns))
@@ -260,6 +267,8 @@ SHAPES = {
     },
     "a process of more than 48 units": {"text": "more words " * 30, "process": True, "target": 0},
     "heads with a process": {"corrected": True},
+    "pairs that act together": {"interactions": True, "two_scores": True, "target": 0},
+    "pairs that act together beside a process": {"interactions": True, "corrected": True},
     "heads and two scores with a process, for four classes": {
         "kind": "multiclass",
         "labels": ("a", "b", "c", "d"),

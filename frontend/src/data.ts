@@ -149,7 +149,8 @@ function surrogate(units: number, columns: number): Check {
       })),
       repeats: maybe(list(list(number, columns), units)),
       correction: maybe(correction(units, columns)),
-    }, ["length_offsets", "two_scores", "repeats", "correction"])(rest, where);
+      interactions: maybe(interactions(units, columns)),
+    }, ["length_offsets", "two_scores", "repeats", "correction", "interactions"])(rest, where);
   };
 }
 
@@ -166,13 +167,24 @@ function correction(units: number, columns: number): Check {
   });
 }
 
+/** The number of a unit. */
+const unitOf = (units: number): Check => (number, at) => {
+  whole(number, at);
+  if ((number as number) >= units) throw new DataError(`${at} names unit ${number as number}, and there are ${units}`);
+};
+
+const interactions = (units: number, columns: number): Check => (value, where) => {
+  const found = object(value, where);
+  const many = Array.isArray(found["pairs"]) ? found["pairs"].length : 0;
+  const numbers = list(list(number, columns), many);
+  record({
+    kind: oneOf(["interactions"]), pairs: list(list(unitOf(units), 2)), strengths: numbers, errors: numbers, shares: list(number, columns),
+  })(value, where);
+};
+
 function pairs(units: number, columns: number, value: Fields, where: string): void {
   const many = Array.isArray(value["pairs"]) ? value["pairs"].length : 0;
-  const unit: Check = (number, at) => {
-    whole(number, at);
-    if ((number as number) >= units) throw new DataError(`${at} names unit ${number as number}, and there are ${units}`);
-  };
-  record({ mains: list(list(number, columns), units), pairs: list(list(unit, 2)), joints: list(list(number, columns), many), full: list(number, columns) })(value, where);
+  record({ mains: list(list(number, columns), units), pairs: list(list(unitOf(units), 2)), joints: list(list(number, columns), many), full: list(number, columns) })(value, where);
 }
 
 function process(units: number, columns: number, value: Fields, where: string): void {

@@ -19,6 +19,15 @@ export interface TwoScores {
   readonly sink_importance: number;
 }
 
+/** Pairs of units whose joint effect two scores miss. They add nothing to predictions. */
+export interface Interactions {
+  readonly kind: "interactions";
+  readonly pairs: readonly (readonly number[])[]; // two units each
+  readonly strengths: readonly (readonly number[])[]; // pairs, columns: what the model itself says
+  readonly errors: readonly (readonly number[])[]; // pairs, columns
+  readonly shares: readonly number[]; // columns
+}
+
 export interface Slalom {
   readonly kind: "slalom";
   readonly values: readonly (readonly (readonly number[])[])[]; // heads, units, columns
@@ -29,6 +38,7 @@ export interface Slalom {
   readonly two_scores?: TwoScores | null;
   readonly repeats?: readonly (readonly number[])[] | null; // units, columns: what the two scores miss of one more copy
   readonly correction?: Correction | null; // a process with a share of the heads
+  readonly interactions?: Interactions | null;
 }
 
 export interface Additive {

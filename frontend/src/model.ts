@@ -34,6 +34,13 @@ export interface Prediction {
   readonly probability: number | null;
 }
 
+/** What a unit does together with another one. */
+export interface Pair {
+  readonly other: number;
+  readonly strength: number;
+  readonly error: number;
+}
+
 export class Model {
   readonly counts: number[];
   readonly additive: boolean;
@@ -99,6 +106,23 @@ export class Model {
   }
   meaning(name: Score): string {
     return this.additive && name === "value" ? SCORE_MEANINGS[this.explanation.function.kind] : MEANINGS[name];
+  }
+
+  /** Whether any two units act together. */
+  get hasPairs(): boolean {
+    return this.explanation.units.some((_, unit) => this.pairsOf(unit).length > 0);
+  }
+  /** The pairs that a unit is part of: the other unit, and what both do together beyond what each does by itself. */
+  pairsOf(unit: number): readonly Pair[] {
+    const { function: surrogate } = this.explanation;
+    if (surrogate.kind !== "slalom" || !surrogate.interactions) return [];
+    const { pairs, strengths, errors } = surrogate.interactions;
+    const found: Pair[] = [];
+    pairs.forEach(([first, second], pair) => {
+      if (first !== unit && second !== unit) return;
+      found.push({ other: first === unit ? second! : first!, strength: this.sign * strengths[pair]![this.column]!, error: errors[pair]![this.column]! });
+    });
+    return found;
   }
 
   listen(listener: (change: Change) => void): void {

@@ -1,7 +1,7 @@
 /** The text with coloured words. Hue and strength show the chosen score, the line below a word its importance. */
-import { freshId, h } from "./dom";
+import { freshId, h, s } from "./dom";
 import type { Model } from "./model";
-import { ranks, strengths } from "./numbers";
+import { ranks, signed, strengths } from "./numbers";
 
 export type ClickMode = "remove" | "repeat" | "select";
 
@@ -13,6 +13,7 @@ export class Words {
   private readonly placesOf = new Map<number, number[]>();
   private lit: HTMLElement[] = [];
   private current = 0;
+  private arcs: SVGElement | null = null;
 
   constructor(private readonly model: Model, detailId: string) {
     const hint = freshId();
@@ -32,6 +33,7 @@ export class Words {
       if (change === "active") this.light();
       else if (change === "counts") this.count();
       else if (change === "score" || change === "target") this.colour();
+      if (change === "target") this.drawArcs();
     });
   }
 
@@ -145,6 +147,34 @@ export class Words {
     const { active } = this.model;
     this.lit = active === null ? [] : (this.placesOf.get(active) ?? []).map((place) => this.places[place]!);
     for (const word of this.lit) word.classList.add("lit");
+    this.drawArcs();
+  }
+
+  /** Arcs from the lit word to those it does something together with. */
+  private drawArcs(): void {
+    this.arcs?.remove();
+    this.arcs = null;
+    const { active } = this.model;
+    const pairs = active === null ? [] : this.model.pairsOf(active);
+    const from = this.lit[0];
+    if (!from || pairs.length === 0) return;
+    const frame = this.element.getBoundingClientRect();
+    const top = (word: HTMLElement): readonly [number, number] => {
+      const box = word.getClientRects()[0] ?? word.getBoundingClientRect();
+      return [(box.left + box.right) / 2 - frame.left + this.element.scrollLeft, box.top - frame.top + this.element.scrollTop];
+    };
+    const [x, y] = top(from);
+    const paths: SVGElement[] = [];
+    for (const { other, strength } of pairs) {
+      const place = this.placesOf.get(other)?.[0];
+      if (place === undefined) continue;
+      const [endX, endY] = top(this.places[place]!);
+      const high = Math.max(0, Math.min(y, endY) - 14);
+      paths.push(s("path", { class: strength < 0 ? "arc down" : "arc up", d: `M${x} ${y}C${x} ${high} ${endX} ${high} ${endX} ${endY}` },
+        s("title", {}, `together ${signed(strength)}`)));
+    }
+    this.arcs = s("svg", { class: "arcs", width: this.element.scrollWidth, height: this.element.scrollHeight, "aria-hidden": "true" }, ...paths);
+    this.element.append(this.arcs);
   }
 
   /** Scrolls the lit word into the text's own window, never the page. */

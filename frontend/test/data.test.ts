@@ -36,6 +36,13 @@ test("what a method lacks of the fidelity is null", () => {
 
 const two = () => ({ kind: "two scores", values: [[1], [2]], importances: [0, 0], sink_value: [0], sink_importance: 0 });
 
+const pairs = () => ({ kind: "interactions", pairs: [[0, 1]], strengths: [[2]], errors: [[0]], shares: [0.5] });
+
+test("interactions may be there", () => {
+  const found = read((data) => Object.assign(data.function, { interactions: pairs() })).function;
+  assert.deepEqual(found.kind === "slalom" && found.interactions, pairs());
+});
+
 test("two scores and repeats may be there, be null or be left out", () => {
   for (const parts of [{ two_scores: two(), repeats: [[0.5], [1]] }, { two_scores: two(), repeats: null }, { two_scores: null, repeats: null }]) {
     const found = read((data) => Object.assign(data.function, parts)).function;
@@ -83,6 +90,8 @@ test("what is wrong is named", () => {
     [(data) => (data.function.two_scores = { ...two(), kind: "slalom" }), /two_scores\.kind is "slalom", where "two scores" should be/],
     [(data) => (data.function.two_scores = { ...two(), values: [[1]] }), /two_scores\.values has 1 entries, where 2 should be/],
     [(data) => (data.function.two_scores = { ...two(), sink_importance: null }), /two_scores\.sink_importance is null, where a number should be/],
+    [(data) => (data.function.interactions = { ...pairs(), pairs: [[0, 2]] }), /interactions\.pairs.* names unit 2, and there are 2/],
+    [(data) => (data.function.interactions = { ...pairs(), errors: [] }), /interactions\.errors has 0 entries, where 1 should be/],
     [(data) => (data.function.repeats = [[1]]), /function\.repeats has 1 entries, where 2 should be/],
     [(data) => delete data.columns[0].sources, /columns\[0\]\.sources is missing, where an object should be/],
     [(data) => (data.columns[0].sources.value = "guessed"), /sources\.value is "guessed", where "measured" or "fitted" should be/],

@@ -231,6 +231,27 @@ def test_error_bars_bars_and_the_other_class(show):
     )
 
 
+def test_arcs_join_words_that_act_together(show):
+    explanation = made(interactions=True, two_scores=True)
+    page = show(explanation)
+    first, second = explanation.interactions[0].units
+    words(page).nth(first).hover()
+    joined = [pair for pair in explanation.interactions if first in pair.units]
+    assert page.locator("path.arc").count() == len(joined)
+    away = [pair for pair in joined if pair.strength < 0]
+    assert page.locator("path.arc.down").count() == len(away)
+    said = page.locator(".detail .pairs")
+    assert explanation.units[second].text in said.inner_text()
+    height = page.locator(".detail").bounding_box()["height"]
+    alone = set(range(len(explanation)))
+    for pair in explanation.interactions:
+        alone -= set(pair.units)
+    words(page).nth(min(alone)).hover()
+    assert page.locator("path.arc").count() == 0
+    assert said.inner_text() == ""
+    assert page.locator(".detail").bounding_box()["height"] == height  # nothing below moves
+
+
 @pytest.mark.parametrize("name", SHAPES)
 def test_what_if_is_predict(show, name):
     explanation = shaped(name)

@@ -150,7 +150,7 @@ def test_truncation_is_reported():
         "a dull story with a good end and more words " * 60,
         "--truncation",
         "--budget",
-        "1300",
+        "600",
     )
     assert done.returncode == 0, done.stderr
     assert "characters are left out" in done.stdout

@@ -61,8 +61,8 @@ def test_numbers_deleted_are_as_promised():
     assert abs(wide.mean() - 75) < 10
     assert wide.max() > 135
     fit = (~plan.fit).sum(axis=1)
-    assert (fit >= 148).mean() == pytest.approx(0.125, abs=0.05)  # one or two units left
-    assert 0.2 < (fit <= 10).mean() < 0.5
+    assert 0.02 < (fit >= 148).mean() < 0.08  # one or two units left
+    assert 0.4 < (fit <= 10).mean() < 0.6
 
 
 @pytest.mark.parametrize("units", [2, 3, 4])

@@ -23,6 +23,7 @@ from slalom_xai.reports.text_pieces import text_pieces
 from slalom_xai.reports.view import explanation_data, to_json
 from slalom_xai.surrogates.correction import Correction
 from slalom_xai.surrogates.formula import SlalomSurrogate, TwoScores
+from slalom_xai.surrogates.interactions import Interactions
 from slalom_xai.surrogates.process import Process
 from slalom_xai.surrogates.scores import SCORES
 from slalom_xai.text import Unit, words
@@ -122,7 +123,7 @@ def same_numbers(shown, function):
     """What the page got is the surrogate to the last digit, with the parts inside it."""
     assert shown.keys() - {"kind"} == vars(function).keys()
     for key, part in vars(function).items():
-        if isinstance(part, TwoScores | Correction | Process):
+        if isinstance(part, TwoScores | Correction | Interactions | Process):
             same_numbers(shown[key], part)
         else:
             assert shown[key] == (None if part is None else part.tolist())

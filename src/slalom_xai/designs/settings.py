@@ -53,9 +53,9 @@ class DesignSettings:
     held_out_part: int = 10
     small_held_out_part: int = 5
     quota_part: int = 4
-    short_share: float = 0.125
-    local_share: float = 0.35
-    wide_share: float = 0.3
+    short_share: float = 0.03
+    local_share: float = 0.45
+    wide_share: float = 0.5
     scarce: int = 5
     scarce_local_share: float = 0.55
     scarce_wide_share: float = 0.4

@@ -18,6 +18,7 @@ from slalom_xai.explanation.saving import explanation_to_dict
 from slalom_xai.surrogates.additive import AdditiveSurrogate
 from slalom_xai.surrogates.correction import Correction
 from slalom_xai.surrogates.formula import SlalomSurrogate, TwoScores
+from slalom_xai.surrogates.interactions import Interactions
 from slalom_xai.surrogates.pairs import PairsSurrogate
 from slalom_xai.surrogates.process import BITS, Process
 
@@ -58,7 +59,7 @@ def _problems(explanation: Explanation, data: dict[str, Any]) -> Iterator[str]:
         yield "occurrences do not fit the units"
     if not all(times > 0 for times in explanation.occurrences):
         yield "occurrences are not whole numbers above 0"
-    known = {*explanation_to_dict(explanation), "scores", "sources"}
+    known = {*explanation_to_dict(explanation), "scores", "sources", "interactions"}
     foreign = sorted(map(str, data.keys() - known))
     if foreign:
         yield f"unknown fields {', '.join(shortened(name, 40) for name in foreign[:5])}"
@@ -90,7 +91,7 @@ def _fit(columns: tuple[Mapping[str, Array], ...], explanation: Explanation) -> 
 def _function_problems(
     function: AnyFunction, units: int, columns: int, where: str = "function"
 ) -> Iterator[str]:
-    if where == "function" and isinstance(function, TwoScores | Correction):
+    if where == "function" and isinstance(function, TwoScores | Correction | Interactions):
         yield "function is only the part of one"
     entries = vars(function)
     for name, expected in _shapes(function, units, columns).items():
@@ -104,8 +105,10 @@ def _function_problems(
             yield f"{where}.{name} has entries that are not finite numbers"
     if isinstance(function, SlalomSurrogate):
         yield from _slalom_problems(function, units, columns, where)
-    if isinstance(function, PairsSurrogate):
+    if isinstance(function, PairsSurrogate | Interactions):
         yield from _pairs_problems(function, units, where)
+    if isinstance(function, Interactions):
+        yield from _interactions_problems(function, where)
     if isinstance(function, Process):
         yield from _process_problems(function, units, where)
     if isinstance(function, Correction):
@@ -115,7 +118,16 @@ def _function_problems(
         yield from _function_problems(process, units, columns, f"{where}.process")
 
 
-def _pairs_problems(function: PairsSurrogate, units: int, where: str) -> Iterator[str]:
+def _interactions_problems(function: Interactions, where: str) -> Iterator[str]:
+    if bool((function.errors < 0).any()):
+        yield f"{where}.errors are below 0"
+    if bool((function.shares < 0).any()) or bool((function.shares > 1).any()):
+        yield f"{where}.shares are not between 0 and 1"
+
+
+def _pairs_problems(
+    function: PairsSurrogate | Interactions, units: int, where: str
+) -> Iterator[str]:
     pairs = function.pairs
     whole = bool((pairs == pairs.floor()).all())
     if not whole or float(pairs.min()) < 0 or float(pairs.max()) >= units:
@@ -146,7 +158,12 @@ def _slalom_problems(
     offsets = function.length_offsets
     if offsets is not None and bool(offsets[[0, -1]].any()):
         yield f"{where}.length_offsets is not 0 for no unit and for all units"
-    two: Any = function.two_scores  # from a file: perhaps of another kind
+    pairs: Any = function.interactions  # from a file: perhaps of another kind
+    if pairs is not None:
+        if not isinstance(pairs, Interactions):
+            yield f"{where}.interactions is not pairs of units"
+        yield from _function_problems(pairs, units, columns, f"{where}.interactions")
+    two: Any = function.two_scores  # likewise
     if two is not None:
         if not isinstance(two, TwoScores):
             yield f"{where}.two_scores is not values with importances"
@@ -196,6 +213,14 @@ def _shapes(function: AnyFunction, units: int, columns: int) -> dict[str, tuple[
         }
     if isinstance(function, Correction):
         return {"share": (), "shapley": (units, columns)}
+    if isinstance(function, Interactions):
+        pairs = _length(function.pairs)
+        return {
+            "pairs": (pairs, 2),
+            "strengths": (pairs, columns),
+            "errors": (pairs, columns),
+            "shares": (columns,),
+        }
     if isinstance(function, TwoScores):
         return {
             "values": (units, columns),

@@ -233,6 +233,19 @@ def _are_sources(value: Any) -> bool:
     return all(source in ("measured", "fitted") for source in value.values())
 
 
+def _are_interactions(value: Any) -> bool:
+    return _is_list(value, _is_interaction)
+
+
+def _is_interaction(value: Any) -> bool:
+    if not isinstance(value, dict) or value.keys() != {"units", "texts", "strength", "error"}:
+        return False
+    units, texts = value["units"], value["texts"]
+    pairs = _is_list(units, is_whole) and _is_list(texts, _is_text)
+    numbers = (value["strength"], value["error"])
+    return pairs and len(units) == len(texts) == 2 and all(map(_is_number_or_none, numbers))
+
+
 def _is_agreement(value: Any) -> bool:
     if not isinstance(value, dict) or not is_whole(value.get("rows")):
         return False
@@ -268,6 +281,7 @@ _FIELDS = {
     "measured": (_are_measured, "not a list of scores in finite numbers by their names"),
     "scores": (_is_column_of_errors, "not lists of numbers by the name of a score"),
     "sources": (_are_sources, "not measured or fitted by the name of a score"),
+    "interactions": (_are_interactions, "not a list of pairs with a strength and an error"),
     "standard_errors": (_are_errors, "not a list of errors by the name of a score"),
     "fidelity": (_is_fidelity, "not a list of agreements in finite numbers"),
     "calls_fit": _COUNT,

@@ -13,12 +13,13 @@ from numpy.typing import ArrayLike
 from slalom_xai.surrogates.additive import AdditiveSurrogate
 from slalom_xai.surrogates.correction import Correction
 from slalom_xai.surrogates.formula import SlalomSurrogate, TwoScores
+from slalom_xai.surrogates.interactions import Interactions
 from slalom_xai.surrogates.pairs import PairsSurrogate
 from slalom_xai.surrogates.process import Process
 from slalom_xai.surrogates.quality import Agreement, FewAndMany, Fidelity
 from slalom_xai.surrogates.scores import OneScore
 
-AnyFunction = SlalomSurrogate | OneScore | TwoScores | Correction
+AnyFunction = SlalomSurrogate | OneScore | TwoScores | Correction | Interactions
 
 # What a file calls each kind of function.
 FUNCTION_KINDS: dict[str, Any] = {
@@ -28,6 +29,7 @@ FUNCTION_KINDS: dict[str, Any] = {
     "process": Process,
     "two scores": TwoScores,
     "correction": Correction,
+    "interactions": Interactions,
 }
 _NAMES = {made_from: kind for kind, made_from in FUNCTION_KINDS.items()}
 _NO_WEIGHT = 60  # a difference in importance; exp(-60) is nothing beside 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -78,7 +78,8 @@ class Explanation(ScoredText):
     def to_frame(self) -> pd.DataFrame:
         """One row per unit: its span, every score and every standard error.
 
-        ``attrs["source"]`` says for each score whether it was measured or fitted.
+        ``attrs["source"]`` says for each score whether it was measured or fitted, and
+        ``attrs["interactions"]`` lists pairs of units, as in ``interactions``.
         """
         import pandas as pd
 
@@ -97,6 +98,7 @@ class Explanation(ScoredText):
                 fields[f"{name}_se"] = self.standard_errors[name]
         frame = pd.DataFrame(fields)
         frame.attrs["source"] = {name: self.source(name) for name in names}
+        frame.attrs["interactions"] = [asdict(pair) for pair in self.interactions]
         return frame
 
     def to_dict(self) -> dict[str, Any]:

@@ -71,7 +71,7 @@ def explanation_to_dict(explanation: Explanation) -> dict[str, Any]:
 
 
 def scores_to_dict(explanation: Explanation) -> dict[str, Any]:
-    """Every unit's scores for the target, and where each comes from: for other programs.
+    """Every unit's scores for the target, where each comes from, and pairs: for other programs.
 
     All of it follows from the rest of the file, so it is not read back.
     """
@@ -79,6 +79,7 @@ def scores_to_dict(explanation: Explanation) -> dict[str, Any]:
     return {
         "scores": {name: listed(explanation.scores(name)) for name in names},
         "sources": {name: explanation.source(name) for name in names},
+        "interactions": [asdict(pair) for pair in explanation.interactions],
     }
 
 

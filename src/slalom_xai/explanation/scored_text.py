@@ -53,6 +53,25 @@ _NO_ROWS_LEFT = (
 )
 
 
+@dataclass(frozen=True)
+class Interaction:
+    """Two units that do something together which their two scores do not tell.
+
+    Attributes:
+        units: their numbers, from 0 on, in reading order.
+        texts: their texts.
+        strength: what both together do to the output beyond what each does by itself, measured in
+            the whole text: f(all) - f(without one) - f(without the other) + f(without both). That
+            of "not" and "good" is negative, if "good" is explained.
+        error: its standard error, which is the model's own noise.
+    """
+
+    units: tuple[int, int]
+    texts: tuple[str, str]
+    strength: float
+    error: float
+
+
 @dataclass(frozen=True, eq=False)
 class ScoredText:
     """What an ``Explanation`` knows about its text; its docstring describes the fields."""
@@ -142,6 +161,35 @@ class ScoredText:
         value = self._of_target(function.sink_values[0])
         importance = float(function.sink_importances[0] + self._log_occurrences().mean())
         return value, importance
+
+    @property
+    def interactions(self) -> tuple[Interaction, ...]:
+        """The few pairs of units whose joint effect the two scores miss, the strongest first.
+
+        Empty where there are none, and for methods that do not look for them.
+        """
+        function = self.function
+        if not isinstance(function, SlalomSurrogate) or function.interactions is None:
+            return ()
+        pairs, column = function.interactions, self._target.column
+        found = []
+        for index, (first, second) in enumerate(pairs.pairs.long().tolist()):
+            strength = float(pairs.strengths[index, column]) * self._target.sign
+            texts = (self.units[first].text, self.units[second].text)
+            error = float(pairs.errors[index, column])
+            found.append(Interaction((first, second), texts, strength, error))
+        return tuple(sorted(found, key=lambda one: -abs(one.strength)))
+
+    @property
+    def interaction_share(self) -> float:
+        """The share that ``interactions`` take of the error that the two scores leave.
+
+        It is measured on held-out deletions; 0 where there are no interactions.
+        """
+        function = self.function
+        if not isinstance(function, SlalomSurrogate) or function.interactions is None:
+            return 0.0
+        return float(function.interactions.shares[self._target.column])
 
     @property
     def prediction(self) -> float:

@@ -25,6 +25,7 @@ from slalom_xai.surrogates.quality import percent
 # Intensities, from 0 to 1, below which a unit has no colour, and only coloured letters; and above
 # which its letters are bold.
 _PLAIN, _LETTERS, _BOLD = 0.12, 0.35, 0.7
+_PAIRS = 3  # that are printed
 _PRELIMINARY = "A first result, which is being refined; Ctrl-C keeps it."
 _SOURCES = "measured: the model's own answer; fitted: estimated from its answers to other texts"
 
@@ -37,6 +38,8 @@ def render(explanation: Explanation, rows: int = 10) -> RenderableType:
     if explanation.left_out:
         parts.append(Text(left_out_sentence(explanation), style="yellow"))
     parts.append(_table(explanation, rows))
+    if explanation.interactions:
+        parts.append(_interactions(explanation))
     if len(explanation.full) > 1:
         parts.append(_all_outputs(explanation))
     parts.append(Text(explanation.trust, style="bold"))
@@ -136,6 +139,26 @@ def _table(explanation: Explanation, rows: int) -> Table:
     for index in indices:
         numbers = [_number(explanation, name, index) for name in titles]
         table.add_row(Text(texts[index]), *numbers)
+    return table
+
+
+def _interactions(explanation: Explanation) -> Table:
+    """The strongest pairs of units whose joint effect the two scores miss."""
+    pairs = explanation.interactions[:_PAIRS]
+    table = _empty_table("Together they do more than their scores tell")
+    if explanation.interaction_share > 0:
+        taken = percent(explanation.interaction_share)
+        table.caption = f"They take {taken} of the error that the two scores leave."
+        table.caption_justify = "left"
+    table.add_column(f"two {explanation.granularity}s", overflow="fold")
+    table.add_column(Text("together\n").append("measured", style="not bold dim"), justify="right")
+    texts = unit_texts(explanation)
+    for pair in pairs:
+        first, second = pair.units
+        number = f"{pair.strength:+.2f}"
+        if pair.error > 0:
+            number += f" ± {pair.error:.2f}"
+        table.add_row(Text(f"{texts[first]} … {texts[second]}"), number)
     return table
 
 

@@ -199,11 +199,13 @@ def _check_finite(explanation: Explanation) -> None:
 
 
 def _tensors(function: SlalomSurrogate | OneScore) -> list[Array]:
-    """All numbers of a surrogate, those of its two scores among them."""
+    """All numbers of a surrogate, those of its two scores and pairs among them."""
     entries = [getattr(function, part.name) for part in fields(function)]
     tensors = [entry for entry in entries if isinstance(entry, Tensor)]
     if isinstance(function, SlalomSurrogate) and function.two_scores is not None:
         tensors += vars(function.two_scores).values()
+    if isinstance(function, SlalomSurrogate) and function.interactions is not None:
+        tensors += vars(function.interactions).values()
     if isinstance(function, SlalomSurrogate) and function.correction is not None:
         process = function.correction.process
         tensors += [process.weights, process.reaches, process.slopes, function.correction.shapley]

@@ -37,6 +37,7 @@ from torch import Tensor
 
 from slalom_xai.errors import InputError
 from slalom_xai.surrogates.correction import Correction
+from slalom_xai.surrogates.interactions import Interactions
 
 
 def slots(counts: Tensor, sink: bool, of_missing: bool = False) -> Tensor:
@@ -146,6 +147,8 @@ class SlalomSurrogate:
             nobody asked.
         correction: a process that predicts deletions with a share of the heads; None where the
             heads predict alone.
+        interactions: pairs of units whose joint effect ``two_scores`` misses; None where none are
+            known. They add nothing to predictions, which have them from ``correction``.
     """
 
     values: Tensor
@@ -156,6 +159,7 @@ class SlalomSurrogate:
     two_scores: TwoScores | None = None
     repeats: Tensor | None = None
     correction: Correction | None = None
+    interactions: Interactions | None = None
 
     def normalised(self, gamma: float = 0.0) -> SlalomSurrogate:
         """The same function with importances that sum to ``gamma`` over the units."""
@@ -292,6 +296,8 @@ class SlalomSurrogate:
             alone = replace(alone, repeats=self.repeats[:, here])
         if self.correction is not None:
             alone = replace(alone, correction=self.correction.of_column(column))
+        if self.interactions is not None:
+            alone = replace(alone, interactions=self.interactions.of_column(column))
         return alone
 
     def cpu(self) -> SlalomSurrogate:

@@ -36,9 +36,9 @@ class CorrectingSettings:
         rows_per_unit: rows that decide a kernel, for each unit; it has two numbers a unit.
         fewest_rows: rows that decide it in a short text.
         most_rows: rows that decide it in a long text. Time grows with their cube.
-        choosing_rows: rows that a process sees while shares are compared. With fewer than it sees
-            in the end, it would look worse beside the heads than it is; this only bounds the time.
-        few_rows: rows up to which those of the report are seen in the end, too.
+        most_seen: rows that a process sees at most. Time grows with their cube, memory and the size
+            of files with their square and number.
+        few_rows: rows up to which those of the report and of pairs are seen in the end, too.
         clearly: log errors, local and wide together, by which the heads alone must be better. Few
             rows choose, and a process that is no better does little harm.
         more_steps: evaluations for every share but the first, which begin where that one ended.
@@ -47,9 +47,9 @@ class CorrectingSettings:
 
     shares: tuple[float, ...] = (0.0, 0.5)
     rows_per_unit: int = 6
-    fewest_rows: int = 150
+    fewest_rows: int = 500
     most_rows: int = 700
-    choosing_rows: int = 6_000
+    most_seen: int = 6_000
     few_rows: int = 1_500
     clearly: float = 0.3
     more_steps: int = 8
@@ -82,7 +82,8 @@ class Learnt:
 
     def sees(self, rows: AnsweredRows, heads: SlalomSurrogate, full: Tensor) -> Conditioned:
         """The process after it has seen what the heads leave of rows."""
-        left = _left(rows, heads, full, self.share)
+        generator = torch.Generator().manual_seed(0)
+        left = _left(rows, heads, full, self.share).some(CORRECTING.most_seen, generator)
         return left.seen_by(self.kernel, self.noise, full)
 
     def correction(self, known: Conditioned, shapley: Tensor | None = None) -> Correction:
@@ -114,9 +115,8 @@ def learn(evidence: Evidence, heads: SlalomSurrogate, loss: float) -> Learnt | N
         left = _left(evidence.fit, heads, evidence.full, share)
         near = kernel, noise = fit_kernel(left, search, generator, near)
         search = replace(search, steps=CORRECTING.more_steps)
-        some = left.some(CORRECTING.choosing_rows, generator)
-        known = some.seen_by(kernel, noise, evidence.full)
         tried = Learnt(share, kernel, noise, 0.0)
+        known = tried.sees(evidence.fit, heads, evidence.full)
         predicted = tried.correction(known).applied(by_heads, trial.table)
         here = float(held_out_losses(evidence, predicted))
         if here < loss:
@@ -130,26 +130,30 @@ class Corrected:
 
     Attributes:
         surrogate: predicts.
-        tested: the same before it has seen the rows of the report.
         errors: standard errors (n, C) of the scores that are read from what predicts deletions.
     """
 
     surrogate: SlalomSurrogate
-    tested: SlalomSurrogate
     errors: dict[str, Tensor]
 
 
-def corrected(learnt: Learnt, evidence: Evidence, surrogate: SlalomSurrogate) -> Corrected:
-    """The surrogate with a process that has seen all rows, perhaps those of the report, too.
+def corrected(
+    learnt: Learnt,
+    evidence: Evidence,
+    surrogate: SlalomSurrogate,
+    known: Conditioned,
+    more: AnsweredRows | None = None,
+) -> Corrected:
+    """The surrogate with a process that has seen further rows where rows are few.
 
     Args:
         learnt: the share of the heads, and the process.
         evidence: with all rows.
         surrogate: its heads were fitted to these rows.
+        known: the process after it has seen the rows to fit.
+        more: rows that were asked beside these and those of the report; None for none.
     """
-    known = learnt.sees(evidence.fit, surrogate, evidence.full)
-    tested = replace(surrogate, correction=learnt.correction(known))
-    rows = _all_rows(evidence)
+    rows = _with_others(evidence, more)
     if rows is not evidence.fit:
         known = learnt.sees(rows, surrogate, evidence.full)
     unscored = replace(surrogate, correction=learnt.correction(known))
@@ -165,15 +169,19 @@ def corrected(learnt: Learnt, evidence: Evidence, surrogate: SlalomSurrogate) ->
         errors["removal"] = (errors["removal"] ** 2 + noise).sqrt()
         errors["shapley"] = (errors["shapley"] ** 2 + noise / surrogate.units**2).sqrt()
     correction = learnt.correction(known, shapley.values)
-    return Corrected(replace(surrogate, correction=correction), tested, errors)
+    return Corrected(replace(surrogate, correction=correction), errors)
 
 
-def _all_rows(evidence: Evidence) -> AnsweredRows:
-    """The rows that are fitted and, where they are few, those of the report."""
-    rows, report = evidence.fit, evidence.report
-    if report is None or len(rows.outputs) > CORRECTING.few_rows:
+def _with_others(evidence: Evidence, more: AnsweredRows | None) -> AnsweredRows:
+    """The rows that are fitted and, where they are few, those of the report and further ones."""
+    rows = evidence.fit
+    if len(rows.outputs) > CORRECTING.few_rows:
         return rows
-    return rows.joined(report.together)
+    report = None if evidence.report is None else evidence.report.together
+    for others in (report, more):
+        if others is not None:
+            rows = rows.joined(others)
+    return rows
 
 
 def _left(rows: AnsweredRows, heads: SlalomSurrogate, full: Tensor, share: float) -> Changes:

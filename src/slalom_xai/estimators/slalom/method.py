@@ -31,6 +31,7 @@ from slalom_xai.estimators.held_out import held_out_loss, linear_fit, measure
 from slalom_xai.estimators.slalom.candidates import Candidates
 from slalom_xai.estimators.slalom.choice import Choice, choose, linear_wins
 from slalom_xai.estimators.slalom.correcting import Learnt, corrected, learn
+from slalom_xai.estimators.slalom.interactions import calls_for_pairs, find_pairs
 from slalom_xai.estimators.slalom.measuring import (
     Measured,
     measure_units,
@@ -120,13 +121,22 @@ class Slalom(Estimator):
     def explain(self, queries: Queries, rng: np.random.Generator) -> Findings:
         """Measures what calls allow, fits the candidates to deletions and keeps the best."""
         measured = self._measure(queries)
-        evidence, chosen = self._in_rounds(queries, rng, measured)
-        return self._concluded(queries, measured, evidence, chosen)
+        question, calls = queries.prompt, 0
+        if self.process:
+            parameters = self.parameters(len(question.units), question.distinct)
+            calls = calls_for_pairs(queries, measured, parameters)
+        evidence, chosen = self._in_rounds(queries, rng, measured, calls)
+        return self._concluded(queries, measured, evidence, chosen, calls)
 
     def _concluded(
-        self, queries: Queries, measured: Measured, evidence: Evidence, chosen: Choice
+        self,
+        queries: Queries,
+        measured: Measured,
+        evidence: Evidence,
+        chosen: Choice,
+        calls: int = 0,
     ) -> Findings:
-        """What is found out if no further rows are asked."""
+        """What is found out from these rows, and from calls that are left for pairs."""
         linear = linear_fit(evidence)
         if evidence.choose is None:
             return self._findings(queries, evidence, chosen, measured, linear.surrogate)
@@ -143,7 +153,7 @@ class Slalom(Estimator):
             # It has seen these rows now. A process mends what it misses of others.
             if learnt is not None or held_out_loss(evidence, again.surrogate) <= own:
                 evidence, chosen = more, again
-        return self._findings(queries, evidence, chosen, measured, linear.surrogate, learnt)
+        return self._findings(queries, evidence, chosen, measured, linear.surrogate, learnt, calls)
 
     def _measure(self, queries: Queries) -> Measured:
         """What the model is asked outright: nothing for the paper's SLALOM, which fits all."""
@@ -167,6 +177,7 @@ class Slalom(Estimator):
         measured: Measured,
         linear: AdditiveSurrogate,
         learnt: Learnt | None = None,
+        calls: int = 0,
     ) -> Findings:
         """The fit with what was measured, and with what was learnt beside it.
 
@@ -185,11 +196,15 @@ class Slalom(Estimator):
             surrogate = replace(surrogate, two_scores=reading.two, repeats=copies)
             units = torch.arange(surrogate.units, device=evidence.full.device)
             of_reading = candidates.covariance(reading.fit).spread(units)
-        tested, by_process = surrogate, {}
+        tested, known, by_process = surrogate, None, {}
         if learnt is not None:
-            with_process = corrected(learnt, evidence, surrogate)
-            surrogate, tested = with_process.surrogate, with_process.tested
-            by_process = with_process.errors
+            known = learnt.sees(evidence.fit, surrogate, evidence.full)
+            tested = replace(surrogate, correction=learnt.correction(known))
+        pairs = find_pairs(queries, evidence, tested, known, calls)
+        if learnt is not None and known is not None:
+            with_process = corrected(learnt, evidence, surrogate, known, pairs.rows)
+            surrogate, by_process = with_process.surrogate, with_process.errors
+        surrogate = replace(surrogate, interactions=pairs.interactions)
         scores = measured.scores(evidence.full)
         fitted = replace(fit.surrogate, two_scores=surrogate.two_scores)
         widening = self._widening(queries, fit)
@@ -224,22 +239,30 @@ class Slalom(Estimator):
         return math.sqrt(1 + (self.settings.steady_misfit**2 - 1) * (1 - noise))
 
     def _in_rounds(
-        self, queries: Queries, rng: np.random.Generator, measured: Measured
+        self, queries: Queries, rng: np.random.Generator, measured: Measured, kept_back: int
     ) -> tuple[Evidence, Choice]:
-        """All the budget at once; or, where none was given, rounds while doubling calls pays."""
+        """All the budget at once; or, where none was given, rounds while doubling calls pays.
+
+        Args:
+            queries: asks the model.
+            rng: draws rows.
+            measured: what was asked before.
+            kept_back: calls that must be left in the end.
+        """
         question = queries.prompt
         parameters = self.parameters(len(question.units), question.distinct)
         gathering = Gathering(queries, parameters, rng)
-        calls = min(queries.first or queries.budget, queries.distinct_budget)
+        calls = min(queries.first or queries.budget, queries.distinct_budget - kept_back)
         evidence = gathering.first(calls - measured.beside, measured.masks)
         readable = measured.filled is not None
         chosen = self._best(evidence, readable)
         enumerated = len(question.units) <= DESIGN.enumerable
         if queries.first is None or evidence.choose is None or enumerated:
             return evidence, chosen
-        while queries.calls < queries.budget and not self._certain_enough(evidence, chosen.main):
+        most = queries.budget - kept_back
+        while queries.calls < most and not self._certain_enough(evidence, chosen.main):
             queries.show(partial(self._concluded, queries, measured, evidence, chosen))
-            more = min(queries.calls, queries.budget - queries.calls)
+            more = min(queries.calls, most - queries.calls)
             evidence = gathering.more(evidence, more)
             before, chosen = chosen, self._best(evidence, readable)
             old = held_out_loss(evidence, before.surrogate)
