@@ -23,7 +23,15 @@ from slalom_xai.surrogates.process_fit import Changes, ProcessSettings, fit_kern
 from slalom_xai.surrogates.process_shapley import process_shapley
 
 LEARNING = ProcessSettings(
-    grows=True, steps=20, pull=0.3, mean_pull=0.3, hold=0.02, lowest=-30.0, highest=30.0
+    grows=True,
+    most_rows=900,
+    sampled_rows=900,
+    steps=20,
+    pull=0.3,
+    mean_pull=0.3,
+    hold=0.02,
+    lowest=-30.0,
+    highest=30.0,
 )
 
 
@@ -33,9 +41,6 @@ class CorrectingSettings:
 
     Attributes:
         shares: of the heads that are tried.
-        rows_per_unit: rows that decide a kernel, for each unit; it has two numbers a unit.
-        fewest_rows: rows that decide it in a short text.
-        most_rows: rows that decide it in a long text. Time grows with their cube.
         most_seen: rows that a process sees at most. Time grows with their cube, memory and the size
             of files with their square and number.
         few_rows: rows up to which those of the report and of pairs are seen in the end, too.
@@ -46,19 +51,11 @@ class CorrectingSettings:
     """
 
     shares: tuple[float, ...] = (0.0, 0.5)
-    rows_per_unit: int = 6
-    fewest_rows: int = 500
-    most_rows: int = 700
     most_seen: int = 6_000
     few_rows: int = 1_500
     clearly: float = 0.3
     more_steps: int = 8
     kernel: ProcessSettings = field(default=LEARNING)
-
-    def search(self, units: int) -> ProcessSettings:
-        """How a kernel is searched for in a text of so many units."""
-        rows = max(self.fewest_rows, min(self.most_rows, self.rows_per_unit * units))
-        return replace(self.kernel, most_rows=rows, sampled_rows=rows)
 
 
 CORRECTING = CorrectingSettings()
@@ -109,7 +106,7 @@ def learn(evidence: Evidence, heads: SlalomSurrogate, loss: float) -> Learnt | N
     by_heads = trial.predict(heads)
     loss = loss + CORRECTING.clearly
     best: Learnt | None = None
-    search, near = CORRECTING.search(heads.units), None
+    search, near = CORRECTING.kernel, None
     for share in CORRECTING.shares:
         generator = torch.Generator().manual_seed(0)
         left = _left(evidence.fit, heads, evidence.full, share)

@@ -135,14 +135,18 @@ class Slalom(Estimator):
         evidence: Evidence,
         chosen: Choice,
         calls: int = 0,
+        preview: bool = False,
     ) -> Findings:
-        """What is found out from these rows, and from calls that are left for pairs."""
+        """What is found out from these rows, and from calls that are left for pairs.
+
+        A preview goes without a process, which takes longer than a person likes to wait.
+        """
         linear = linear_fit(evidence)
         if evidence.choose is None:
             return self._findings(queries, evidence, chosen, measured, linear.surrogate)
         own = held_out_loss(evidence, chosen.surrogate)
         learnt = None
-        if self.process and not chosen.exact and chosen.surrogate.has_sink:
+        if self.process and not preview and not chosen.exact and chosen.surrogate.has_sink:
             learnt = learn(evidence, chosen.surrogate, own)
         best = own if learnt is None else learnt.loss
         if linear_wins(evidence, linear.surrogate, own, best, self.settings.linear):
@@ -261,7 +265,8 @@ class Slalom(Estimator):
             return evidence, chosen
         most = queries.budget - kept_back
         while queries.calls < most and not self._certain_enough(evidence, chosen.main):
-            queries.show(partial(self._concluded, queries, measured, evidence, chosen))
+            known = partial(self._concluded, queries, measured, evidence, chosen, preview=True)
+            queries.show(known)
             more = min(queries.calls, most - queries.calls)
             evidence = gathering.more(evidence, more)
             before, chosen = chosen, self._best(evidence, readable)
