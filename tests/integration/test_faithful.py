@@ -99,8 +99,9 @@ def test_without_a_budget_calls_grow_only_while_they_pay():
 
 def test_a_tolerance_ends_the_rounds_early():
     hard = Game(lambda words: average(words) + 0.3 * np.sin(40 * average(words)))
-    assert Explainer(hard, method=Slalom(tolerance=10))(TEXT).calls == 300
-    assert Explainer(hard, method=Slalom(tolerance=0))(TEXT).calls > 300
+    # One round, and a few calls about pairs of words.
+    assert 300 <= Explainer(hard, method=Slalom(tolerance=10))(TEXT).calls <= 330
+    assert Explainer(hard, method=Slalom(tolerance=0))(TEXT).calls > 330
 
 
 @pytest.mark.parametrize(
