@@ -273,7 +273,7 @@ def test_other_tables_must_have_the_classes_of_the_first(tmp_path):
     ("options", "message"),
     [
         ({"size": "huge"}, "unknown size 'huge': choose one of tiny, small, base"),
-        ({"family": "t5"}, "unknown family 't5': choose one of bert, gpt2"),
+        ({"family": "t5"}, "unknown family 't5': choose one of bert, distilbert, gpt2"),
         ({"epochs": 0}, "--epochs is 0: give a whole number of at least 1"),
         ({"max_length": 2}, "--max-length is 2"),
         ({"rate": -1.0}, "--rate is -1.0"),

@@ -14,11 +14,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from slalom_xai.errors import InputError, shortened
+from slalom_xai.bench.folder import open_folder, read_lines
 from slalom_xai.explanation import Explanation
-from slalom_xai.explanation.saving import read_json
 from slalom_xai.metrics import Measured
-from slalom_xai.system.files import append_line, is_draft, write_file
+from slalom_xai.system.files import append_line
 from slalom_xai.system.writable import make_folder
 
 Cell = tuple[str, str]  # the name of a text, and that of a method
@@ -60,16 +59,8 @@ class Log:
         Raises:
             InputError: the folder holds something else, or a benchmark with other settings.
         """
-        log, settings_file = cls(folder), folder / "settings.json"
-        if folder.exists() and not folder.is_dir():
-            raise InputError(f"{folder} is a file: give a folder for the results")
-        make_folder("--out", folder)
-        if not settings_file.is_file():
-            _check_beginning(folder)
-            # Before anything else: other processes may be opening the same folder.
-            content = json.dumps(settings, ensure_ascii=False, indent=1) + "\n"
-            write_file(settings_file, content)
-        _check_same(folder, _read_settings(settings_file), settings)
+        log = cls(folder)
+        open_folder(folder, settings)
         # A run may have been killed before it made this one.
         make_folder("--out", folder / "explanations")
         log._replay()
@@ -132,17 +123,10 @@ class Log:
 
         A line that an interruption cut short is left out, and its work is done again.
         """
-        path = self.folder / "log.jsonl"
-        if not path.is_file():
-            return
-        try:
-            content = path.read_bytes()
-        except OSError as error:
-            raise InputError(f"cannot read {path}: {error.strerror or error}") from error
-        for line in content.split(b"\n"):
+        for record in read_lines(self.folder / "log.jsonl"):
             try:
-                self._take(json.loads(line.decode("utf-8")))
-            except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+                self._take(record)
+            except (ValueError, KeyError, TypeError, AttributeError):
                 continue
 
     def _take(self, record: Any) -> None:
@@ -176,41 +160,3 @@ def _text(value: Any) -> str:
     if not isinstance(value, str):
         raise TypeError(f"a {type(value).__name__} is not a text")
     return value
-
-
-def _check_beginning(folder: Path) -> None:
-    """Refuses a folder with more than what a run left that was killed before it wrote settings."""
-    for file in folder.iterdir():
-        if not file.name.startswith("settings.json") and not is_draft(file.name):
-            raise InputError(f"{folder} is not empty and is not a benchmark: give another folder")
-
-
-def _read_settings(path: Path) -> dict[str, Any]:
-    """The settings of an earlier run."""
-    settings = read_json(path, "slalom bench")
-    if not isinstance(settings, dict) or not settings:
-        raise InputError(
-            f"{path} holds no benchmark settings: "
-            "give another --out, or delete this folder to start again"
-        )
-    return settings
-
-
-def _check_same(folder: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
-    """Refuses a folder whose benchmark has other settings."""
-    changes = []
-    for name, value in now.items():
-        if before.get(name) != value:
-            changes.append(f"{name} {_short(before.get(name))}, now {_short(value)}")
-    if changes:
-        raise InputError(
-            f"{folder} holds a benchmark with other settings ({'; '.join(changes)}): "
-            "give another folder"
-        )
-
-
-def _short(value: Any) -> str:
-    """A setting for a message: texts in quotes, everything else as Python writes it."""
-    if isinstance(value, str):
-        return shortened(value, 80)
-    return shortened(repr(value), 80)[1:-1]

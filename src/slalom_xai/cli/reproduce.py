@@ -12,7 +12,7 @@ from slalom_xai.cli.output import echo_json
 from slalom_xai.system.interrupts import leaving_at_once
 
 if TYPE_CHECKING:
-    from slalom_xai.theory import Outcome, Reproduction
+    from slalom_xai.theory import Outcome, Reproduction, Settings
 
 _EPILOG = """\
 Examples:
@@ -24,15 +24,29 @@ Examples:
     slalom reproduce recovery shapley --out results
 
     slalom reproduce all --json > results.json
+
+    slalom reproduce table-6 --out results
 """
 
 
-_Names = Annotated[list[str] | None, argument("Claims to run, or all.")]
-_Listed = Annotated[bool, switch("--list", "List every claim that can be run.")]
+_Names = Annotated[
+    list[str] | None,
+    argument("Claims and experiments to run; all: every claim; experiments: every experiment."),
+]
+_Listed = Annotated[bool, switch("--list", "List every claim and experiment that can be run.")]
 _Out = Annotated[
-    Path | None, without_default("Folder for figures (SVG) and tables (CSV, Markdown).")
+    Path | None,
+    without_default(
+        "Folder for figures (SVG), tables (CSV, Markdown) and what experiments have finished: "
+        "a second run continues where the first stopped."
+    ),
 ]
 _Seed = Annotated[int, typer.Option(help="The same seed gives the same numbers.")]
+_Full = Annotated[bool, switch("--full", "Run experiments at the paper's size; needs a GPU.")]
+_Yes = Annotated[bool, switch("--yes", "Run --full without a GPU, too.")]
+_Data = Annotated[
+    Path | None, without_default("Folder with the real data that some experiments need.")
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -45,17 +59,21 @@ def _reproduce(
     listed: _Listed = False,
     out: _Out = None,
     seed: _Seed = 0,
+    full: _Full = False,
+    yes: _Yes = False,
+    data: _Data = None,
     as_json: AsJson = False,
 ) -> None:
-    """Runs the theorems behind the scores and checks what they claim."""
+    """Runs the theorems behind the scores and the paper's experiments, and checks what they say."""
     from slalom_xai.errors import InputError, check_seed
 
     with leaving_at_once():
-        from slalom_xai.theory import chosen, reproductions
+        from slalom_xai.experiments import chosen, everything
+        from slalom_xai.theory import Settings
         from slalom_xai.theory.report import prepare
 
     if listed:
-        _list(reproductions(), as_json)
+        _list(everything(), as_json)
         return
     if not names:
         raise InputError(
@@ -63,30 +81,74 @@ def _reproduce(
         )
     check_seed("--seed", seed, most=2**32 - 1)  # some claims make seeds of their own from it
     wanted = chosen(names)
+    settings = Settings(seed=seed, full=full, data=data)
+    _check(wanted, settings, yes)
     if out is not None:
         prepare(out)
-    records = [_run(one, out, seed, quiet=as_json) for one in wanted]
+    try:
+        records = _run_all(wanted, out, settings, quiet=as_json)
+    except KeyboardInterrupt:
+        if out is not None:
+            told = f"what was finished is in {out}: run the same command again to continue"
+            typer.echo(told, err=True)
+        raise
     if as_json:
         echo_json(records)
-    if not all(record["holds"] for record in records):
+    # A theorem that does not hold is an error; an experiment that does not is a finding.
+    if not all(record["holds"] or "verdict" in record for record in records):
         raise typer.Exit(1)
 
 
-def _run(reproduction: Reproduction, out: Path | None, seed: int, *, quiet: bool) -> dict[str, Any]:
+def _check(wanted: list[Reproduction], settings: Settings, yes: bool) -> None:
+    """Refuses what could not be run, before anything is."""
+    from slalom_xai.errors import InputError
+    from slalom_xai.experiments.base import Experiment, check_ready
+
+    for one in wanted:
+        if isinstance(one, Experiment):
+            check_ready(one, settings, yes=yes)
+        elif settings.full:
+            raise InputError(
+                f"--full is for experiments, but {one.name} has one size: leave it out"
+            )
+
+
+def _run_all(
+    wanted: list[Reproduction], out: Path | None, settings: Settings, *, quiet: bool
+) -> list[dict[str, Any]]:
+    """Runs one after the other; without a folder, what experiments share is kept until the end."""
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as temporary:
+        kept = out or Path(temporary)
+        return [_run(one, out, kept, settings, quiet=quiet) for one in wanted]
+
+
+def _run(
+    reproduction: Reproduction, out: Path | None, kept: Path, settings: Settings, *, quiet: bool
+) -> dict[str, Any]:
     """Runs one claim, saves and prints what it gave, and returns it for programs."""
     import time
+    from dataclasses import replace
 
+    from slalom_xai.experiments.base import Experiment, manifest
     from slalom_xai.progress import progress_bar
-    from slalom_xai.theory import Settings
-    from slalom_xai.theory.report import as_dict, save
+    from slalom_xai.theory.report import as_dict, save, save_record
 
+    if isinstance(reproduction, Experiment):
+        settings = replace(settings, store=kept / reproduction.study)
     started = time.perf_counter()
     with progress_bar(None) as bar:
-        outcome = reproduction.run(Settings(seed=seed, bar=bar))
+        outcome = reproduction.run(replace(settings, bar=bar))
+    seconds = time.perf_counter() - started
     files: list[Path] = []
     if out is not None:
         files = save(reproduction, outcome, out)
     record = as_dict(reproduction, outcome, time.perf_counter() - started, files)
+    if isinstance(reproduction, Experiment):
+        record["manifest"] = manifest(settings, seconds)
+        if out is not None:
+            record["files"].append(str(save_record(record, out)))
     if not quiet:
         _show(reproduction, outcome, record)
     return record

@@ -77,7 +77,9 @@ _Size = Annotated[
 ]
 _Family = Annotated[
     str | None,
-    without_default("From scratch: bert (an encoder) or gpt2 (a decoder). Default: bert."),
+    without_default(
+        "From scratch: bert or distilbert (encoders), or gpt2 (a decoder). Default: bert."
+    ),
 ]
 _Layers = Annotated[
     int | None,

@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 from slalom_xai.errors import InputError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import pandas as pd
     from matplotlib.figure import Figure
 
@@ -71,17 +73,29 @@ class Outcome:
         tables: by a short name in lower case.
         figures: by a short name in lower case; drawn only when somebody wants them.
         remarks: what a reader should know beside the checks, a sentence each.
+        finding: of an experiment: in a sentence, what holds here and what does not; empty for
+            other claims.
     """
 
     checks: tuple[Check, ...]
     tables: Mapping[str, pd.DataFrame] = field(default_factory=dict)
     figures: Mapping[str, Callable[[], Figure]] = field(default_factory=dict)
     remarks: tuple[str, ...] = ()
+    finding: str = ""
 
     @property
     def holds(self) -> bool:
         """Whether every check holds."""
         return all(check.holds for check in self.checks)
+
+    @property
+    def verdict(self) -> str:
+        """In words: "holds", "holds in part" or "does not hold here"."""
+        if self.holds:
+            return "holds"
+        if any(check.holds for check in self.checks):
+            return "holds in part"
+        return "does not hold here"
 
 
 @dataclass(frozen=True)
@@ -91,10 +105,17 @@ class Settings:
     Attributes:
         seed: decides everything random.
         bar: shows how far it is; None shows nothing.
+        full: of an experiment: the paper's size, instead of a small one.
+        data: of an experiment: the folder with real data; None where none was given.
+        store: of an experiment: the folder that keeps what is finished, so that a run that was
+            killed goes on; None keeps nothing.
     """
 
     seed: int = 0
     bar: Bar | None = None
+    full: bool = False
+    data: Path | None = None
+    store: Path | None = None
 
     def track(self, items: Iterable[_Item], label: str) -> Iterator[_Item]:
         """Passes the items on and moves the bar: for loops of more than a second or two."""

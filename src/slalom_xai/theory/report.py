@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,9 @@ def markdown(claim: Reproduction, outcome: Outcome, *, heading: bool = True) -> 
     lines = []
     if heading:
         lines += [f"# {claim.name}: {claim.title}", "", f"Source: {claim.source}.", ""]
+    if outcome.finding:
+        verdict = outcome.verdict.capitalize()
+        lines += [f"**{verdict}.** {outcome.finding}", ""]
     lines += ["| check | found | | bound | |", "| --- | --- | --- | --- | --- |"]
     lines += [_check_line(check) for check in outcome.checks]
     for name, frame in outcome.tables.items():
@@ -48,7 +52,7 @@ def as_dict(
     tables = {
         name: json.loads(frame.to_json(orient="records")) for name, frame in outcome.tables.items()
     }
-    return {
+    record = {
         "name": claim.name,
         "title": claim.title,
         "source": claim.source,
@@ -59,6 +63,9 @@ def as_dict(
         "seconds": round(seconds, 2),
         "files": [str(path) for path in files],
     }
+    if outcome.finding:
+        record |= {"verdict": outcome.verdict, "finding": outcome.finding}
+    return record
 
 
 def _check_dict(check: Check) -> dict[str, Any]:
@@ -107,6 +114,13 @@ def save(claim: Reproduction, outcome: Outcome, folder: Path) -> list[Path]:
             canvas.save(draw(), path)
         made.append(path)
     return made
+
+
+def save_record(record: Mapping[str, Any], folder: Path) -> Path:
+    """Writes NAME.json, the numbers of an experiment for other programs; returns the file."""
+    kept = {name: value for name, value in record.items() if name not in ("seconds", "files")}
+    content = json.dumps(kept, ensure_ascii=False, indent=1) + "\n"
+    return write_file(folder / f"{record['name']}.json", content)
 
 
 def _table(frame: pd.DataFrame) -> list[str]:

@@ -48,17 +48,56 @@ def new_tokenizer(texts: Sequence[str], *, vocabulary: int, limit: int, family: 
     school = _backend({})
     school.train_from_iterator(texts, trainer)
     backend = _backend(school.get_vocab())
+    _put_frame(backend)
+    library: Any = import_module("transformers")
+    return library.PreTrainedTokenizerFast(
+        tokenizer_object=backend,
+        model_max_length=limit,
+        model_input_names=_inputs(family),
+        **_SPECIAL,
+    )
+
+
+def word_tokenizer(
+    words: Sequence[str], *, limit: int, family: str, framed: bool, unknown: str | None = None
+) -> Any:
+    """A tokenizer of whole words between spaces, for texts of a made-up language.
+
+    Args:
+        words: all words of the language.
+        limit: tokens the model reads.
+        family: bert also gets the segments of pairs.
+        framed: whether [CLS] and [SEP] stand around each text.
+        unknown: the word that stands for unknown ones; None: [UNK].
+    """
+    special = _SPECIAL | {"unk_token": unknown or _SPECIAL["unk_token"]}
+    vocabulary = {name: index for index, name in enumerate([*_SPECIAL.values(), *words])}
+    backend: Any = Tokenizer(models.WordLevel(vocabulary, unk_token=special["unk_token"]))
+    backend.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    if framed:
+        _put_frame(backend)
+    library: Any = import_module("transformers")
+    return library.PreTrainedTokenizerFast(
+        tokenizer_object=backend,
+        model_max_length=limit,
+        model_input_names=_inputs(family),
+        **special,
+    )
+
+
+def _put_frame(backend: Any) -> None:
+    """Puts [CLS] and [SEP] around texts, and [SEP] between the two of a pair."""
     frame = [(name, backend.token_to_id(name)) for name in ("[CLS]", "[SEP]")]
     backend.post_processor = TemplateProcessing(
         single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=frame
     )
-    inputs = ["input_ids", "attention_mask"]
+
+
+def _inputs(family: str) -> list[str]:
+    """What a tokenizer makes for a model."""
     if family == "bert":
-        inputs = ["input_ids", "token_type_ids", "attention_mask"]
-    library: Any = import_module("transformers")
-    return library.PreTrainedTokenizerFast(
-        tokenizer_object=backend, model_max_length=limit, model_input_names=inputs, **_SPECIAL
-    )
+        return ["input_ids", "token_type_ids", "attention_mask"]
+    return ["input_ids", "attention_mask"]
 
 
 def _backend(vocabulary: dict[str, int]) -> Any:
@@ -88,7 +127,7 @@ def new_model(
     dropout: float,
     labels: Sequence[str],
 ) -> Any:
-    """A classifier with random weights: an encoder (bert) or a decoder (gpt2).
+    """A classifier with random weights: an encoder (bert, distilbert) or a decoder (gpt2).
 
     Raises:
         InputError: a width that cannot be shared among heads.
@@ -98,6 +137,10 @@ def new_model(
         config = _bert_config(tokenizer, layers, width, limit, dropout)
         name_classes(config, labels)
         return library.BertForSequenceClassification(config)
+    if family == "distilbert":
+        config = _distilbert_config(tokenizer, layers, width, limit, dropout)
+        name_classes(config, labels)
+        return library.DistilBertForSequenceClassification(config)
     config = _gpt2_config(tokenizer, layers, width, limit, dropout)
     name_classes(config, labels)
     return library.GPT2ForSequenceClassification(config)
@@ -116,6 +159,22 @@ def _bert_config(tokenizer: Any, layers: int, width: int, limit: int, dropout: f
         hidden_dropout_prob=dropout,
         attention_probs_dropout_prob=dropout,
         classifier_dropout=dropout,
+    )
+
+
+def _distilbert_config(tokenizer: Any, layers: int, width: int, limit: int, dropout: float) -> Any:
+    library: Any = import_module("transformers")
+    return library.DistilBertConfig(
+        vocab_size=len(tokenizer),
+        pad_token_id=tokenizer.pad_token_id,
+        dim=width,
+        n_layers=layers,
+        n_heads=_heads(width),
+        hidden_dim=4 * width,
+        max_position_embeddings=limit,
+        dropout=dropout,
+        attention_dropout=dropout,
+        seq_classif_dropout=dropout,
     )
 
 

@@ -262,7 +262,12 @@ def harmless_side(model: Any, encoded: EncodedTexts) -> str | None:
 
 
 def answers(
-    model: Any, encoded: EncodedTexts, *, side: str | None, bar: Bar | None = None
+    model: Any,
+    encoded: EncodedTexts,
+    *,
+    side: str | None,
+    bar: Bar | None = None,
+    precise: bool = False,
 ) -> Tensor:
     """Logits (rows, classes) as float32 on the CPU, without gradients.
 
@@ -271,8 +276,10 @@ def answers(
         encoded: the rows.
         side: where it can be padded; None: only rows of equal length go together.
         bar: told how many rows are done.
+        precise: compute in the model's own precision on a GPU, too, instead of in half of it.
     """
     device = next(model.parameters()).device
+    half = device.type == "cuda" and not precise
     result = torch.empty(len(encoded), model.config.num_labels)
     groups = groups_by_length(
         encoded.lengths, tokens=ENCODING.tokens, rows=ENCODING.rows, rng=None, exact=side is None
@@ -281,7 +288,7 @@ def answers(
     # afterwards.
     with evaluating(model), torch.no_grad():
         for group in groups:
-            with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
+            with torch.autocast(device.type, torch.bfloat16, enabled=half):
                 logits = model(**encoded.batch(group, side or "right")).logits
             result[group] = logits.float().cpu()
             if bar is not None:

@@ -1,4 +1,4 @@
-"""The training loop: AdamW on batches of similar length, and the best epoch kept.
+"""The training loop: batches of similar length, and by default AdamW and the best epoch kept.
 
 With z the logits of a text, y its class and t the teacher's centred answers, the loss of a batch of
 B texts is
@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -29,6 +29,7 @@ from slalom_xai.training.encoding import EncodedTexts, answers, harmless_side
 from slalom_xai.training.report import Epoch, Score, score
 from slalom_xai.training.settings import LOOP
 
+OPTIMIZERS = ("adamw", "adam", "rmsprop")
 NO_LABEL = -1  # the class of a text that only the teacher knows
 
 
@@ -61,6 +62,9 @@ class Course:
         holes: mean share of a text's tokens left out at random, other ones each time.
         patience: epochs without improvement before it ends; None: never.
         seed: for the batches.
+        optimizer: a key of ``OPTIMIZERS``. Only AdamW takes the weight decay.
+        constant: whether the learning rate is the same in all steps, instead of going up and down.
+        keep: which epoch's weights are kept: the "best" on the validation part, or the "last".
     """
 
     epochs: int
@@ -71,6 +75,9 @@ class Course:
     holes: float
     patience: int | None
     seed: int
+    optimizer: str = "adamw"
+    constant: bool = False
+    keep: Literal["best", "last"] = "best"
 
 
 @dataclass(frozen=True)
@@ -143,7 +150,7 @@ def fit(
     tell: Callable[[str], None],
     bar: Bar | None = None,
 ) -> Trained:
-    """Trains with AdamW, a linear warm-up and a linear decay; ``validation`` picks the best epoch.
+    """Trains as the course says; ``validation`` picks the best epoch.
 
     Ctrl-C ends it with what the finished epochs have learnt; before the first is finished, it is
     raised.
@@ -165,7 +172,8 @@ def fit(
             "give a smaller --batch or --max-length, or --device cpu"
         ) from error
     assert log.best is not None
-    model.load_state_dict(log.best.state)
+    if course.keep == "best":
+        model.load_state_dict(log.best.state)
     return Trained(log.best, tuple(log.history), ending)
 
 
@@ -199,10 +207,8 @@ class _Teaching:
         self._model, self._lesson, self._course = model, lesson, course
         self._side = side or "right"
         self._device = next(model.parameters()).device
-        self._optimizer = torch.optim.AdamW(
-            model.parameters(), lr=course.rate, weight_decay=course.decay
-        )
-        self._schedule = _schedule(self._optimizer, steps)
+        self._optimizer = _optimizer(model, course)
+        self._schedule = _schedule(self._optimizer, steps, constant=course.constant)
 
     def epoch(self, groups: list[list[int]], name: str, bar: Bar | None) -> float:
         """One pass over batches of rows; returns the mean loss.
@@ -267,11 +273,22 @@ def _epoch_batches(
     )
 
 
-def _schedule(optimizer: torch.optim.Optimizer, steps: int) -> Any:
-    """The learning rate goes up in the first steps, and then down to nothing."""
+def _optimizer(model: Any, course: Course) -> torch.optim.Optimizer:
+    """What makes the steps of a course."""
+    if course.optimizer == "rmsprop":
+        return torch.optim.RMSprop(model.parameters(), lr=course.rate)
+    if course.optimizer == "adam":
+        return torch.optim.Adam(model.parameters(), lr=course.rate)
+    return torch.optim.AdamW(model.parameters(), lr=course.rate, weight_decay=course.decay)
+
+
+def _schedule(optimizer: torch.optim.Optimizer, steps: int, *, constant: bool) -> Any:
+    """The learning rate goes up in the first steps, and then down to nothing, unless constant."""
     warm = max(1, steps // LOOP.warm_up)
 
     def factor(step: int) -> float:
+        if constant:
+            return 1.0
         return min((step + 1) / warm, max(0.0, (steps - step) / max(1, steps - warm)))
 
     return torch.optim.lr_scheduler.LambdaLR(optimizer, factor)

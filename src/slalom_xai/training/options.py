@@ -9,7 +9,7 @@ from pathlib import Path
 from slalom_xai.errors import InputError, check_seed, one_of
 from slalom_xai.training.settings import DEFAULTS, SIZES
 
-FAMILIES = ("bert", "gpt2")
+FAMILIES = ("bert", "distilbert", "gpt2")
 
 _LEAST = {
     "layers": 1,
@@ -40,8 +40,8 @@ class TrainingOptions:
         revision: commit, tag or branch of ``init``.
         trust_remote_code: let models bring code of their own.
         size: preset from scratch: tiny, small or base; tiny if None.
-        family: architecture from scratch: bert (reads both ways) or gpt2 (reads forwards); bert if
-            None.
+        family: architecture from scratch: bert or distilbert (read both ways), or gpt2 (reads
+            forwards); bert if None.
         layers: layers from scratch, or how many of the first layers of ``init`` to keep.
         width: numbers per token from scratch.
         vocabulary: tokens of the tokenizer that is made from the texts.

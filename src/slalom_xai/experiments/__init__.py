@@ -1,0 +1,52 @@
+"""The paper's experiments as code that runs: our numbers beside the printed ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from importlib import import_module
+
+from slalom_xai.experiments.base import DataFile, Experiment, experiment, registered
+from slalom_xai.theory import Reproduction, reproductions
+from slalom_xai.theory.base import unknown_name
+
+__all__ = ["DataFile", "Experiment", "chosen", "everything", "experiment", "experiments"]
+
+# In the order of the paper.
+_MODULES: tuple[str, ...] = ("fig_3", "fig_7", "table_6")
+
+
+def experiments() -> dict[str, Experiment]:
+    """Every experiment by name, in the order of the modules, whichever was imported first."""
+    order = [import_module(f"slalom_xai.experiments.{module}").__name__ for module in _MODULES]
+
+    def position(one: Experiment) -> int:
+        module = one.run.__module__
+        if module in order:
+            return order.index(module)
+        return len(order)  # experiments from elsewhere come last
+
+    made = sorted(registered().values(), key=position)
+    return {one.name: one for one in made}
+
+
+def everything() -> dict[str, Reproduction]:
+    """Every claim of the theory and every experiment, by name."""
+    return {**reproductions(), **experiments()}
+
+
+def chosen(names: Iterable[str]) -> list[Reproduction]:
+    """Claims and experiments by name, each once.
+
+    Args:
+        names: "all" stands for every claim of the theory, "experiments" for every experiment.
+
+    Raises:
+        InputError: a name that is not known.
+    """
+    groups = {"all": list(reproductions()), "experiments": list(experiments())}
+    known, wanted = everything(), dict[str, None]()
+    for name in names:
+        if name not in groups and name not in known:
+            raise unknown_name(name, known)
+        wanted |= dict.fromkeys(groups.get(name, [name]))
+    return [known[name] for name in wanted]

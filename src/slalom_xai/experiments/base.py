@@ -1,0 +1,148 @@
+"""What an experiment is: a figure or a table of the paper, run again at two sizes.
+
+An experiment is a function that takes ``Settings`` and returns an ``Outcome``, made known by
+``experiment``. Its checks are about order and shape, never about the paper's absolute numbers: the
+weights, and often the data, are not the paper's.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from slalom_xai.errors import InputError
+from slalom_xai.models.load import chosen_device
+from slalom_xai.tables import read_table
+from slalom_xai.tables.examples import Examples, Fields, read_examples
+from slalom_xai.theory.base import Outcome, Reproduction, Settings
+from slalom_xai.training.saving import versions
+
+PAPER = "Leemann et al. 2024"
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """A table of real texts that an experiment needs.
+
+    Attributes:
+        name: the file's name up to its first dot; any format that the package reads will do.
+        origin: where it comes from, for a reader who does not have it.
+    """
+
+    name: str
+    origin: str
+
+    def find(self, experiment: str, folder: Path | None) -> Path:
+        """The file in a folder.
+
+        Raises:
+            InputError: there is no folder, or no such file in it.
+        """
+        wanted = f"{self.name}.csv or {self.name}.jsonl.gz, with columns text and label"
+        if folder is None:
+            raise InputError(
+                f"{experiment} needs real data: give --data FOLDER with {wanted}: {self.origin}"
+            )
+        if not folder.is_dir():
+            raise InputError(
+                f"--data is {folder}, which is no folder: give one with {wanted}: {self.origin}"
+            )
+        found = sorted(path for path in folder.iterdir() if path.name.split(".")[0] == self.name)
+        if not found:
+            raise InputError(f"{folder} has no file {wanted}: {self.origin}")
+        return found[0]
+
+    def read(self, experiment: str, folder: Path | None) -> Examples:
+        """The texts and classes of the file.
+
+        Raises:
+            InputError: it is not there, or is not a table of texts and labels.
+        """
+        return read_examples(read_table(self.find(experiment, folder)), Fields())
+
+
+@dataclass(frozen=True)
+class Experiment(Reproduction):
+    """A figure or a table of the paper that can be run again.
+
+    Attributes:
+        study: the folder of its finished cells; experiments with the same one share them.
+        hours: what the full size takes without a GPU, roughly, on two cores.
+        data: the tables it needs.
+    """
+
+    study: str
+    hours: float
+    data: tuple[DataFile, ...] = ()
+
+
+_register: dict[str, Experiment] = {}
+_Function = Callable[[Settings], Outcome]
+
+
+def experiment(
+    *,
+    name: str,
+    title: str,
+    source: str,
+    study: str,
+    hours: float,
+    data: tuple[DataFile, ...] = (),
+) -> Callable[[_Function], _Function]:
+    """Function decorator: makes an experiment known by its name; see ``Experiment``."""
+
+    def register(function: _Function) -> _Function:
+        _register[name] = Experiment(name, title, source, function, study, hours, data)
+        return function
+
+    return register
+
+
+def registered() -> dict[str, Experiment]:
+    """Every experiment of the modules imported so far."""
+    return dict(_register)
+
+
+def check_ready(one: Experiment, settings: Settings, *, yes: bool) -> None:
+    """Refuses a run that could not end well, before anything is computed.
+
+    Args:
+        one: what is to be run.
+        settings: how.
+        yes: run the full size without a GPU, too.
+
+    Raises:
+        InputError: a table is missing, or the full size has no GPU.
+    """
+    for table in one.data:
+        table.find(one.name, settings.data)
+    if settings.full and not yes and chosen_device(None).type == "cpu":
+        raise InputError(
+            f"{one.name} at full size takes about {one.hours:g} hours on two cores, "
+            "and there is no GPU here: give --yes to start it, or leave --full out"
+        )
+
+
+def manifest(settings: Settings, seconds: float) -> dict[str, Any]:
+    """How an experiment was run: seed, size, versions, device and time."""
+    device = chosen_device(None)
+    name = f"{platform.machine()}, {torch.get_num_threads()} threads"
+    if device.type == "cuda":
+        name = torch.cuda.get_device_name(device)
+    size = "small"
+    if settings.full:
+        size = "full"
+    return {
+        "seed": settings.seed,
+        "size": size,
+        "device": f"{device.type} ({name})",
+        "versions": versions() | {"python": platform.python_version()},
+        "seconds": round(seconds, 1),
+        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+    }

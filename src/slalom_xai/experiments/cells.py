@@ -1,0 +1,81 @@
+"""What an experiment has finished, on disk: a run that was killed goes on where it stopped.
+
+A cell is a piece of work with a name, such as one trained model, and what was measured in it. The
+folder is kept as that of ``slalom bench``: settings.json, and one line per cell.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from slalom_xai.bench.folder import open_folder, read_lines
+from slalom_xai.system.files import append_line
+
+Numbers = dict[str, Any]  # what a cell holds: numbers and lists of numbers by name
+
+
+@dataclass
+class Cells:
+    """The finished cells of a study.
+
+    Attributes:
+        file: where they are kept; None keeps them in memory only.
+        finished: what was measured, by the cell's name.
+    """
+
+    file: Path | None = None
+    finished: dict[str, Numbers] = field(default_factory=dict)
+
+    @classmethod
+    def open(cls, folder: Path | None, settings: Mapping[str, Any]) -> Cells:
+        """The cells in a folder, of this run or of earlier ones.
+
+        Args:
+            folder: where they are; None for none.
+            settings: what must not change between runs.
+
+        Raises:
+            InputError: the folder holds something else, or cells with other settings.
+        """
+        if folder is None:
+            return cls()
+        open_folder(folder, _as_read(settings), kind="study", maker="reproduce")
+        cells = cls(folder / "cells.jsonl")
+        for record in read_lines(folder / "cells.jsonl"):
+            if _is_cell(record):
+                cells.finished[record["cell"]] = record["numbers"]
+        return cells
+
+    def get(self, name: str, measure: Callable[[], Mapping[str, Any]]) -> Numbers:
+        """What was measured in a cell, now or earlier.
+
+        Args:
+            name: of the cell.
+            measure: does the work if nobody did before; gives finite numbers.
+        """
+        if name not in self.finished:
+            began = time.perf_counter()
+            numbers = dict(measure()) | {"seconds": time.perf_counter() - began}
+            if self.file is not None:
+                line = json.dumps({"cell": name, "numbers": numbers}, allow_nan=False)
+                append_line(self.file, line)
+            self.finished[name] = _as_read(numbers)
+        return self.finished[name]
+
+
+def _as_read(numbers: Mapping[str, Any]) -> dict[str, Any]:
+    """As they come back from a file, so that a first run and a second see the same."""
+    read: dict[str, Any] = json.loads(json.dumps(numbers))
+    return read
+
+
+def _is_cell(record: Any) -> bool:
+    """Whether a line is as this class writes them."""
+    if not isinstance(record, dict):
+        return False
+    return isinstance(record.get("cell"), str) and isinstance(record.get("numbers"), dict)
