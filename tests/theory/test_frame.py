@@ -11,6 +11,7 @@ import pytest
 
 from slalom_xai.cli import main
 from slalom_xai.errors import InputError
+from slalom_xai.experiments import everything
 from slalom_xai.theory import Outcome, Settings, base, chosen, reproductions
 from slalom_xai.theory.base import Reproduction, at_least, at_most, unknown_name
 from slalom_xai.theory.report import as_dict, markdown, save
@@ -127,7 +128,7 @@ def test_the_report_tells_failures_and_keeps_tables_whole(tmp_path):
 def test_the_list_for_people_and_programs(slalom):
     records = slalom("reproduce", "--list", "--json")
     names = [record["name"] for record in json.loads(records.stdout)]
-    assert names == list(reproductions())
+    assert names == list(everything())
     assert [line.split()[0] for line in slalom("reproduce", "--list").stdout.splitlines()] == names
 
 
@@ -169,6 +170,8 @@ def test_a_check_that_fails_is_told_and_exits_with_1(slalom, monkeypatch):
         ),
         (("recovery", "--seed", str(10**400)), "--seed is a number of more than 30 digits"),
         (("recovery", "--out", __file__), "which cannot be created"),
+        (("recovery", "--full"), "--full is for experiments, but recovery has one size"),
+        (("table6",), "did you mean table-6"),
     ],
 )
 def test_errors_are_one_line(slalom, arguments, told):

@@ -11,14 +11,13 @@ from slalom_xai.experiments.base import PAPER, experiment
 from slalom_xai.experiments.language import (
     FAMILIES,
     HOURS,
-    NET,
     STUDY,
     WEIGHT,
-    WORD,
     kinds_of,
     standard_error,
     study,
 )
+from slalom_xai.experiments.language_models import NET, WORD
 from slalom_xai.theory.base import Outcome, Settings, at_least, at_most
 from slalom_xai.theory.drawing import COLOURS, NEUTRAL, panels
 

@@ -13,15 +13,13 @@ import pandas as pd
 from slalom_xai.experiments.base import PAPER, experiment
 from slalom_xai.experiments.language import (
     HOURS,
-    NET,
-    REPLACEMENT,
     STUDY,
     WEIGHT,
-    WORD,
     kinds_of,
     standard_error,
     study,
 )
+from slalom_xai.experiments.language_models import NET, REPLACEMENT, WORD
 from slalom_xai.theory.base import Outcome, Settings, at_least, at_most
 from slalom_xai.theory.drawing import COLOURS, NEUTRAL, panels
 

@@ -10,7 +10,6 @@ from slalom_xai.experiments.base import PAPER, experiment
 from slalom_xai.experiments.language import (
     FAMILIES,
     HOURS,
-    NET,
     STUDY,
     kinds_of,
     regular,
@@ -18,6 +17,7 @@ from slalom_xai.experiments.language import (
     study,
 )
 from slalom_xai.experiments.language_fits import GAM, LINEAR, SINK, SLALOM, SURROGATES
+from slalom_xai.experiments.language_models import NET
 from slalom_xai.theory.base import Check, Outcome, Settings, at_least, at_most
 from slalom_xai.theory.drawing import BLUE, GREEN, NEUTRAL, ORANGE, RED, panels
 

