@@ -14,6 +14,7 @@ from slalom_xai import Explainer, Explanation
 from slalom_xai.errors import InputError
 from slalom_xai.metrics import (
     AgreementWithOthers,
+    Aopc,
     Case,
     Deletion,
     FidelityLocal,
@@ -900,6 +901,40 @@ def test_tables_that_cannot_be_compared(arguments, message):
 def test_bad_levels():
     with pytest.raises(InputError, match="between 0 and 1"):
         bootstrap([1, 2], level=95)
+
+
+# AOPC
+
+
+def chance(log_odds):
+    return 1 / (1 + math.exp(-log_odds))
+
+
+@pytest.mark.parametrize(
+    ("label", "inserted", "left"),
+    [
+        ("yes", (4, 3), (-3, -2)),  # the best two of the five units, the best four; the worst
+        ("no", (3, 2), (-4, -3)),  # the same turned round
+        (None, (4, 3), (-3, -2)),  # the model says yes
+    ],
+)
+def test_aopc_of_a_case_worked_out_by_hand(label, inserted, left):
+    truth = additive([3, 1, 0, -1, -2])
+    case = Case(truth, truth.predict, label=label)
+    found = measured(Aopc(step=2), replace(case, ask=lambda rows: rows @ truth.values))
+    assert found["insertion"] == pytest.approx(1 - sum(map(chance, inserted)) / 2)
+    assert found["deletion"] == pytest.approx(1 - sum(map(chance, left)) / 2)
+
+
+def test_aopc_has_no_number_for_short_texts_and_labels_that_are_not_explained():
+    short = additive([1, 2, 3, 4, 5])
+    assert "has no curve" in Aopc().measure(Case(short, short.predict)).reason
+    other = additive([[1.0, 0, 0]] * 7, kind="multiclass", target=0)
+    case = Case(other, other.predict, label="b")
+    assert Aopc().measure(case).reason == "The explained label is not the true one."
+    assert Aopc().measure(Case(short)).reason
+    with pytest.raises(InputError, match="step is 0"):
+        Aopc(step=0)
 
 
 # The page

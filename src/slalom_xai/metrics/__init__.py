@@ -2,6 +2,7 @@
 
 from slalom_xai.metrics.agreement import AgreementWithOthers, Stability
 from slalom_xai.metrics.alignment import aligned
+from slalom_xai.metrics.aopc import Aopc
 from slalom_xai.metrics.base import (
     Direction,
     Measured,
@@ -32,6 +33,7 @@ NaiveBayes = NaiveBayesRank
 __all__ = [
     "Agreement",
     "AgreementWithOthers",
+    "Aopc",
     "Asker",
     "Case",
     "Comparison",

@@ -40,6 +40,7 @@ class Case:
         seen: masks (m, n) that tests must not use, such as those an explanation was fitted to.
         seed: of the random rows; each metric draws its own, the same for every explanation of a
             text in the same units.
+        label: the text's true label, as the model calls it; None where it is not known.
     """
 
     explanation: Explanation
@@ -52,6 +53,7 @@ class Case:
     calls: float | None = None
     seen: ArrayLike | None = None
     seed: int = 0
+    label: str | None = None
 
     def __post_init__(self) -> None:
         if self.score is not None and self.score not in SCORES:

@@ -47,6 +47,14 @@ def curve_sizes(units: int, steps: int) -> NDArray[np.int64]:
     return np.unique(np.linspace(1, units - 1, min(steps, units - 1)).round().astype(np.int64))
 
 
+def first_units(order: NDArray[np.int64], sizes: NDArray[np.int64]) -> Masks:
+    """Rows (sizes, n) with only the first units of an order, as many as each size says."""
+    rank = np.empty(len(order), dtype=np.int64)
+    rank[order] = np.arange(len(order))
+    first: Masks = rank[None, :] < sizes[:, None]
+    return first
+
+
 def answer_sign(case: Case, output: float) -> float:
     """Minus one where the model's answer is the other of two classes."""
     if case.outputs.kind in ("binary", "single", "multilabel") and output < 0:
@@ -126,9 +134,7 @@ class _Curve(Metric):
 
     def _masks(self, order: NDArray[np.int64], sizes: NDArray[np.int64]) -> Masks:
         """Rows (sizes, n) without, or with only, the first units of the order."""
-        rank = np.empty(len(order), dtype=np.int64)
-        rank[order] = np.arange(len(order))
-        first: Masks = rank[None, :] < sizes[:, None]
+        first = first_units(order, sizes)
         if self.inserts:
             return first
         return ~first
