@@ -14,12 +14,12 @@ import torch
 from processes import started
 
 from slalom_xai.errors import InputError
-from slalom_xai.experiments import chosen, everything, experiments, fig_3, fig_7, table_6
+from slalom_xai.experiments import chosen, everything, experiments, fig_3, fig_7, table_6, table_12
 from slalom_xai.experiments.base import DataFile, Experiment, check_ready, manifest
-from slalom_xai.experiments.cells import Cells
+from slalom_xai.experiments.cells import Cells, seconds_of
 from slalom_xai.experiments.language import kinds_of, pupils, regular, study
 from slalom_xai.experiments.language_models import Learner, Pupil, Size
-from slalom_xai.experiments.nets import FullyConnected
+from slalom_xai.experiments.nets import FullyConnected, TfIdfNet, inverse_frequencies
 from slalom_xai.theory import Outcome, Settings, reproductions
 from slalom_xai.theory.base import at_most
 from slalom_xai.theory.paper.synthetic import WORDS
@@ -53,7 +53,7 @@ def without_seconds(frame):
 
 def test_every_experiment_is_listed_and_documented():
     page = (ROOT / "docs" / "experiments.md").read_text()
-    assert list(experiments()) == ["fig-3", "fig-7", "table-6"]
+    assert list(experiments()) == ["fig-3", "fig-7", "table-6", "table-12"]
     for name, one in experiments().items():
         assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", name)
         assert one.source.startswith("Leemann et al. 2024, ")
@@ -82,6 +82,8 @@ def test_a_finished_cell_is_not_measured_again(tmp_path):
     assert again.get("two", lambda: {"number": 3.0})["number"] == 3.0
     last = Cells.open(tmp_path / "a", {"seed": 0, "sizes": (1, 2)})
     assert last.finished == again.finished
+    took = sum(cell["seconds"] for cell in last.finished.values())
+    assert seconds_of(tmp_path / "a") == took > 0
 
 
 def test_cells_with_other_settings_are_refused(tmp_path):
@@ -254,6 +256,49 @@ def test_curves_are_measured_as_the_figures_say():
     assert shares.tables["shares"]["ours"].tolist() == pytest.approx([0.2, 1.0])
     frame["kind"] = ["net", "gpt2"]  # the other way round, nothing holds but the line's fit
     assert fig_7.outcome(frame).verdict == "does not hold here"
+
+
+@pytest.fixture
+def reviews(tmp_path):
+    """Reviews of filling words, of which one in each decides the class."""
+    rng = np.random.default_rng(0)
+    lines = ["text,label"]
+    for index in range(80):
+        words = [f"filler{number}" for number in rng.integers(20, size=11)]
+        words[3] = ("awful", "lovely")[index % 2]
+        lines.append(f"{' '.join(words)},{('negative', 'positive')[index % 2]}")
+    (tmp_path / "imdb_train.csv").write_text("\n".join(lines) + "\n")
+    return tmp_path
+
+
+def test_table_12_at_a_tiny_size(reviews, tmp_path):
+    size = table_12.Size(texts=4, calls=200, learnt=60, epochs=8, hidden=(8, 4), vocabulary=128)
+    settings = Settings(data=reviews, store=tmp_path / "cells")
+    found = table_12.study(settings, size)
+    assert len(found) == 4 * 3
+    # The deciding word comes first or last in every order, so both numbers are far from chance.
+    assert (found["insertion"] < found["deletion"]).all()
+    pd.testing.assert_frame_equal(table_12.study(settings, size), found)  # from the finished cells
+    outcome = table_12.outcome(found)
+    table = outcome.tables["aopc"].set_index(["number", "method"])
+    assert table.loc[("deletion", "lime"), "paper"] == 0.9481
+    assert np.isfinite(table[["ours", "s.e."]]).all().all()
+    assert save(experiments()["table-12"], outcome, tmp_path / "out")
+
+
+def test_tf_idf_is_what_scikit_learn_computes():
+    vectorizer = pytest.importorskip("sklearn.feature_extraction.text").TfidfVectorizer()
+    texts = ["aa bb bb cc", "aa dd", "bb dd dd"]
+    wanted = vectorizer.fit_transform(texts).toarray()
+    ids = [[vectorizer.vocabulary_[word] for word in text.split()] for text in texts]
+    idf = inverse_frequencies(ids, wanted.shape[1])
+    np.testing.assert_allclose(idf, vectorizer.idf_, rtol=1e-6)
+    net = TfIdfNet(idf, hidden=(4, 4), labels=("a", "b"))
+    seen = []
+    net.layers.register_forward_pre_hook(lambda module, inputs: seen.append(inputs[0]))
+    for row in ids:
+        net(torch.tensor([[*row, 0]]), torch.tensor([[1] * len(row) + [0]]))
+    np.testing.assert_allclose(torch.cat(seen).numpy(), wanted, rtol=1e-5)
 
 
 def test_a_net_reads_empty_places_as_zeros():

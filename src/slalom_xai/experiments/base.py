@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 from slalom_xai.errors import InputError
+from slalom_xai.experiments.cells import seconds_of
 from slalom_xai.models.load import chosen_device
 from slalom_xai.tables import read_table
 from slalom_xai.tables.examples import Examples, Fields, read_examples
@@ -130,7 +131,15 @@ def check_ready(one: Experiment, settings: Settings, *, yes: bool) -> None:
 
 
 def manifest(settings: Settings, seconds: float) -> dict[str, Any]:
-    """How an experiment was run: seed, size, versions, device and time."""
+    """How an experiment was run: seed, size, versions, device and time.
+
+    Args:
+        settings: as it was run with.
+        seconds: what this run took. Where cells are kept, their time is given instead: that of
+            all runs, and of all experiments that share them.
+    """
+    if settings.store is not None:
+        seconds = seconds_of(settings.store)
     device = chosen_device(None)
     name = f"{platform.machine()}, {torch.get_num_threads()} threads"
     if device.type == "cuda":

@@ -68,6 +68,12 @@ class Cells:
         return self.finished[name]
 
 
+def seconds_of(folder: Path) -> float:
+    """What the cells in a folder took, in all runs together."""
+    records = filter(_is_cell, read_lines(folder / "cells.jsonl"))
+    return float(sum(record["numbers"].get("seconds", 0.0) for record in records))
+
+
 def _as_read(numbers: Mapping[str, Any]) -> dict[str, Any]:
     """As they come back from a file, so that a first run and a second see the same."""
     read: dict[str, Any] = json.loads(json.dumps(numbers))
