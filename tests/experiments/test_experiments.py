@@ -1,6 +1,7 @@
 """The frame of the experiments, and the experiments on the linear language at a tiny size."""
 
 import json
+import math
 import re
 import signal
 import sys
@@ -14,15 +15,27 @@ import torch
 from processes import started
 
 from slalom_xai.errors import InputError
-from slalom_xai.experiments import chosen, everything, experiments, fig_3, fig_7, table_6, table_12
+from slalom_xai.experiments import (
+    chosen,
+    everything,
+    experiments,
+    fig_3,
+    fig_7,
+    table_6,
+    table_12,
+    tables_7_8,
+)
 from slalom_xai.experiments.base import DataFile, Experiment, check_ready, manifest
 from slalom_xai.experiments.cells import Cells, seconds_of
 from slalom_xai.experiments.language import kinds_of, pupils, regular, study
 from slalom_xai.experiments.language_models import Learner, Pupil, Size
 from slalom_xai.experiments.nets import FullyConnected, TfIdfNet, inverse_frequencies
+from slalom_xai.experiments.slalom_language import SlalomSize, _recovered, planted
+from slalom_xai.experiments.slalom_language import study as slalom_study
 from slalom_xai.theory import Outcome, Settings, reproductions
 from slalom_xai.theory.base import at_most
 from slalom_xai.theory.paper.synthetic import WORDS
+from slalom_xai.theory.paper.transformer import random_slalom
 from slalom_xai.theory.report import as_dict, markdown, save, save_record
 
 ROOT = Path(__file__).parents[2]
@@ -53,7 +66,7 @@ def without_seconds(frame):
 
 def test_every_experiment_is_listed_and_documented():
     page = (ROOT / "docs" / "experiments.md").read_text()
-    assert list(experiments()) == ["fig-3", "fig-7", "table-6", "table-12"]
+    assert list(experiments()) == ["fig-3", "fig-7", "table-6", "tables-7-8", "table-12"]
     for name, one in experiments().items():
         assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", name)
         assert one.source.startswith("Leemann et al. 2024, ")
@@ -84,6 +97,16 @@ def test_a_finished_cell_is_not_measured_again(tmp_path):
     assert last.finished == again.finished
     took = sum(cell["seconds"] for cell in last.finished.values())
     assert seconds_of(tmp_path / "a") == took > 0
+
+
+def test_a_number_that_is_none_stays_none(tmp_path):
+    cells = Cells.open(tmp_path, {"seed": 0})
+    made = cells.get("a", lambda: {"x": [1.0, math.nan], "y": {"z": math.nan}})
+    assert "NaN" not in (tmp_path / "cells.jsonl").read_text()
+    (read,) = Cells.open(tmp_path, {"seed": 0}).finished.values()
+    for numbers in (made, read):
+        assert np.isnan([numbers["x"][1], numbers["y"]["z"]]).all()
+        assert numbers["x"][0] == 1.0
 
 
 def test_cells_with_other_settings_are_refused(tmp_path):
@@ -284,6 +307,53 @@ def test_table_12_at_a_tiny_size(reviews, tmp_path):
     assert table.loc[("deletion", "lime"), "paper"] == 0.9481
     assert np.isfinite(table[["ours", "s.e."]]).all().all()
     assert save(experiments()["table-12"], outcome, tmp_path / "out")
+
+
+def test_leads_are_counted_in_standard_errors():
+    rows = []
+    for review, extra in enumerate((0.1, 0.2, 0.3)):
+        for method, lead in (("slalom-eff", 0.0), ("lime", extra), ("kernel-shap", -extra)):
+            numbers = {"insertion": 0.5 - lead, "deletion": 0.5 + lead}
+            rows.append({"review": review, "method": method, **numbers})
+    leads = [check.value for check in table_12.outcome(pd.DataFrame(rows)).checks]
+    error = 0.1 / math.sqrt(3)  # of the mean of 0.1, 0.2 and 0.3
+    assert leads == pytest.approx([0.2 / error, -0.2 / error] * 2)
+    assert table_12.outcome(pd.DataFrame(rows)).verdict == "holds in part"
+
+
+def test_words_get_values_from_their_counts_and_importances_from_their_values(reviews):
+    words, truth = planted(table_12.REVIEWS.read("x", reviews), 22, 0)
+    assert sorted(words) == sorted({"awful", "lovely", *(f"filler{k}" for k in range(20))})
+    values = dict(zip(words, truth.values[0, :, 0].tolist(), strict=True))
+    # 40 reviews of one class have the word, none of the other, and 40 is added to both.
+    assert values["lovely"] == pytest.approx(2 * math.log(80 / 40))
+    assert values["awful"] == pytest.approx(-2 * math.log(80 / 40))
+    assert float(truth.importances.sum()) == pytest.approx(0, abs=1e-9)
+    noise = truth.importances[0] - 5 * truth.values[0, :, 0].abs() ** 1.5
+    assert 0.2 < float(noise.std()) < 0.9  # half a standard normal, 22 draws
+
+
+def test_tables_7_8_at_a_tiny_size(reviews, tmp_path):
+    size = SlalomSize(22, Size(**(TINY | {"layers": (1,), "tested": 40, "longer": ()})))
+    found = slalom_study(Settings(data=reviews), table_12.REVIEWS, "tables-7-8", size)
+    assert len(found) == 3 * 2
+    assert (found["plain rmse"] >= found["plain mean difference"]).all()
+    outcome = tables_7_8.outcome(found)
+    table = outcome.tables["errors"].set_index(["model", "surrogate", "quantity"])
+    assert table.loc[("BERT, layers: 1", "SLALOM", "RMSE"), "paper"] == 0.540
+    assert np.isfinite(table[["ours", "s.e."]]).all().all()
+    assert save(experiments()["tables-7-8"], outcome, tmp_path / "out")
+
+
+def test_a_planted_slalom_is_recovered_exactly():
+    """A surrogate that is the truth has no error, whatever the importances' level."""
+    truth = random_slalom(6, seed=1)
+    none = _recovered(truth, truth, torch.zeros(3))
+    assert [none[name] for name in ("rmse", "value mse", "importance mse")] == [0, 0, 0]
+    assert none["rank"] == pytest.approx(1)
+    off = _recovered(truth, truth, torch.tensor([3.0, -1.0]))
+    assert off["mean difference"] == pytest.approx(1)
+    assert off["rmse"] == pytest.approx(math.sqrt(5))
 
 
 def test_tf_idf_is_what_scikit_learn_computes():

@@ -12,7 +12,7 @@ from slalom_xai.theory.base import unknown_name
 __all__ = ["DataFile", "Experiment", "chosen", "everything", "experiment", "experiments"]
 
 # In the order of the paper.
-_MODULES: tuple[str, ...] = ("fig_3", "fig_7", "table_6", "table_12")
+_MODULES: tuple[str, ...] = ("fig_3", "fig_7", "table_6", "tables_7_8", "table_12")
 
 
 def experiments() -> dict[str, Experiment]:

@@ -7,6 +7,7 @@ folder is kept as that of ``slalom bench``: settings.json, and one line per cell
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -48,7 +49,7 @@ class Cells:
         cells = cls(folder / "cells.jsonl")
         for record in read_lines(folder / "cells.jsonl"):
             if _is_cell(record):
-                cells.finished[record["cell"]] = record["numbers"]
+                cells.finished[record["cell"]] = _with_nan(record["numbers"])
         return cells
 
     def get(self, name: str, measure: Callable[[], Mapping[str, Any]]) -> Numbers:
@@ -56,15 +57,16 @@ class Cells:
 
         Args:
             name: of the cell.
-            measure: does the work if nobody did before; gives finite numbers.
+            measure: does the work if nobody did before.
         """
         if name not in self.finished:
             began = time.perf_counter()
-            numbers = dict(measure()) | {"seconds": time.perf_counter() - began}
+            found = dict(measure()) | {"seconds": time.perf_counter() - began}
+            numbers = _without_nan(found)
             if self.file is not None:
                 line = json.dumps({"cell": name, "numbers": numbers}, allow_nan=False)
                 append_line(self.file, line)
-            self.finished[name] = _as_read(numbers)
+            self.finished[name] = _with_nan(_as_read(numbers))
         return self.finished[name]
 
 
@@ -78,6 +80,28 @@ def _as_read(numbers: Mapping[str, Any]) -> dict[str, Any]:
     """As they come back from a file, so that a first run and a second see the same."""
     read: dict[str, Any] = json.loads(json.dumps(numbers))
     return read
+
+
+def _without_nan(value: Any) -> Any:
+    """The same for JSON, which has no NaN, with None in its place."""
+    if isinstance(value, Mapping):
+        return {name: _without_nan(each) for name, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_without_nan(each) for each in value]
+    if isinstance(value, float) and math.isnan(value):
+        return None
+    return value
+
+
+def _with_nan(value: Any) -> Any:
+    """The reverse of ``_without_nan``."""
+    if isinstance(value, dict):
+        return {name: _with_nan(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_with_nan(each) for each in value]
+    if value is None:
+        return math.nan
+    return value
 
 
 def _is_cell(record: Any) -> bool:

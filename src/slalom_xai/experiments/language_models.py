@@ -1,8 +1,8 @@
-"""Models that learn the linear language, by the training loop of ``slalom train``."""
+"""Models that learn a made-up language, by the training loop of ``slalom train``."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -30,6 +30,29 @@ _LABELS = ("negative", "positive")
 _LIMIT = LONGEST + 2  # tokens a transformer reads: 30 words, [CLS] and [SEP]
 
 
+Rows = Sequence[Sequence[int]]
+
+
+@dataclass(frozen=True)
+class Language:
+    """Texts of up to 30 words, and the log odds of their two classes.
+
+    Attributes:
+        words: all of them.
+        sample: draws so many texts with a seed, each as indices of words.
+        log_odds: the truth, (m,), for m texts.
+        framed: whether [CLS] and [SEP] stand around texts for decoders, too.
+    """
+
+    words: tuple[str, ...]
+    sample: Callable[[int, int], Rows]
+    log_odds: Callable[[Rows], Tensor]
+    framed: bool = False
+
+
+LINEAR = Language(WORDS, sample_rows, linear_log_odds)  # Table 3
+
+
 @dataclass(frozen=True)
 class Size:
     """How much is computed.
@@ -42,6 +65,7 @@ class Size:
         texts: in an epoch. The transformers read the same in each; the nets would learn them by
             heart and read fresh ones.
         epochs: of the transformers.
+        batch: texts of a step of the transformers.
         longer: other numbers of epochs, tried with the BERT type of two layers.
         hidden: ReLUs of the fully connected nets, one after another.
         net_epochs: of the nets.
@@ -57,6 +81,7 @@ class Size:
     runs: int = 2
     texts: int = 5000
     epochs: int = 5
+    batch: int = 20
     longer: tuple[int, ...] = (1, 20)
     hidden: tuple[int, ...] = (200, 400, 1000)
     net_epochs: int = 15
@@ -87,22 +112,29 @@ class Pupil:
 
 
 class Learner:
-    """A model of the language with its tokenizer.
+    """A model of a language with its tokenizer.
 
     Args:
         pupil: what it is like.
         size: how wide it is and how long it learns.
         device: where it learns.
+        language: what it learns.
     """
 
-    def __init__(self, pupil: Pupil, size: Size, device: torch.device) -> None:
+    def __init__(
+        self, pupil: Pupil, size: Size, device: torch.device, language: Language = LINEAR
+    ) -> None:
         self._pupil, self._size, self._device = pupil, size, device
+        self._language = language
+        unknown = None
+        if REPLACEMENT in language.words:
+            unknown = REPLACEMENT  # so that removal="unk" replaces words by it
         self._tokenizer = word_tokenizer(
-            WORDS,
+            language.words,
             limit=_LIMIT,
             family=pupil.kind,
-            framed=pupil.kind in ("bert", "distilbert"),
-            unknown=REPLACEMENT,  # so that removal="unk" replaces words by it
+            framed=language.framed or pupil.kind in ("bert", "distilbert"),
+            unknown=unknown,
         )
         self._model = self._new_model().to(device)
         self._reader = Reader(self._model, self._tokenizer, None)
@@ -135,7 +167,7 @@ class Learner:
         course = Course(
             epochs=self._pupil.epochs,
             rate=self._size.rate,
-            rows=20,
+            rows=self._size.batch,
             tokens=LOOP.tokens_from_scratch,
             decay=0.0,
             holes=0.0,
@@ -159,25 +191,28 @@ class Learner:
 
     def _lesson(self, count: int, seed: int) -> Lesson:
         """Texts of the language with drawn classes."""
-        rows = sample_rows(count, seed)
+        rows = self._language.sample(count, seed)
         generator = torch.Generator().manual_seed(seed)
-        chances = torch.sigmoid(linear_log_odds(rows))
+        chances = torch.sigmoid(self._language.log_odds(rows))
         return Lesson(self._encoded(rows), torch.bernoulli(chances, generator=generator).long())
 
-    def _encoded(self, rows: Sequence[Sequence[int]]) -> EncodedTexts:
-        texts = tuple(_spelled(row) for row in rows)
+    def _encoded(self, rows: Rows) -> EncodedTexts:
+        texts = tuple(self._spelled(row) for row in rows)
         encoded, _ = self._reader.read(Examples(texts, None, ("",) * len(texts)), self._device)
         return encoded
 
-    def log_odds(self, rows: Sequence[Sequence[int]]) -> Tensor:
+    def log_odds(self, rows: Rows) -> Tensor:
         """Its answers in float64, (m,)."""
         encoded = self._encoded(rows)
         side = harmless_side(self._model, encoded)
         logits = answers(self._model, encoded, side=side, precise=True).double()
         return logits[:, 1] - logits[:, 0]
 
+    def _spelled(self, row: Sequence[int]) -> str:
+        return " ".join(self._language.words[word] for word in row)
+
     def shap(self, copies: int, seed: int) -> float:
-        """Kernel SHAP's value of a copy of the word, mean over the copies.
+        """Kernel SHAP's value of a copy of ``WORD`` (linear language), mean over the copies.
 
         The method is called directly: the explainer does not ask it about a text of one distinct
         word. One copy alone has no one to share with.
@@ -186,7 +221,7 @@ class Learner:
             alone = self.log_odds([[WORDS.index(WORD)], [WORDS.index(REPLACEMENT)]])
             return float(alone[0] - alone[1])
         explainer = Explainer(self._model, self._tokenizer, removal="unk", show_progress=False)
-        reading = explainer.model.read(_spelled([WORDS.index(WORD)] * copies), removal="unk")
+        reading = explainer.model.read(self._spelled([WORDS.index(WORD)] * copies), removal="unk")
         queries = Queries(explainer.batches, prompt(reading, "token"), budget=self._size.samples)
         findings = estimator("kernel-shap").explain(queries, np.random.default_rng(seed))
         assert isinstance(findings.surrogate, AdditiveSurrogate)
@@ -196,7 +231,3 @@ class Learner:
 def _for_nets(course: Course) -> Course:
     """The paper's training of fully connected nets, on texts that are all fresh."""
     return replace(course, optimizer="adam", rate=1e-3, rows=32, epochs=1)
-
-
-def _spelled(row: Sequence[int]) -> str:
-    return " ".join(WORDS[word] for word in row)
