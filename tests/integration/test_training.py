@@ -196,6 +196,16 @@ def test_a_decoder_from_scratch_with_three_named_classes(tmp_path):
     )
 
 
+def test_a_distilbert_from_scratch(reviews, tmp_path):
+    report = train(
+        reviews, tmp_path / "out", TrainingOptions(family="distilbert", test=reviews, **SMALL)
+    )
+    assert report.test.accuracy > 0.9
+    model = AutoModelForSequenceClassification.from_pretrained(tmp_path / "out")
+    assert model.config.model_type == "distilbert"
+    assert model.config.n_layers == 1
+
+
 @pytest.mark.parametrize("architecture", ["bert", "gpt2"])
 def test_fine_tuning_keeps_the_architecture(architecture, reviews, tmp_path):
     report = train(

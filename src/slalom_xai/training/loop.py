@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy, smooth_l1_loss
 
-from slalom_xai.errors import ModelError
+from slalom_xai.errors import ModelError, one_of
 from slalom_xai.progress import Bar
 from slalom_xai.queries.cutting import groups_by_length
 from slalom_xai.training.encoding import EncodedTexts, answers, harmless_side
@@ -279,6 +279,8 @@ def _optimizer(model: Any, course: Course) -> torch.optim.Optimizer:
         return torch.optim.RMSprop(model.parameters(), lr=course.rate)
     if course.optimizer == "adam":
         return torch.optim.Adam(model.parameters(), lr=course.rate)
+    if course.optimizer != "adamw":
+        raise one_of("optimizer", course.optimizer, OPTIMIZERS)
     return torch.optim.AdamW(model.parameters(), lr=course.rate, weight_decay=course.decay)
 
 
