@@ -12,6 +12,7 @@ from slalom_xai.experiments.language import (
     FAMILIES,
     HOURS,
     STUDY,
+    STYLES,
     WEIGHT,
     kinds_of,
     standard_error,
@@ -98,12 +99,12 @@ def _finding(slopes: pd.Series[float], ranges: pd.Series[float]) -> str:
 
 
 def _draw(curves: dict[str, np.ndarray]) -> Figure:
-    """A panel for the nets and one for the transformers; thin lines are single runs."""
+    """A panel for the nets and one for the transformers: means over runs."""
     groups = [[name for name in curves if _is_net(name) == net] for net in (True, False)]
     figure, made = panels(2)
     for axes, names in zip(made, groups, strict=True):
         for index, name in enumerate(names):
-            colour, style = COLOURS[index % 5], ("-", "--")[index // 5 % 2]
+            colour, style = COLOURS[index % 5], STYLES[index // 5 % len(STYLES)]
             copies = np.arange(1, curves[name].shape[1] + 1)
             axes.plot(copies, curves[name].mean(axis=0), style, color=colour, label=name)
         axes.plot(copies, WEIGHT * copies, ":", color=NEUTRAL, label="1.5 per copy")

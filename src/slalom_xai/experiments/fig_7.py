@@ -14,6 +14,7 @@ from slalom_xai.experiments.base import PAPER, experiment
 from slalom_xai.experiments.language import (
     HOURS,
     STUDY,
+    STYLES,
     WEIGHT,
     kinds_of,
     standard_error,
@@ -88,10 +89,11 @@ def _numbers(kind: str, values: np.ndarray) -> dict[str, object]:
 def _draw(curves: dict[str, np.ndarray]) -> Figure:
     figure, (axes,) = panels(1, width=4.8)
     for index, (name, values) in enumerate(curves.items()):
-        colour, style = COLOURS[index % 5], ("-", "--")[index // 5 % 2]
+        colour, style = COLOURS[index % 5], STYLES[index // 5 % len(STYLES)]
         copies = np.arange(1, values.shape[1] + 1)
         axes.plot(copies, values.mean(axis=0), style, color=colour, label=name)
     axes.axhline(WEIGHT, color=NEUTRAL, linestyle=":")
     axes.set(xlabel=f'copies of "{WORD}"', ylabel="Kernel SHAP of a copy")
-    axes.legend(fontsize="xx-small")
+    axes.set_ylim(0, 1.6 * axes.get_ylim()[1])  # room for the names
+    axes.legend(fontsize="xx-small", ncols=2)
     return figure

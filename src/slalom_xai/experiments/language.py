@@ -25,6 +25,7 @@ from slalom_xai.theory.paper.synthetic import WORDS, linear_log_odds, sample_row
 
 STUDY = "linear-language"
 HOURS = 50  # of the full size on two cores: some 10^16 operations
+STYLES = ("-", "--", ":", "-.")  # of curves, five colours each
 WEIGHT = 1.5  # of the repeated word, in the language
 FAMILIES = {"bert": "BERT", "distilbert": "DistilBERT", "gpt2": "GPT-2"}
 

@@ -149,7 +149,7 @@ def _draw(table: pd.DataFrame) -> Figure:
         own = table[table["model"].str.startswith(f"{family}, ")]
         for surrogate, colour in zip(SURROGATES, _COLOURS, strict=True):
             part = own[own["surrogate"] == surrogate]
-            depths = part["model"].str.extract(r"(\d+)")[0].astype(int)
+            depths = part["model"].str.extract(r", (\d+) layer")[0].astype(int)
             errors = part["s.e."].fillna(0)
             axes.errorbar(
                 depths, part["ours"], errors, marker="o", markersize=3, color=colour,
@@ -157,7 +157,8 @@ def _draw(table: pd.DataFrame) -> Figure:
             )  # fmt: skip
             if part["paper"].notna().any():
                 axes.scatter(depths, part["paper"], marker="x", color=colour, s=18)
+        axes.set_xticks(sorted(set(depths)))
         axes.set(title=f"{family} type", xlabel="layers (× as printed)")
     made[0].set_ylabel("mean squared error × 100")
-    made[-1].legend(fontsize="xx-small")
+    made[0].legend(fontsize="xx-small", loc="center right")
     return figure
