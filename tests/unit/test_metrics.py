@@ -123,6 +123,7 @@ def test_every_metric_is_described():
         "fidelity-wide",
         "deletion",
         "insertion",
+        "aopc",
         "removal-rank",
         "meaning",
         "naive-bayes",
