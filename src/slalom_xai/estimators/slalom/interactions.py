@@ -313,11 +313,12 @@ class _Search:
     def _errors(self, known: Conditioned, pairs: Tensor) -> Tensor:
         """Standard errors of the joint effects that a process predicts, (P, C)."""
         signs = known.rows.new_tensor([-1.0, -1.0, 1.0])
-        rows = self.masks(pairs).transpose(0, 1)  # (P, 3, n)
-        told = known.told(rows.flatten(0, 1)).reshape(-1, *rows.shape[:2]) @ signs  # (m, P)
-        kernel = known.process.kernel
-        own = [signs @ kernel.anchored(three, three) @ signs for three in rows]
-        return known.scaled(torch.stack(own) - (told**2).sum(dim=0))
+        rows = self.masks(pairs).transpose(0, 1).flatten(0, 1)  # (3 P, n)
+        told = known.told(rows).reshape(-1, len(pairs), 3) @ signs  # (m, P)
+        shared = known.process.kernel.anchored(rows, rows)  # of all pairs at once: there are few
+        blocks = shared.reshape(len(pairs), 3, len(pairs), 3).diagonal(dim1=0, dim2=2)  # (3, 3, P)
+        own = torch.einsum("i,ijp,j->p", signs, blocks, signs)
+        return known.scaled(own - (told**2).sum(dim=0))
 
     def _by_rows(self, pairs: Tensor) -> _Estimate:
         """By regressions, one for each pair beside all units, with errors that rows' own show."""
