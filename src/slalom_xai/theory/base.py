@@ -91,10 +91,12 @@ class Settings:
     Attributes:
         seed: decides everything random.
         bar: shows how far it is; None shows nothing.
+        small: the least that still shows the claim, in less time: what the tests run.
     """
 
     seed: int = 0
     bar: Bar | None = None
+    small: bool = False
 
     def track(self, items: Iterable[_Item], label: str) -> Iterator[_Item]:
         """Passes the items on and moves the bar: for loops of more than a second or two."""
