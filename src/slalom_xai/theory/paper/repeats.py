@@ -76,9 +76,9 @@ def additive_bound(ask: Ask, first: int, second: int) -> float:
 )
 def repeated_token(settings: Settings) -> Outcome:
     """Encoders and decoders of several depths, random and trained."""
-    depths, steps = (1, 2, 4), STEPS
+    depths, steps = [1, 2, 4], STEPS
     if settings.small:
-        depths, steps = (1, 2), _FEW_STEPS
+        depths, steps = [1, 2], _FEW_STEPS
     shapes = [Shape(family, layers) for family in ("encoder", "decoder") for layers in depths]
     probe = sample_rows(300, settings.seed + 1)
     repeats = [[WORDS.index("perfect")] * times for times in range(1, _SHOWN + 1)]

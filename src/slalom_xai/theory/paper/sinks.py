@@ -34,14 +34,13 @@ from slalom_xai.theory.paper.synthetic import (
     Shape,
     SmallTransformer,
     rms,
-    trained,
 )
 from slalom_xai.theory.paper.training_lengths import (
-    EVEN_STEPS,
     answers_by_length,
     draw_lengths,
     length_checks,
     length_table,
+    trained_evenly,
 )
 from slalom_xai.theory.paper.transformer import answers, planted, random_slalom
 
@@ -49,7 +48,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_SHAPES = (
+_SHAPES: tuple[Shape, ...] = (
     Shape("encoder", 2),
     Shape("encoder", 2, special=True),
     Shape("decoder", 2, special=True),
@@ -107,13 +106,13 @@ def repeated_token_sink(settings: Settings) -> Outcome:
     if settings.small:
         shapes = (_SHAPES[0], _SHAPES[1], _SHAPES[3])
     for shape in settings.track(shapes, "training small transformers"):
-        model = trained(shape, settings.seed, steps=EVEN_STEPS, even=True)
+        model = trained_evenly(shape, settings)
         for word in words:
             curve = _curve(model, word)
             curves[str(shape), WORDS[word]] = curve
             rows.append({"model": str(shape), "word": WORDS[word], **_curve_errors(curve)})
     table = pd.DataFrame(rows)
-    with_special = trained(_SHAPES[1], settings.seed, steps=EVEN_STEPS, even=True)
+    with_special = trained_evenly(_SHAPES[1], settings)
     settled = _settling(with_special, WORDS.index("perfect"))
     exact = _exact_sink(settings.seed)
     answered = answers_by_length(settings)
