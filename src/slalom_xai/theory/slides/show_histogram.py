@@ -76,6 +76,7 @@ def two_minima(settings: Settings) -> Outcome:
         tables={"models": table},
         figures={"attention": lambda: _draw(solved, line)},
         remarks=(
+            "Both starts are built by hand, near one of the two solutions each, and then trained. "
             "Kicked: every weight is moved by 5 % of its matrix's size and the model is trained "
             "for 300 more steps. Mean attention: each word is read with the average attention over "
             "all words, which cannot depend on its letters.",
