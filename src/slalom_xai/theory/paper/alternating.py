@@ -245,6 +245,6 @@ def _draw(traces: dict[str, Trace]) -> Figure:
         axes.semilogy(rounds, trace.control, color=ORANGE, label="taking turns, the error")
         axes.axhline(max(trace.joint, 1e-12), color=BLUE, label="all scores together")
         axes.set(xlabel="round", title=name)
-        axes.legend(fontsize=7, frameon=False)
     made[0].set_ylabel("mean squared error")
+    made[0].legend(fontsize=7, frameon=False)
     return figure
