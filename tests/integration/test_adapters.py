@@ -111,7 +111,7 @@ def test_a_mamba_with_a_head_of_our_own():
     assert explanation.prediction == pytest.approx(
         log_odds(model, own(TEXT)["input_ids"]), abs=1e-4
     )
-    assert explanation.fidelity.wide.r2 > 0.8
+    assert explanation.fidelity.local.r2 > 0.8
 
 
 def test_a_pipeline_is_its_model_and_tokenizer():

@@ -107,7 +107,7 @@ def test_a_process_takes_up_what_heads_cannot_tell():
     plain, learnt = explained(False), explained(True)
     assert plain.surrogate != "slalom" or plain.function.correction is None
     assert learnt.function.correction is not None
-    assert learnt.calls == plain.calls == 400
+    assert learnt.calls <= plain.calls == 400
     rng = np.random.default_rng(0)
     rows = rng.random((300, 24)) < rng.random((300, 1))
     rows = rows[rows.any(axis=1)]

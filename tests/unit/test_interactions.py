@@ -101,17 +101,17 @@ def test_the_terminal_names_the_strongest_pair(capsys):
 @pytest.mark.parametrize("averages", [True, False])
 def test_not_before_good_is_found(averages):
     found = []
-    for review, _ in zip(reviews(("not",), seed=5), range(5), strict=False):
+    for review, _ in zip(reviews(("not",), seed=5), range(4), strict=False):
         explainer = Explainer(
             negating(review, averages),
             output="logits",
             labels=["bad", "good"],
-            budget=1000,
+            budget=500,
         )
         explanation = explainer(review.text).for_target("good")
-        assert explanation.calls <= 1000
+        assert explanation.calls <= 500
         found.append(found_in(explanation, review))
-    assert sum(found) >= 4
+    assert sum(found) >= 3
 
 
 @pytest.mark.parametrize("sink", [True, False])

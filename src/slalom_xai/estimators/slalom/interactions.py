@@ -131,7 +131,7 @@ def find_pairs(
     if not len(pairs):
         return Found()
     masks = masks[:, : len(pairs)].flatten(0, 1)
-    answers = queries.ask(masks.bool().cpu().numpy()).to(masks)
+    answers = _asked(queries, masks)
     found = search.kept(pairs, answers, _answer_variance(queries, evidence))
     return Found(found, AnsweredRows(masks, answers))
 
@@ -155,6 +155,18 @@ def _affordable(queries: Queries, masks: Tensor, calls: int) -> int:
         asked |= new
         affordable += 1
     return affordable
+
+
+def _asked(queries: Queries, masks: Tensor) -> Tensor:
+    """The model's answers (m, C) to rows (m, n).
+
+    Those of the test, which have been asked, go on counting as calls for the test.
+    """
+    rows = masks.bool().cpu().numpy()
+    new = ~np.isin(queries.prompt.keys(rows), queries.asked)
+    if new.any():
+        queries.ask(rows[new])
+    return queries.ask(rows, "check").to(masks)
 
 
 def _answer_variance(queries: Queries, evidence: Evidence) -> Tensor:
