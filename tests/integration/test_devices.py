@@ -7,6 +7,7 @@ from tiny import TEXT, tiny
 
 from slalom_xai import Explainer
 from slalom_xai.errors import ModelError
+from slalom_xai.surrogates.process import packed_rows, unpacked_rows
 
 needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")
 PLACES = [
@@ -39,6 +40,14 @@ def test_a_model_answers_much_the_same_in_any_precision(folder, device, dtype):
     rows = np.random.default_rng(0).random((50, len(exact))) < 0.7
     assert np.corrcoef(explanation.predict(rows), exact.predict(rows))[0, 1] > agreement
     assert explanation.function.values.device.type == "cpu"
+
+
+@needs_cuda
+def test_rows_lose_no_bits_when_they_are_packed_on_cuda():
+    rows = (torch.rand(200, 130, generator=torch.Generator().manual_seed(0)) < 0.5).double()
+    packed = packed_rows(rows.cuda())
+    assert torch.equal(packed.cpu(), packed_rows(rows))
+    assert torch.equal(unpacked_rows(packed, 130).cpu(), rows)
 
 
 @needs_cuda
