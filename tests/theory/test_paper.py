@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from slalom_xai.surrogates.formula import SlalomSurrogate
 from slalom_xai.surrogates.recover import recover_with_sink
-from slalom_xai.theory import Settings, reproductions
 from slalom_xai.theory.paper.gam_table import lasso
 from slalom_xai.theory.paper.recovery_steps import Counted, Signs, follow_the_proof
 from slalom_xai.theory.paper.repeats import additive_bound, spread_over_repeats
@@ -37,39 +36,6 @@ from slalom_xai.theory.paper.transformer import (
 )
 
 SAME = 1e-9  # two answers in float64 that should be equal
-
-UNTRAINED = [
-    "planted-slalom",
-    "recovery",
-    "soft-removal",
-    "shapley",
-    "many-classes",
-    "alternating",
-    "naive-bayes",
-]
-PAPER = [
-    "repeated-token",
-    "repeated-token-sink",
-    *UNTRAINED,
-    "concatenation",
-    "counterexample",
-    "gam-table",
-]
-
-
-@pytest.mark.parametrize("seed", [0, 1])
-@pytest.mark.parametrize("name", UNTRAINED)
-def test_claims_that_need_no_training_hold(name, seed):
-    outcome = reproductions()[name].run(Settings(seed=seed))
-    assert [check for check in outcome.checks if not check.holds] == []
-
-
-@pytest.mark.bench
-@pytest.mark.parametrize("seed", [0, 1])
-@pytest.mark.parametrize("name", [name for name in PAPER if name not in UNTRAINED])
-def test_claims_about_trained_models_hold(name, seed):
-    outcome = reproductions()[name].run(Settings(seed=seed))
-    assert [check for check in outcome.checks if not check.holds] == []
 
 
 # Proposition 4.1 and its corollaries

@@ -157,6 +157,21 @@ def test_the_factor_and_the_centre_are_both_needed():
     assert relative_error(theorem_printed(text) / 1.5, true) > 0.1  # the right factor, not centred
 
 
+@pytest.mark.parametrize("filling", [0, 14 * 13])
+def test_the_integral_alone_is_less_exact_than_the_form_along_the_way(filling):
+    text = random_averages(14, filling, np.random.default_rng(1), tilt=0.5)
+    true = wide_limit(wide_means(text), 14)
+    nodes, weights = np.polynomial.legendre.leggauss(60)
+    share = (nodes + 1) / 2
+    above, below = text.heads(np.repeat(share[:, None], 14, axis=1))
+    spread = 6 * share * (1 - share) * weights / 2 / below  # (heads, shares)
+    of_values = (text.kept_values - text.removed_values) * spread.sum(axis=1)[:, None]
+    of_weights = (text.kept - text.removed) * (spread * above / below).sum(axis=1)[:, None]
+    integral = (of_values - of_weights).mean(axis=0)
+    assert relative_error(integral, true) < 0.05
+    assert relative_error(theorem_along(text), true) < 0.3 * relative_error(integral, true)
+
+
 def test_the_form_along_the_way_knows_the_bandwidth():
     text = random_averages(40, 0, np.random.default_rng(3), tilt=0.5)
     rng = np.random.default_rng(0)

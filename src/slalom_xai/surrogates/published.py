@@ -28,8 +28,12 @@ class PublishedSettings:
         rounds: of alternating least squares, at most.
         ridge: on the values, as a fraction of the mean diagonal: units that no row tells apart.
         least_gain: a round that lowers the error by less than this fraction brought nothing.
-        patience: the rounds end after so many in a row that brought nothing.
-        scale_steps: projected gradient steps for the weights in a round.
+        patience: the rounds end after so many in a row that brought nothing; so do changes of many
+            weights at once.
+        scale_ridge: on the weights, as a fraction of the mean diagonal: units that no row tells
+            apart get equal weights.
+        slack: a slope above minus this counts as zero, where the mean diagonal is 1.
+        changes: of the set of weights at the floor, at most, for each unit; a few are enough.
         floor: the least weight, where their mean is 1. Without a floor, noise drives weights to
             zero and importances to minus infinity.
     """
@@ -42,7 +46,9 @@ class PublishedSettings:
     ridge: float = 1e-8
     least_gain: float = 1e-4
     patience: int = 3
-    scale_steps: int = 300
+    scale_ridge: float = 1e-10
+    slack: float = 1e-12
+    changes: int = 20
     floor: float = 1e-4
 
 
@@ -117,7 +123,7 @@ def fit_alternating(
             best, best_error = (values, scale.log()), error
         if barren == PUBLISHED_SOLVERS.patience:
             break
-        scale = nonnegative_scale(counts * (values[:, 0] - outputs), scale)
+        scale = nonnegative_scale(counts * (values[:, 0] - outputs))
     assert best is not None
     return SlalomSurrogate(best[0][None], best[1][None]).normalised()
 
@@ -130,24 +136,57 @@ def _least_squares(shares: Tensor, outputs: Tensor) -> Tensor:
     return values
 
 
-def nonnegative_scale(
-    residuals: Tensor,
-    start: Tensor,
-    steps: int = PUBLISHED_SOLVERS.scale_steps,
-    floor: float = PUBLISHED_SOLVERS.floor,
-) -> Tensor:
-    """Minimises |E s|^2 (Eq. 77) over s >= floor with mean 1, by projected gradient steps.
+def nonnegative_scale(residuals: Tensor, floor: float = PUBLISHED_SOLVERS.floor) -> Tensor:
+    """The weights s >= floor with mean 1 that minimise |E s|^2 (Eqs. 77 to 79).
+
+    With s = floor + t, t >= 0 and T the sum of t, E s is A t for a matrix A. Least squares over
+    u >= 0 with one more row of ones, |A u|^2 + (sum of u - 1)^2, finds t up to a factor: for
+    u = c p with the sum of p equal to 1, the least over c is |A p|^2 / (1 + |A p|^2), which grows
+    with |A p|^2. Then t = T u / (sum of u).
 
     Args:
         residuals: E, (m, n).
-        start: (n,), the weights to begin with.
-        steps: how many.
-        floor: the least weight.
+        floor: the least weight, below 1.
     """
-    matrix = residuals.T @ residuals
-    rate = 1.0 / float(torch.linalg.matrix_norm(matrix, 2).clamp(min=1e-12))
-    scale = start
-    for _ in range(steps):
-        scale = (scale - rate * (matrix @ scale)).clamp(min=floor)
-        scale = (scale / scale.mean()).clamp(min=floor)
-    return scale
+    units = residuals.shape[1]
+    total = units * (1 - floor)
+    raised = residuals + floor / total * residuals.sum(dim=1, keepdim=True)  # A, (m, n)
+    gram = raised.T @ raised
+    gram = gram / gram.diagonal().mean().clamp(min=torch.finfo(gram.dtype).tiny)
+    gram.diagonal().add_(PUBLISHED_SOLVERS.scale_ridge)
+    shares = _nonnegative_least_squares(gram + 1, gram.new_ones(units))
+    return floor + total * shares / shares.sum()
+
+
+def _nonnegative_least_squares(gram: Tensor, target: Tensor) -> Tensor:
+    """Minimises u' G u / 2 - b' u over u >= 0 by block principal pivoting.
+
+    A set of unknowns is free, the others are zero. Free unknowns that come out negative and zeros
+    that would rather grow change sides, all at once. If that does not bring their number down,
+    only the last of them does (Murty's rule), which would always end but for rounding.
+
+    Args:
+        gram: G, (n, n), positive definite.
+        target: b, (n,).
+    """
+    free = torch.ones_like(target, dtype=torch.bool)
+    fewest, tries = len(target) + 1, PUBLISHED_SOLVERS.patience
+    solution = torch.zeros_like(target)
+    for _ in range(PUBLISHED_SOLVERS.changes * len(target)):
+        solution = torch.zeros_like(target)
+        solution[free] = torch.linalg.solve(gram[free][:, free], target[free])
+        slope = gram @ solution - target
+        wrong = torch.where(free, solution < 0, slope < -PUBLISHED_SOLVERS.slack)
+        number = int(wrong.sum())
+        if number == 0:
+            break
+        if number < fewest:
+            fewest, tries = number, PUBLISHED_SOLVERS.patience
+        elif tries > 0:
+            tries -= 1
+        else:
+            last = torch.nonzero(wrong)[-1]
+            wrong = torch.zeros_like(wrong)
+            wrong[last] = True
+        free = free ^ wrong
+    return solution.clamp(min=0)

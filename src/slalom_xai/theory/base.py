@@ -105,6 +105,7 @@ class Settings:
     Attributes:
         seed: decides everything random.
         bar: shows how far it is; None shows nothing.
+        small: the least that still shows the claim, in less time: what the tests run.
         full: of an experiment: the paper's size, instead of a small one.
         data: of an experiment: the folder with real data; None where none was given.
         store: of an experiment: the folder that keeps what is finished, so that a run that was
@@ -113,6 +114,7 @@ class Settings:
 
     seed: int = 0
     bar: Bar | None = None
+    small: bool = False
     full: bool = False
     data: Path | None = None
     store: Path | None = None

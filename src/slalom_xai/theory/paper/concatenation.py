@@ -40,7 +40,7 @@ from slalom_xai.theory.paper.transformer import (
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-SHAPES = (
+SHAPES: tuple[Shape, ...] = (
     Shape("encoder", 2),
     Shape("encoder", 2, special=True),
     Shape("encoder", 2, positions=True, special=True),
@@ -79,7 +79,8 @@ def concatenation(settings: Settings) -> Outcome:
             "The language that the small transformers learnt from is a sum: there f([u, t]) = f(u) "
             "+ f(t) without error. Trained on texts of all lengths, a transformer that has a "
             "special token or positions learns to add while the sum is small, as the curves of "
-            "repeated-token-sink show, so that adding is less wrong there.",
+            "repeated-token-sink show. There adding is less wrong, and with some seeds hardly "
+            "worse than the SLALOM: the table says how much, and nothing is checked.",
             "Any linear model has f(u) + f(t) − f(u t) = its offset for every pair. Where two "
             "pairs differ in this by D, a linear model is off by at least D / 6 on one of their "
             "six texts.",
@@ -124,6 +125,8 @@ def _joined(left: list[list[int]], right: list[list[int]]) -> list[list[int]]:
 def _learnt_pairs(settings: Settings) -> tuple[pd.DataFrame, dict[str, Guesses]]:
     """Pairs of rows on trained transformers: a table, and the guesses that the figure shows."""
     kinds = [*((shape, False) for shape in SHAPES), *((shape, True) for shape in SHAPES[1::2])]
+    if settings.small:
+        kinds = [(SHAPES[0], False), (SHAPES[2], False)]
     rows, points = [], {}
     for shape, even in settings.track(kinds, "training small transformers"):
         if even:
@@ -179,15 +182,13 @@ def _learnt_row(
 
 
 def _learnt_checks(learnt: pd.DataFrame) -> tuple[Check, ...]:
-    ratio = learnt["sum / SLALOM"]
-    like_paper = learnt["lengths"] == _LIKE_PAPER
+    like_paper = learnt[learnt["lengths"] == _LIKE_PAPER]
     return (
         at_least(
             "trained as in the paper: error of the sum over that of a SLALOM fitted to other rows",
-            ratio[like_paper].min(),
+            like_paper["sum / SLALOM"].min(),
             2.0,
         ),
-        at_least("trained on all lengths: the same", ratio[~like_paper].min(), 1.0),
     )
 
 
@@ -255,7 +256,7 @@ def _embedded_checks(pairs: pd.DataFrame, doubled: pd.DataFrame) -> tuple[Check,
 
 def _draw(points: dict[str, Guesses], pairs: pd.DataFrame) -> Figure:
     """Guesses against answers: three trained models, then the embedded one."""
-    shown = (str(SHAPES[0]), str(SHAPES[2]), str(SHAPES[3]))
+    shown = [str(shape) for shape in SHAPES if str(shape) in points and shape != SHAPES[1]]
     figure, made = panels(len(shown) + 1, width=2.6, height=2.8)
     for axes, name in zip(made, shown, strict=False):
         truth, added, slalom = points[name]

@@ -23,6 +23,7 @@ from slalom_xai.surrogates.formula import SlalomSurrogate, averages, weights
 from slalom_xai.surrogates.recover import recover, recover_with_sink, references
 from slalom_xai.theory.base import Check, Outcome, Settings, at_least, at_most, reproduction
 from slalom_xai.theory.drawing import BLUE, NEUTRAL, ORANGE, RED, diagonal, panels
+from slalom_xai.theory.paper.recovery_noise import noise_checks, noise_table
 from slalom_xai.theory.paper.recovery_steps import Counted, Signs, follow_the_proof
 from slalom_xai.theory.paper.transformer import answers, planted, random_slalom
 
@@ -45,10 +46,8 @@ def recovery(settings: Settings) -> Outcome:
         [_without_sink(units, settings.seed) | _with_sink(units, settings.seed) for units in _SIZES]
     )
     signs = pd.DataFrame(_wrong_signs(settings.seed))
-    noise = _noise(settings.seed)
+    noise = noise_table(settings.seed)
     rank, free = _rank(5, settings.seed)
-    errors, noises = noise["error of s"], noise["noise"]
-    slope = errors.iloc[-1] / errors.iloc[0] / (noises.iloc[-1] / noises.iloc[0])
     return Outcome(
         checks=(
             *_size_checks(sizes),
@@ -62,19 +61,16 @@ def recovery(settings: Settings) -> Outcome:
                 abs(rank - free),
                 0,
             ),
-            at_most(
-                "noise: growth of the error per growth of the noise, over six powers of ten",
-                slope,
-                2.0,
-            ),
+            *noise_checks(noise),
         ),
         tables={"sizes": sizes, "signs": signs, "noise": noise},
         figures={"recovered": lambda: _draw(settings.seed)},
         remarks=(
             "No scheme needs fewer calls: a SLALOM has 2|V| − 1 free parameters, all of which "
-            "show in the answers, and a call gives "
-            "one number. With noise in the answers the error is many times the noise, which is "
-            "why the methods ask more.",
+            "show in the answers, and a call gives one number. With noise the steps of the proof "
+            "fail where a token has nearly the value of the reference. Ours compare each token "
+            "with the lowest or the highest value, whichever is further away. The table of noise "
+            "is over 60 SLALOMs of 100 tokens; a SLALOM with NaN counts as an infinite error.",
         ),
     )
 
@@ -187,23 +183,6 @@ def _wrong_signs(seed: int) -> list[dict[str, object]]:
             }
         )
     return rows
-
-
-def _noise(seed: int, units: int = 20) -> pd.DataFrame:
-    """The error of the recovered importances when every answer is off by a little."""
-    known = random_slalom(units, seed=seed)
-    singles, pairs = _asked(known)
-    generator = torch.Generator().manual_seed(seed)
-    shakes = [torch.randn(2, units, 1, generator=generator, dtype=torch.float64) for _ in range(30)]
-    rows = []
-    for size in (1e-8, 1e-6, 1e-4, 1e-2):
-        errors = []
-        for shake in shakes:
-            shaken, _ = recover(singles + size * shake[0], pairs + size * shake[1])
-            errors.append((shaken.importances[0] - known.importances[0]).square().mean().sqrt())
-        mean = float(torch.stack(errors).mean())
-        rows.append((size, mean, mean / size))
-    return pd.DataFrame(rows, columns=["noise", "error of s", "error / noise"])
 
 
 def _rank(units: int, seed: int) -> tuple[int, int]:

@@ -33,17 +33,29 @@ class Counted:
     Args:
         model: what answers.
         front: tokens that stand before every row, which make a sink.
+        noise: standard deviation of what is added to each answer.
+        seed: decides the noise.
     """
 
-    def __init__(self, model: PlainTransformer, front: Sequence[int] = ()) -> None:
+    def __init__(
+        self,
+        model: PlainTransformer,
+        front: Sequence[int] = (),
+        noise: float = 0.0,
+        seed: int = 0,
+    ) -> None:
         self._model = model
         self._front = list(front)
+        self._noise = noise
+        self._generator = torch.Generator().manual_seed(seed)
         self.calls = 0
 
     def ask(self, rows: Sequence[Sequence[int]]) -> Tensor:
         """Answers (m, C)."""
         self.calls += len(rows)
-        return answers(self._model, [[*self._front, *row] for row in rows])
+        given = answers(self._model, [[*self._front, *row] for row in rows])
+        shake = torch.randn(given.shape, generator=self._generator, dtype=given.dtype)
+        return given + self._noise * shake
 
 
 def follow_the_proof(
@@ -61,22 +73,18 @@ def follow_the_proof(
     used = signs or Signs()
     values = model.ask([[token] for token in range(units)])[:, 0]
     second = int((values - values[0]).abs().argmax())  # the paper's θ̂: any token of another value
-    differences = torch.zeros(units, dtype=torch.float64)  # s(token) − s(θ)
-    others = [token for token in range(1, units) if token != second]
-    for token in [second, *others]:
-        reference = 0
-        if values[token] == values[0]:
-            reference = second
-        pair = model.ask([[token, reference]])[0, 0]
-        share = (pair - values[reference]) / (values[token] - values[reference])
-        step = torch.log(1 / share - 1)
-        if not used.difference:
-            step = -step
-        if reference == second and used.chain:
-            step = step - differences[second]
-        elif reference == second:
-            step = step + differences[second]
-        differences[token] = step
+    tokens = torch.arange(1, units)
+    tied = values[1:] == values[0]
+    beside = torch.where(tied, second, 0)  # the reference of each token
+    rows = torch.stack([tokens, beside], dim=1).tolist()
+    share = (model.ask(rows)[:, 0] - values[beside]) / (values[1:] - values[beside])
+    steps = torch.log(1 / share - 1)
+    if not used.difference:
+        steps = -steps
+    chain = steps[second - 1] * tied
+    if used.chain:
+        chain = -chain
+    differences = torch.cat([torch.zeros(1, dtype=torch.float64), steps + chain])  # s(token) − s(θ)
     constant = differences.mean()
     if not used.constant:
         constant = -constant

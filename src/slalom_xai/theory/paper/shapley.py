@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _SHOWN = 10  # tokens in the figure
+_APART = 1e-12  # by how much the values of two equal words differ
 
 
 def brute_force(surrogate: SlalomSurrogate, *, as_printed: bool = False) -> Tensor:
@@ -182,11 +183,16 @@ def _small(units: int, sink: bool, seed: int) -> dict[str, object]:
 
 
 def _two_words(each: int) -> dict[str, float]:
-    """A long text of two words against the sums over how many of each are there."""
+    """A long text of two words against the sums over how many of each are there.
+
+    Equal units are computed once. Tiny differences in value make sure that none are equal, so that
+    as many are computed as the text has.
+    """
     values, log_weights = (2.0, -1.0), (0.7, -0.7)
     pattern = torch.tensor([0] * each + [1] * each)
+    apart = _APART * torch.arange(2 * each, dtype=torch.float64)
     known = SlalomSurrogate(
-        torch.tensor(values, dtype=torch.float64)[pattern][None, :, None],
+        (torch.tensor(values, dtype=torch.float64)[pattern] + apart)[None, :, None],
         torch.tensor(log_weights, dtype=torch.float64)[pattern][None],
     )
     integral = shapley_values(known)[:, 0]

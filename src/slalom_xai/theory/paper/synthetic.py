@@ -21,6 +21,7 @@ WORDS = ("the", "we", "movie", "watch", "good", "best", "perfect", "ok", "bad", 
 WEIGHTS = (0.0, 0.0, 0.0, 0.0, 0.6, 1.0, 1.5, -0.6, -1.0, -1.5)
 CHANCES = (1 / 6, 1 / 6, 1 / 6, 1 / 6, 1 / 15, 1 / 20, 1 / 20, 1 / 15, 1 / 20, 1 / 20)
 LONGEST = 30  # words in a row of the language
+STEPS = 250  # of training, unless a claim says otherwise
 Ask = Callable[[Sequence[Sequence[int]]], Tensor]  # rows of words to their log odds, (m,)
 
 
@@ -209,7 +210,7 @@ class SmallTransformer:
 
 
 @functools.lru_cache(maxsize=32)
-def trained(shape: Shape, seed: int, steps: int = 250, even: bool = False) -> SmallTransformer:
+def trained(shape: Shape, seed: int, steps: int = STEPS, even: bool = False) -> SmallTransformer:
     """A small transformer that has learnt the linear language as well as it can.
 
     The same arguments give the same object, so that claims share what takes long.

@@ -60,13 +60,14 @@ def other_attention(settings: Settings) -> Outcome:
 
 def _one_layer(settings: Settings) -> list[_Record]:
     """Attention on two places only, for classifiers of one layer."""
-    train, test = (
-        write_reviews(1500, settings.seed),
-        write_reviews(DEBATED_TEXTS, settings.seed + 1),
-    )
+    every_heads, texts = HEADS, DEBATED_TEXTS
+    if settings.small:
+        every_heads, texts = HEADS[:1], DEBATED_TEXTS // 4
+    train = write_reviews(1500, settings.seed)
+    test = write_reviews(texts, settings.seed + 1)
     rng = np.random.default_rng(settings.seed)
     records: list[_Record] = []
-    for heads in settings.track(HEADS, "models"):
+    for heads in settings.track(every_heads, "models"):
         model = trained_classifier(train, settings.seed, heads=heads, steps=300)
         for ids, mask in zip(test.ids, test.mask, strict=True):
             measured = debate_text(model, ids[mask.bool()], rng)
