@@ -22,9 +22,8 @@ from slalom_xai.surrogates.additive import fit_additive
 from slalom_xai.surrogates.fit import fit_slalom
 from slalom_xai.theory.base import Check, Outcome, Settings, at_least, at_most, reproduction
 from slalom_xai.theory.drawing import BLUE, NEUTRAL, ORANGE, RED, panels
+from slalom_xai.theory.paper.additive_fits import least_squares, positions, with_one
 from slalom_xai.theory.paper.synthetic import (
-    LONGEST,
-    WORDS,
     Shape,
     counts,
     linear_log_odds,
@@ -39,11 +38,8 @@ _SHAPES: tuple[Shape, ...] = (
     Shape("encoder", 2, positions=True, special=True),
     Shape("decoder", 2, positions=True),
 )
-_STEPS: tuple[int, ...] = (
-    100,
-    250,
-    1000,
-)  # of training, 64 rows each; the paper's models see 25,000 rows in all
+# Of training, 64 rows each; the paper's models see 25,000 rows in all.
+_STEPS: tuple[int, ...] = (100, 250, 1000)
 _PENALTY = 0.01  # of the LASSO, as in the paper
 _SETTLED = 1e-7  # the LASSO ends when a sweep changes no weight by more
 _PRIOR = 1e-5  # of the SLALOMs: small, as 3,000 rows settle twenty numbers
@@ -74,7 +70,7 @@ def gam_table(settings: Settings) -> Outcome:
         }
         rows.append({"model": str(shape), "steps": number, **errors})
     table = pd.DataFrame(rows)
-    summed = _positions(seen).reshape(-1, LONGEST, len(WORDS)).sum(dim=1)
+    summed = positions(seen).reshape(-1, LONGEST, len(WORDS)).sum(dim=1)
     contained = float((summed - counts(seen)).abs().max())
     checks = _checks(table, contained)
     if not settings.small:
@@ -98,19 +94,11 @@ def _determination(found: Tensor, truth: Tensor) -> float:
     return float(1 - left)
 
 
-def _positions(rows: list[list[int]]) -> Tensor:
-    """The GAM's features, (m, 30 × words): which word stands where."""
-    features = torch.zeros(len(rows), LONGEST, len(WORDS), dtype=torch.float64)
-    for index, row in enumerate(rows):
-        features[index, torch.arange(len(row)), torch.tensor(row)] = 1.0
-    return features.reshape(len(rows), -1)
-
-
 def _fitted_errors(seen: list[list[int]], outputs: Tensor) -> dict[str, float]:
     """Least squares on the rows that were fitted: the GAM cannot be worse there."""
     errors = {}
-    for name, features in (("linear", counts(seen)), ("GAM", _positions(seen))):
-        predicted = _with_one(features) @ _least_squares(features, outputs)
+    for name, features in (("linear", counts(seen)), ("GAM", positions(seen))):
+        predicted = with_one(features) @ least_squares(features, outputs)
         errors[f"fitted rows: {name}"] = _error(predicted, outputs)
     return errors
 
@@ -119,8 +107,8 @@ def _additive_errors(
     seen: list[list[int]], fresh: list[list[int]], outputs: Tensor, truth: Tensor
 ) -> dict[str, float]:
     """Errors of additive models on fresh rows; outputs and truth (m, 1)."""
-    linear = _least_squares(counts(seen), outputs)
-    features, new_features = _positions(seen), _positions(fresh)
+    linear = least_squares(counts(seen), outputs)
+    features, new_features = positions(seen), positions(fresh)
     shrunk = lasso(features, outputs, _PENALTY)
     # ``fit_additive`` wants rows near the whole text, which has all ones, and outputs near zero.
     centre, middle = features.mean(dim=0), outputs.mean(dim=0)
@@ -128,8 +116,8 @@ def _additive_errors(
     ridge = fit_additive(1 + features - centre, outputs - middle, zero).surrogate
     cross_validated = ridge.predict(1 + new_features - centre) + middle
     return {
-        "linear": _error(_with_one(counts(fresh)) @ linear, truth),
-        "GAM, LASSO 0.01": _error(_with_one(new_features) @ shrunk, truth),
+        "linear": _error(with_one(counts(fresh)) @ linear, truth),
+        "GAM, LASSO 0.01": _error(with_one(new_features) @ shrunk, truth),
         "GAM, cross-validated": _error(cross_validated, truth),
     }
 
@@ -146,17 +134,6 @@ def _slalom_errors(
 
 def _error(predicted: Tensor, wanted: Tensor) -> float:
     return float((predicted - wanted).square().mean())
-
-
-def _with_one(features: Tensor) -> Tensor:
-    """Features (m, n) with a one at the end for the intercept, (m, n + 1)."""
-    return torch.cat([features, features.new_ones(len(features), 1)], dim=1)
-
-
-def _least_squares(features: Tensor, outputs: Tensor) -> Tensor:
-    """Weights and an intercept, (n + 1, 1)."""
-    solved: Tensor = torch.linalg.lstsq(_with_one(features), outputs, driver="gelsd").solution
-    return solved
 
 
 def lasso(features: Tensor, outputs: Tensor, penalty: float, rounds: int = 200) -> Tensor:
