@@ -24,6 +24,8 @@ from slalom_xai.theory.base import Check, Outcome, Settings, at_least, at_most, 
 from slalom_xai.theory.drawing import BLUE, NEUTRAL, ORANGE, RED, panels
 from slalom_xai.theory.paper.additive_fits import least_squares, positions, with_one
 from slalom_xai.theory.paper.synthetic import (
+    LONGEST,
+    WORDS,
     Shape,
     counts,
     linear_log_odds,
