@@ -11,8 +11,8 @@ import pytest
 
 from slalom_xai.cli import main
 from slalom_xai.errors import InputError
-from slalom_xai.experiments import everything
-from slalom_xai.theory import Outcome, Settings, base, chosen, reproductions
+from slalom_xai.experiments import chosen, everything
+from slalom_xai.theory import Outcome, Settings, base, reproductions
 from slalom_xai.theory.base import Reproduction, at_least, at_most, unknown_name
 from slalom_xai.theory.report import as_dict, markdown, save
 

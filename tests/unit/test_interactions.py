@@ -127,3 +127,12 @@ def test_a_sum_has_no_interactions():
 
     text = " ".join(f"w{number}" for number in range(20))
     assert Explainer(answer, output="logits", budget=500)(text).interactions == ()
+
+
+def test_a_process_sees_each_row_once_that_was_asked_about_pairs():
+    review = next(reviews(("not",), seed=5))
+    explainer = Explainer(negating(review, averages=True), output="logits", budget=500)
+    explanation = explainer(review.text)
+    assert explanation.interactions
+    seen = explanation.function.correction.process.rows
+    assert len(torch.unique(seen, dim=0)) == len(seen)

@@ -7,7 +7,7 @@ from importlib import import_module
 
 from slalom_xai.experiments.base import DataFile, Experiment, experiment, registered
 from slalom_xai.theory import Reproduction, reproductions
-from slalom_xai.theory.base import unknown_name
+from slalom_xai.theory.base import in_order, unknown_name
 
 __all__ = ["DataFile", "Experiment", "chosen", "everything", "experiment", "experiments"]
 
@@ -17,16 +17,8 @@ _MODULES: tuple[str, ...] = ("fig_3", "fig_7", "table_6", "tables_7_8", "table_1
 
 def experiments() -> dict[str, Experiment]:
     """Every experiment by name, in the order of the modules, whichever was imported first."""
-    order = [import_module(f"slalom_xai.experiments.{module}").__name__ for module in _MODULES]
-
-    def position(one: Experiment) -> int:
-        module = one.run.__module__
-        if module in order:
-            return order.index(module)
-        return len(order)  # experiments from elsewhere come last
-
-    made = sorted(registered().values(), key=position)
-    return {one.name: one for one in made}
+    modules = [import_module(f"slalom_xai.experiments.{module}").__name__ for module in _MODULES]
+    return in_order(registered().values(), modules)
 
 
 def everything() -> dict[str, Reproduction]:

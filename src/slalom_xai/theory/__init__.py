@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from importlib import import_module
 
 from slalom_xai.theory.base import (
@@ -10,9 +9,9 @@ from slalom_xai.theory.base import (
     Outcome,
     Reproduction,
     Settings,
+    in_order,
     registered,
     reproduction,
-    unknown_name,
 )
 
 __all__ = [
@@ -20,7 +19,6 @@ __all__ = [
     "Outcome",
     "Reproduction",
     "Settings",
-    "chosen",
     "reproduction",
     "reproductions",
 ]
@@ -51,28 +49,5 @@ _MODULES: tuple[str, ...] = (
 
 def reproductions() -> dict[str, Reproduction]:
     """Every reproduction by name, in the order of the modules, whichever was imported first."""
-    order = [import_module(f"slalom_xai.theory.{module}").__name__ for module in _MODULES]
-
-    def position(claim: Reproduction) -> int:
-        module = claim.run.__module__
-        if module in order:
-            return order.index(module)
-        return len(order)  # claims from elsewhere come last
-
-    claims = sorted(registered().values(), key=position)
-    return {claim.name: claim for claim in claims}
-
-
-def chosen(names: Iterable[str]) -> list[Reproduction]:
-    """Reproductions by name, each once; "all" stands for every one.
-
-    Raises:
-        InputError: a name that is not known.
-    """
-    known, wanted = reproductions(), list(names)
-    if "all" in wanted:
-        return list(known.values())
-    for name in wanted:
-        if name not in known:
-            raise unknown_name(name, known)
-    return [known[name] for name in dict.fromkeys(wanted)]
+    modules = [import_module(f"slalom_xai.theory.{module}").__name__ for module in _MODULES]
+    return in_order(registered().values(), modules)

@@ -166,6 +166,20 @@ def registered() -> dict[str, Reproduction]:
     return dict(_register)
 
 
+_Known = TypeVar("_Known", bound=Reproduction)
+
+
+def in_order(known: Iterable[_Known], modules: Iterable[str]) -> dict[str, _Known]:
+    """Reproductions by name, in the order of their modules; those from elsewhere come last."""
+    order = list(modules)
+
+    def position(one: _Known) -> int:
+        module = one.run.__module__
+        return order.index(module) if module in order else len(order)
+
+    return {one.name: one for one in sorted(known, key=position)}
+
+
 def unknown_name(given: str, known: Iterable[str]) -> InputError:
     """The error for a name that no reproduction has, with the names it may have been meant for."""
     names = list(known)

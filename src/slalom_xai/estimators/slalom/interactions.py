@@ -13,8 +13,8 @@ therefore what the two scores G miss. The rows that were asked estimate this in 
                      one pair in a model that is simple otherwise.
 
 The model is asked about the pairs of which one estimate is sure and which miss most. A pair is kept
-if the model's answer agrees with that estimate, which has not seen it. A model that is merely rough
-does not pass: its joint effects are different in every row.
+if the model's answer agrees with that estimate, which rests on many other rows. A model that is
+merely rough does not pass: its joint effects are different in every row.
 
 Shapes: m rows, n units, P pairs, C columns (explained outputs).
 """
@@ -30,51 +30,11 @@ from torch import Tensor
 from slalom_xai.designs import least_budget
 from slalom_xai.estimators.evidence import AnsweredRows, Evidence
 from slalom_xai.estimators.slalom.measuring import Measured
+from slalom_xai.estimators.slalom.pair_search import INTERACTIONS, PairSearch
 from slalom_xai.queries import Queries
-from slalom_xai.surrogates.formula import SlalomSurrogate, TwoScores
+from slalom_xai.surrogates.formula import SlalomSurrogate
 from slalom_xai.surrogates.interactions import Interactions
-from slalom_xai.surrogates.near_zero import TINY
-from slalom_xai.surrogates.pairs import removed_together
 from slalom_xai.surrogates.process import Conditioned
-from slalom_xai.surrogates.row_weights import inverse_variance
-
-
-@dataclass(frozen=True)
-class InteractionSettings:
-    """What looking for pairs may cost, and what it takes for one.
-
-    Attributes:
-        one_in: calls; pairs may take one in so many of the budget.
-        most: pairs that the model is asked about, at most.
-        strong_units: units that do most by themselves, of which all pairs are looked at. Of other
-            units, only neighbours are: all pairs of a long text would take long.
-        neighbours: how much larger the effect of units side by side is taken to be, in the choice
-            of pairs to ask about: "not good" is likelier than "not" with a word far off.
-        judged: pairs that miss most by either estimate, for which it is worked out how sure that
-            is by the process.
-        sure: standard errors that the estimate by the process must have.
-        sure_by_rows: standard errors that the estimate by regression must have; many pairs are
-            tried, and one in thousands has four of them by chance.
-        clear: standard errors that a strength must have, where the model is noisy.
-        least_share: of the largest effect of a single unit, that a strength must have.
-        missed: share of a strength that the two scores must miss.
-        ridge: of the units' own parts in the share of the error, relative to the mean diagonal.
-    """
-
-    one_in: int = 40
-    most: int = 10
-    strong_units: int = 40
-    neighbours: float = 2.0
-    judged: int = 40
-    sure: float = 3.0
-    sure_by_rows: float = 4.0
-    clear: float = 4.0
-    least_share: float = 0.15
-    missed: float = 1 / 3
-    ridge: float = 1e-3
-
-
-INTERACTIONS = InteractionSettings()
 
 
 @dataclass(frozen=True)
@@ -83,7 +43,7 @@ class Found:
 
     Attributes:
         interactions: the pairs; None where there are none.
-        rows: that were asked for them, with answers; None where none were.
+        rows: that were new, with answers; None where none were.
     """
 
     interactions: Interactions | None = None
@@ -124,16 +84,19 @@ def find_pairs(
     two = surrogate.two_scores
     if two is None or calls < 1 or surrogate.units < 3:
         return Found()
-    search = _Search(evidence, surrogate, two, known)
+    search = PairSearch(evidence, surrogate, two, known)
     pairs = search.promising()
     masks = search.masks(pairs)
     pairs = pairs[: _affordable(queries, masks, calls)]
     if not len(pairs):
         return Found()
     masks = masks[:, : len(pairs)].flatten(0, 1)
-    answers = _asked(queries, masks)
+    new = _new(queries, masks)
+    answers = _asked(queries, masks, new)
     found = search.kept(pairs, answers, _answer_variance(queries, evidence))
-    return Found(found, AnsweredRows(masks, answers))
+    if not len(new):
+        return Found(found)
+    return Found(found, AnsweredRows(masks[new], answers[new]))
 
 
 def _affordable(queries: Queries, masks: Tensor, calls: int) -> int:
@@ -157,15 +120,22 @@ def _affordable(queries: Queries, masks: Tensor, calls: int) -> int:
     return affordable
 
 
-def _asked(queries: Queries, masks: Tensor) -> Tensor:
+def _new(queries: Queries, masks: Tensor) -> Tensor:
+    """Which rows (m, n) have not been asked, each once."""
+    keys = queries.prompt.keys(masks.bool().cpu().numpy())
+    _, first = np.unique(keys, return_index=True)
+    new = np.sort(first[~np.isin(keys[first], queries.asked)])
+    return torch.as_tensor(new, device=masks.device)
+
+
+def _asked(queries: Queries, masks: Tensor, new: Tensor) -> Tensor:
     """The model's answers (m, C) to rows (m, n).
 
     Those of the test, which have been asked, go on counting as calls for the test.
     """
     rows = masks.bool().cpu().numpy()
-    new = ~np.isin(queries.prompt.keys(rows), queries.asked)
-    if new.any():
-        queries.ask(rows[new])
+    if len(new):
+        queries.ask(rows[new.cpu().numpy()])
     return queries.ask(rows, "check").to(masks)
 
 
@@ -177,213 +147,3 @@ def _answer_variance(queries: Queries, evidence: Evidence) -> Tensor:
     if evidence.whole_variance is not None:
         variance = variance + evidence.whole_variance
     return variance
-
-
-@dataclass(frozen=True)
-class _Estimate:
-    """What the two scores miss of the joint effects of pairs.
-
-    Attributes:
-        missed: (P, C).
-        errors: (P, C), standard errors.
-        sure: how many of them it takes.
-    """
-
-    missed: Tensor
-    errors: Tensor
-    sure: float
-
-    @property
-    def needed(self) -> Tensor:
-        """What must be missed to be sure of it, (P, C)."""
-        return self.sure * self.errors + TINY
-
-
-class _Search:
-    """Looks for pairs that the two scores miss.
-
-    Args:
-        evidence: the rows.
-        surrogate: predicts deletions.
-        two: the two scores.
-        known: the process of the surrogate, if it has one.
-    """
-
-    def __init__(
-        self,
-        evidence: Evidence,
-        surrogate: SlalomSurrogate,
-        two: TwoScores,
-        known: Conditioned | None,
-    ) -> None:
-        self._evidence, self._surrogate, self._two = evidence, surrogate, two
-        self._known = known
-        only = torch.eye(surrogate.units).to(evidence.fit.table)
-        changes = surrogate.predict(torch.ones_like(only[:1])) - surrogate.predict(1 - only)
-        self._largest = changes.abs().amax(dim=0) + TINY  # (C,)
-        self._sizes = (changes.abs() / self._largest).amax(dim=1)  # (n,)
-
-    def promising(self) -> Tensor:
-        """The pairs that are worth asking about, (P, 2), those that miss most first."""
-        pairs = self._pairs()
-        judged = torch.zeros(len(pairs), dtype=torch.bool, device=pairs.device)
-        by_rows = self._by_rows(pairs)
-        for missed in (self._missed(pairs), by_rows.missed / (by_rows.errors + TINY)):
-            size = (missed / self._largest).abs().amax(dim=1)
-            judged[size.topk(min(INTERACTIONS.judged, len(pairs))).indices] = True
-        pairs = pairs[judged]
-        size = torch.zeros(len(pairs)).to(self._largest)
-        for estimate in self._estimates(pairs):
-            missed = estimate.missed.abs()
-            certain = torch.where(missed >= estimate.needed, missed, 0.0)
-            size = torch.maximum(size, (certain / self._largest).amax(dim=1))
-        size = size * torch.where(pairs.diff(dim=1)[:, 0] == 1, INTERACTIONS.neighbours, 1.0)
-        order = size.argsort(descending=True, stable=True)
-        return pairs[order[: int((size > 0).sum())]]
-
-    def kept(self, pairs: Tensor, answers: Tensor, variance: Tensor) -> Interactions | None:
-        """The pairs that the model's answers confirm, the strongest first.
-
-        Args:
-            pairs: (P, 2).
-            answers: (3 P, C), to the texts of ``masks``.
-            variance: (C,), of a strength.
-        """
-        strengths = _joint(self._evidence.full, answers)  # (P, C)
-        column = (strengths / self._largest).abs().argmax(dim=1, keepdim=True)  # (P, 1)
-
-        def there(numbers: Tensor) -> Tensor:
-            return numbers.expand_as(strengths).gather(1, column)[:, 0]
-
-        sign, strength = there(strengths).sign(), there(strengths).abs()
-        missed = there(strengths - self._of_two(pairs))
-        keep = strength >= INTERACTIONS.least_share * there(self._largest)
-        keep &= strength >= INTERACTIONS.clear * there(variance.sqrt())
-        keep &= sign * missed >= INTERACTIONS.missed * strength
-        agrees = torch.zeros_like(keep)
-        for estimate in self._estimates(pairs):
-            agrees |= sign * there(estimate.missed) >= there(estimate.needed)
-        keep &= agrees
-        if not bool(keep.any()):
-            return None
-        order = strength[keep].argsort(descending=True, stable=True)
-        found = strengths[keep][order]
-        some = pairs[keep][order]
-        errors = variance.sqrt().expand_as(found).clone()
-        return Interactions(some.to(found), found, errors, self._shares(some))
-
-    def masks(self, pairs: Tensor) -> Tensor:
-        """Texts without the first, without the second and without both units, (3, P, n)."""
-        number = torch.arange(len(pairs), device=pairs.device)
-        masks = self._evidence.fit.table.new_ones(3, len(pairs), self._surrogate.units)
-        for which, places in enumerate(((0,), (1,), (0, 1))):
-            for place in places:
-                masks[which, number, pairs[:, place]] = 0.0
-        return masks
-
-    def _pairs(self) -> Tensor:
-        """The pairs that are looked at, (P, 2): neighbours, and all of the strongest units."""
-        units = len(self._sizes)
-        strong = self._sizes.topk(min(INTERACTIONS.strong_units, units)).indices.sort().values
-        number = torch.arange(units - 1, device=strong.device)
-        beside = torch.stack([number, number + 1], dim=1)
-        pairs: Tensor = torch.unique(torch.cat([beside, torch.combinations(strong)]), dim=0)
-        return pairs
-
-    def _missed(self, pairs: Tensor) -> Tensor:
-        """What the two scores miss of the predicted joint effects, (P, C)."""
-        masks = self.masks(pairs).flatten(0, 1)
-        whole = torch.ones_like(masks[:1])
-        predicted = _joint(self._surrogate.predict(whole)[0], self._surrogate.predict(masks))
-        return predicted - self._of_two(pairs)
-
-    def _of_two(self, pairs: Tensor) -> Tensor:
-        """The joint effects of the two scores, (P, C)."""
-        masks = self.masks(pairs).flatten(0, 1)
-        return _joint(self._two.predict(torch.ones_like(masks[:1]))[0], self._two.predict(masks))
-
-    def _estimates(self, pairs: Tensor) -> list[_Estimate]:
-        """What the two scores miss of pairs, by regression and, if there is one, by the process."""
-        estimates = [self._by_rows(pairs)]
-        if self._known is not None:
-            errors = self._errors(self._known, pairs)
-            estimates.append(_Estimate(self._missed(pairs), errors, INTERACTIONS.sure))
-        return estimates
-
-    def _errors(self, known: Conditioned, pairs: Tensor) -> Tensor:
-        """Standard errors of the joint effects that a process predicts, (P, C)."""
-        signs = known.rows.new_tensor([-1.0, -1.0, 1.0])
-        rows = self.masks(pairs).transpose(0, 1).flatten(0, 1)  # (3 P, n)
-        told = known.told(rows).reshape(-1, len(pairs), 3) @ signs  # (m, P)
-        shared = known.process.kernel.anchored(rows, rows)  # of all pairs at once: there are few
-        blocks = shared.reshape(len(pairs), 3, len(pairs), 3).diagonal(dim1=0, dim2=2)  # (3, 3, P)
-        own = torch.einsum("i,ijp,j->p", signs, blocks, signs)
-        return known.scaled(own - (told**2).sum(dim=0))
-
-    def _by_rows(self, pairs: Tensor) -> _Estimate:
-        """By regressions, one for each pair beside all units, with errors that rows' own show."""
-        rows = self._evidence.fit
-        left = self._left(rows)  # (m, C)
-        missing, weights = 1 - rows.table, inverse_variance(left, rows.deleted)[:, None]
-        factor = _factor(weights * missing, missing)
-        together = removed_together(missing, pairs)  # (m, P)
-
-        def beyond_units(columns: Tensor) -> Tensor:
-            taken = torch.cholesky_solve(missing.T @ (weights * columns), factor)
-            return columns - missing @ taken
-
-        beyond, left = beyond_units(together), beyond_units(left)
-        total = (weights * beyond**2).sum(dim=0)[:, None] + TINY  # (P, 1)
-        slopes = beyond.T @ (weights * left) / total
-        variances = (beyond**2).T @ (weights * left) ** 2 / total**2
-        return _Estimate(slopes, variances.sqrt(), INTERACTIONS.sure_by_rows)
-
-    def _shares(self, pairs: Tensor) -> Tensor:
-        """The share that pairs take of what the two scores leave of the test, (C,).
-
-        How much each takes is fitted to the rows to fit, beside what single units can take.
-        """
-        report, full = self._evidence.report, self._evidence.full
-        if report is None:
-            return torch.zeros_like(full)
-        errors = []
-        for some in (pairs[:0], pairs):
-            found = self._what_missing_takes(some)
-            squares = torch.zeros_like(full)
-            for rows in report.both:
-                after = self._left(rows) - _missing(rows.table, some) @ found
-                squares = squares + after.pow(2).mean(dim=0)
-            errors.append(squares)
-        return (1 - errors[1] / (errors[0] + TINY)).clamp(min=0)
-
-    def _what_missing_takes(self, pairs: Tensor) -> Tensor:
-        """A linear fit of what the two scores leave: what units and pairs take, (n + P, C)."""
-        rows = self._evidence.fit
-        left, missing = self._left(rows), _missing(rows.table, pairs)
-        weighed = inverse_variance(left, rows.deleted)[:, None] * missing
-        return torch.cholesky_solve(weighed.T @ left, _factor(weighed, missing))
-
-    def _left(self, rows: AnsweredRows) -> Tensor:
-        """What the two scores leave of rows, (m, C)."""
-        return -self._evidence.errors(self._two, rows)
-
-
-def _joint(whole: Tensor, without: Tensor) -> Tensor:
-    """Joint effects (P, C) from the whole text (C,) and texts (3 P, C) as in ``masks``."""
-    first, second, both = without.reshape(3, -1, len(whole))
-    joint: Tensor = whole - first - second + both
-    return joint
-
-
-def _factor(weighed: Tensor, missing: Tensor) -> Tensor:
-    """The factor (k, k) of a linear fit's matrix, from what rows lack (m, k) and that weighed."""
-    gram = weighed.T @ missing
-    gram.diagonal().add_(INTERACTIONS.ridge * gram.diagonal().mean() + TINY)
-    factor: Tensor = torch.linalg.cholesky(gram)
-    return factor
-
-
-def _missing(table: Tensor, pairs: Tensor) -> Tensor:
-    """What rows (m, n) lack of units and of pairs, (m, n + P)."""
-    missing = 1 - table
-    return torch.cat([missing, removed_together(missing, pairs)], dim=1)
