@@ -26,7 +26,7 @@ from slalom_xai.experiments import (
     tables_7_8,
 )
 from slalom_xai.experiments.base import DataFile, Experiment, check_ready, manifest
-from slalom_xai.experiments.cells import Cells, seconds_of
+from slalom_xai.experiments.cells import Cells, ShareDone, seconds_of
 from slalom_xai.experiments.language import kinds_of, pupils, regular, study
 from slalom_xai.experiments.language_models import Learner, Pupil, Size
 from slalom_xai.experiments.nets import FullyConnected, TfIdfNet, inverse_frequencies
@@ -380,3 +380,21 @@ def test_a_net_reads_empty_places_as_zeros():
     torch.testing.assert_close(short, padded)
     torch.testing.assert_close(short, masked)
     assert short.shape == (1, 2)
+
+
+def test_shares_fill_one_folder_and_a_last_run_shows_the_whole(tmp_path):
+    work = {name: lambda name=name: {"name": name} for name in "abcde"}
+
+    def opened():
+        return Cells.open(tmp_path, {"seed": 0})
+
+    with pytest.raises(ShareDone, match="share 2/2 is finished, 2 cells of 5"):
+        opened().fill(work, Settings(share=(2, 2)), "cells")
+    so_far = opened().fill(work, Settings(finished=True), "cells")
+    assert [cell["name"] for cell in so_far.values()] == ["b", "d"]
+    with pytest.raises(ShareDone):
+        opened().fill(work, Settings(share=(1, 2)), "cells")
+    failing = dict.fromkeys("abcde", lambda: pytest.fail("it was finished"))
+    assert list(opened().fill(failing, Settings(), "cells")) == list("abcde")
+    with pytest.raises(InputError, match="nothing is: leave it out"):
+        Cells().fill(work, Settings(finished=True), "cells")

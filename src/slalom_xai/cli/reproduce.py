@@ -26,6 +26,8 @@ Examples:
     slalom reproduce all --json > results.json
 
     slalom reproduce table-6 --out results
+
+    slalom reproduce table-6 --full --share 2/8 --out results
 """
 
 
@@ -47,6 +49,16 @@ _Yes = Annotated[bool, switch("--yes", "Run --full without a GPU, too.")]
 _Data = Annotated[
     Path | None, without_default("Folder with the real data that some experiments need.")
 ]
+_Share = Annotated[
+    str | None,
+    without_default(
+        "Only a share of an experiment's work, such as 2/8 for the second of eight: several "
+        "processes can fill one --out. The same command without it shows the result."
+    ),
+]
+_Finished = Annotated[
+    bool, switch("--finished", "Measure nothing; show what is finished in --out.")
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -62,6 +74,8 @@ def _reproduce(
     full: _Full = False,
     yes: _Yes = False,
     data: _Data = None,
+    share: _Share = None,
+    finished: _Finished = False,
     as_json: AsJson = False,
 ) -> None:
     """Runs the theorems behind the scores and the paper's experiments, and checks what they say."""
@@ -81,8 +95,11 @@ def _reproduce(
         )
     check_seed("--seed", seed, most=2**32 - 1)  # some claims make seeds of their own from it
     wanted = chosen(names)
-    settings = Settings(seed=seed, full=full, data=data)
-    _check(wanted, settings, yes)
+    settings = Settings(seed=seed, full=full, data=data, share=_part(share), finished=finished)
+    if out is None and (share is not None or finished):
+        given = "--finished" if finished else "--share"
+        raise InputError(f"{given} needs a folder that keeps what is finished: give --out FOLDER")
+    _check(wanted, settings, yes or finished)
     if out is not None:
         prepare(out)
     try:
@@ -99,6 +116,18 @@ def _reproduce(
         raise typer.Exit(1)
 
 
+def _part(share: str | None) -> tuple[int, int] | None:
+    """The numbers of a share: (2, 8) of 2/8."""
+    from slalom_xai.errors import InputError
+
+    if share is None:
+        return None
+    part, _, parts = share.partition("/")
+    if part.isdecimal() and parts.isdecimal() and 1 <= int(part) <= int(parts):
+        return int(part), int(parts)
+    raise InputError(f"--share is {share!r}: give a part and the number of parts, such as 2/8")
+
+
 def _check(wanted: list[Reproduction], settings: Settings, yes: bool) -> None:
     """Refuses what could not be run, before anything is."""
     from slalom_xai.errors import InputError
@@ -111,6 +140,11 @@ def _check(wanted: list[Reproduction], settings: Settings, yes: bool) -> None:
             raise InputError(
                 f"--full is for experiments, but {one.name} has one size: leave it out"
             )
+        elif settings.share is not None or settings.finished:
+            raise InputError(
+                f"--share and --finished are for experiments, and {one.name} is a claim: "
+                "leave them out"
+            )
 
 
 def _run_all(
@@ -121,25 +155,34 @@ def _run_all(
 
     with tempfile.TemporaryDirectory() as temporary:
         kept = out or Path(temporary)
-        return [_run(one, out, kept, settings, quiet=quiet) for one in wanted]
+        records = [_run(one, out, kept, settings, quiet=quiet) for one in wanted]
+        return [record for record in records if record is not None]
 
 
 def _run(
     reproduction: Reproduction, out: Path | None, kept: Path, settings: Settings, *, quiet: bool
-) -> dict[str, Any]:
-    """Runs one claim, saves and prints what it gave, and returns it for programs."""
+) -> dict[str, Any] | None:
+    """Runs one claim, saves and prints what it gave, and returns it for programs.
+
+    A share of an experiment gives nothing yet: None.
+    """
     import time
     from dataclasses import replace
 
     from slalom_xai.experiments.base import Experiment, manifest
+    from slalom_xai.experiments.cells import ShareDone
     from slalom_xai.progress import progress_bar
     from slalom_xai.theory.report import as_dict, save, save_record
 
     if isinstance(reproduction, Experiment):
         settings = replace(settings, store=kept / reproduction.study)
     started = time.perf_counter()
-    with progress_bar(None) as bar:
-        outcome = reproduction.run(replace(settings, bar=bar))
+    try:
+        with progress_bar(None) as bar:
+            outcome = reproduction.run(replace(settings, bar=bar))
+    except ShareDone as done:
+        typer.echo(f"{reproduction.name}: {done}", err=True)
+        return None
     seconds = time.perf_counter() - started
     files: list[Path] = []
     if out is not None:

@@ -15,9 +15,16 @@ from pathlib import Path
 from typing import Any
 
 from slalom_xai.bench.folder import open_folder, read_lines
+from slalom_xai.errors import InputError
 from slalom_xai.system.files import append_line
+from slalom_xai.theory.base import Settings
 
 Numbers = dict[str, Any]  # what a cell holds: numbers and lists of numbers by name
+Work = Callable[[], Mapping[str, Any]]  # measures a cell
+
+
+class ShareDone(Exception):
+    """The share of the cells that was asked for is finished; the others may not be."""
 
 
 @dataclass
@@ -52,7 +59,41 @@ class Cells:
                 cells.finished[record["cell"]] = _with_nan(record["numbers"])
         return cells
 
-    def get(self, name: str, measure: Callable[[], Mapping[str, Any]]) -> Numbers:
+    def fill(self, work: Mapping[str, Work], settings: Settings, label: str) -> dict[str, Numbers]:
+        """What was measured in all cells of a study, now or earlier, by their names.
+
+        Args:
+            work: what measures each cell, in order.
+            settings: whether only a share is wanted, or only what is finished.
+            label: what the work is, for the progress bar.
+
+        Raises:
+            ShareDone: a share was wanted, and it is finished.
+            InputError: only what is finished is wanted, and nothing is.
+        """
+        if settings.finished:
+            return self._so_far(work)
+        names = list(work)
+        if settings.share is not None:
+            part, parts = settings.share
+            names = names[part - 1 :: parts]
+        for name in settings.track(names, label):
+            self.get(name, work[name])
+        if settings.share is not None:
+            raise ShareDone(f"share {part}/{parts} is finished, {len(names)} cells of {len(work)}")
+        return {name: self.finished[name] for name in work}
+
+    def _so_far(self, work: Mapping[str, Work]) -> dict[str, Numbers]:
+        """The cells that are finished."""
+        found = {name: self.finished[name] for name in work if name in self.finished}
+        if not found:
+            raise InputError(
+                "--finished wants the tables of what is finished, and nothing is: "
+                "leave it out, or give the --out of an earlier run"
+            )
+        return found
+
+    def get(self, name: str, measure: Work) -> Numbers:
         """What was measured in a cell, now or earlier.
 
         Args:

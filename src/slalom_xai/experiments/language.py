@@ -56,11 +56,10 @@ def study(settings: Settings, size: Size | None = None) -> pd.DataFrame:
         size = FULL if settings.full else SMALL
     identity = {"study": STUDY, "seed": settings.seed, "size": asdict(size)}
     cells = Cells.open(settings.store, identity)
-    records = []
-    for pupil in settings.track(pupils(size), "training on the linear language"):
-        numbers = cells.get(str(pupil), partial(measured, pupil, size, settings.seed))
-        records.append(asdict(pupil) | numbers)
-    return pd.DataFrame(records)
+    named = {str(pupil): pupil for pupil in pupils(size)}
+    work = {name: partial(measured, pupil, size, settings.seed) for name, pupil in named.items()}
+    found = cells.fill(work, settings, "training on the linear language")
+    return pd.DataFrame([asdict(named[name]) | numbers for name, numbers in found.items()])
 
 
 def measured(pupil: Pupil, size: Size, seed: int) -> Numbers:

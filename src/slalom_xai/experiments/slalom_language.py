@@ -110,11 +110,13 @@ def study(
         for layers in size.models.layers
         for family in FAMILIES
     ]
-    records = []
-    for pupil in settings.track(pupils, "training on a SLALOM's language"):
-        work = partial(measured, pupil, size, examples, settings.seed)
-        records.append(asdict(pupil) | cells.get(str(pupil), work))
-    return pd.DataFrame(records)
+    named = {str(pupil): pupil for pupil in pupils}
+    work = {
+        name: partial(measured, pupil, size, examples, settings.seed)
+        for name, pupil in named.items()
+    }
+    found = cells.fill(work, settings, "training on a SLALOM's language")
+    return pd.DataFrame([asdict(named[name]) | numbers for name, numbers in found.items()])
 
 
 def measured(pupil: Pupil, size: SlalomSize, reviews: Examples, seed: int) -> Numbers:

@@ -93,11 +93,13 @@ def study(settings: Settings, size: Size | None = None) -> pd.DataFrame:
     identity = {"study": "table-12", "seed": settings.seed, "size": asdict(size)}
     cells = Cells.open(settings.store, identity)
     net = _Net(reviews, size, settings.seed)
-    records = []
-    for index in settings.track(range(size.texts), "explaining reviews"):
-        numbers = cells.get(f"review-{index}", partial(net.measured, index))
-        records += [{"review": index, "method": name, **numbers[name]} for name in _PRINTED]
-    return pd.DataFrame(records)
+    work = {f"review-{index}": partial(net.measured, index) for index in range(size.texts)}
+    found = cells.fill(work, settings, "explaining reviews")
+    return pd.DataFrame(
+        {"review": review, "method": method, **numbers[method]}
+        for review, numbers in found.items()
+        for method in _PRINTED
+    )
 
 
 class _Net:

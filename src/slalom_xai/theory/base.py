@@ -110,6 +110,9 @@ class Settings:
         data: of an experiment: the folder with real data; None where none was given.
         store: of an experiment: the folder that keeps what is finished, so that a run that was
             killed goes on; None keeps nothing.
+        share: of an experiment: (2, 8) measures the second of eight shares of its cells and no
+            more; None measures all.
+        finished: of an experiment: whether to measure nothing and show what is finished.
     """
 
     seed: int = 0
@@ -118,6 +121,8 @@ class Settings:
     full: bool = False
     data: Path | None = None
     store: Path | None = None
+    share: tuple[int, int] | None = None
+    finished: bool = False
 
     def track(self, items: Iterable[_Item], label: str) -> Iterator[_Item]:
         """Passes the items on and moves the bar: for loops of more than a second or two."""
