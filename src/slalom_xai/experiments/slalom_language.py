@@ -8,8 +8,9 @@ by exp(s). A cell is a trained model with the SLALOMs that are fitted to its ans
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from functools import partial
+from functools import cache, partial
 
 import numpy as np
 import pandas as pd
@@ -101,7 +102,7 @@ def study(
     """
     if size is None:
         size = FULL if settings.full else SMALL
-    examples = reviews.read(name, settings.data)
+    examples = cache(partial(reviews.read, name, settings.data))  # read when first needed
     identity = {"study": STUDY, "seed": settings.seed, "size": asdict(size)}
     cells = Cells.open(settings.store, identity)
     pupils = [
@@ -119,7 +120,7 @@ def study(
     return pd.DataFrame([asdict(named[name]) | numbers for name, numbers in found.items()])
 
 
-def measured(pupil: Pupil, size: SlalomSize, reviews: Examples, seed: int) -> Numbers:
+def measured(pupil: Pupil, size: SlalomSize, reviews: Callable[[], Examples], seed: int) -> Numbers:
     """Trains one model and fits SLALOMs, without a sink and with one, to its answers.
 
     Returns:
@@ -127,7 +128,7 @@ def measured(pupil: Pupil, size: SlalomSize, reviews: Examples, seed: int) -> Nu
         of ``_recovered``.
     """
     seeds = np.random.SeedSequence([seed, pupil.run]).generate_state(5).tolist()
-    words, truth = planted(reviews, size.words, seeds[0])
+    words, truth = planted(reviews(), size.words, seeds[0])
     language = Language(
         words,
         lambda count, draw: random_rows(count, len(words), LONGEST, draw),
