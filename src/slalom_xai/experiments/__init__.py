@@ -12,7 +12,18 @@ from slalom_xai.theory.base import in_order, unknown_name
 __all__ = ["DataFile", "Experiment", "chosen", "everything", "experiment", "experiments"]
 
 # In the order of the paper.
-_MODULES: tuple[str, ...] = ("fig_3", "fig_7", "table_6", "tables_7_8", "table_12")
+_MODULES: tuple[str, ...] = (
+    "fig_3",
+    "fig_5",
+    "fig_6",
+    "fig_7",
+    "table_1a",
+    "table_1c",
+    "table_6",
+    "tables_7_8",
+    "table_12",
+    "table_14",
+)
 
 
 def experiments() -> dict[str, Experiment]:
