@@ -12,7 +12,16 @@ from slalom_xai.theory.base import in_order, unknown_name
 __all__ = ["DataFile", "Experiment", "chosen", "everything", "experiment", "experiments"]
 
 # In the order of the paper.
-_MODULES: tuple[str, ...] = ("fig_3", "fig_7", "table_6", "tables_7_8", "table_12")
+_MODULES: tuple[str, ...] = (
+    "fig_3",
+    "fig_7",
+    "table_6",
+    "tables_7_8",
+    "table_1b",
+    "table_11",
+    "fig_11",
+    "table_12",
+)
 
 
 def experiments() -> dict[str, Experiment]:
