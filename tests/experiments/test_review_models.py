@@ -11,9 +11,9 @@ from processes import started
 
 from slalom_xai.errors import InputError
 from slalom_xai.experiments import review_models
+from slalom_xai.experiments.probability_model import ProbabilityModel
 from slalom_xai.experiments.review_models import (
     ModelSpec,
-    ProbabilityModel,
     Request,
     ReviewModels,
     available,

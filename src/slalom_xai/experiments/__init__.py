@@ -14,13 +14,18 @@ __all__ = ["DataFile", "Experiment", "chosen", "everything", "experiment", "expe
 # In the order of the paper.
 _MODULES: tuple[str, ...] = (
     "fig_3",
+    "fig_5",
+    "fig_6",
     "fig_7",
+    "table_1a",
+    "table_1b",
+    "table_1c",
     "table_6",
     "tables_7_8",
-    "table_1b",
     "table_11",
     "fig_11",
     "table_12",
+    "table_14",
 )
 
 

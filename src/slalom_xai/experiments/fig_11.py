@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
-import textwrap
-from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,18 +12,18 @@ import pandas as pd
 
 from slalom_xai.experiments.base import PAPER, experiment
 from slalom_xai.experiments.cells import Numbers
-from slalom_xai.experiments.review_methods import EFF, OURS
-from slalom_xai.experiments.yelp import DATA, HOURS, MAPS, STUDY, map_score, steak_maps
+from slalom_xai.experiments.imdb_methods import EFF, OURS
+from slalom_xai.experiments.yelp import DATA, MAPS, STUDY, Study
+from slalom_xai.explanation import Explanation
+from slalom_xai.metrics.case import Array
+from slalom_xai.reports.figures import highlighted
 from slalom_xai.theory.base import Outcome, Settings, at_least
-from slalom_xai.theory.drawing import BLUE, panels
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_PEOPLE = "people"
-_LETTERS = 60  # of a line
-_BETTER_THAN_CHANCE = 0.6
+_TOP = 10
+_PREDICTIVE = 0.6
 
 
 @experiment(
@@ -31,112 +31,73 @@ _BETTER_THAN_CHANCE = 0.6
     title="In one review, methods single out many of the words that people marked",
     source=f"{PAPER}, Fig. 11",
     study=STUDY,
-    hours=HOURS / 500,
+    hours=1,
     data=DATA,
 )
 def fig_11(settings: Settings) -> Outcome:
-    """Maps of one review: people's, the paper's four methods', and ours."""
-    return outcome(steak_maps(settings, "fig-11"))
+    """Maps of one review: people's, those of the paper's four methods, and ours."""
+    return outcome(Study(settings, "fig-11").maps())
 
 
 def outcome(found: Numbers) -> Outcome:
-    """The maps of the review; see ``yelp.steak_maps``."""
-    aurocs = found["auroc"]
-    marked = np.array(found["marks"]) > 0
-    rows = []
-    for recipe in MAPS:
-        scores = np.array(found["scores"].get(recipe.name, []))
-        rows.append(
-            {
-                "model": found["model"],
-                "method": recipe.name,
-                "score": map_score(recipe),
-                "paper": math.nan,
-                "ours": aurocs.get(recipe.name, math.nan),
-                "s.e.": math.nan,
-                "reviews": 1,
-                "of the ten highest": _marked_on_top(scores, marked, recipe == EFF),
-            }
-        )
-    table = pd.DataFrame(rows)
+    """The maps of the review; see ``yelp.Study.maps``."""
+    explanations = {
+        method: Explanation.from_dict(json.loads(saved))
+        for method, saved in found["explanations"].items()
+    }
+    aurocs, marks = found["auroc"], np.array(found["marks"])
+    rows = [
+        {
+            "model": found["model"],
+            "method": method,
+            "score": MAPS[method],
+            "paper": math.nan,
+            "ours": aurocs[method],
+            "s.e.": math.nan,
+            "texts": 1,
+            f"marked of the first {_TOP}": _marked_first(explanation, MAPS[method], marks),
+        }
+        for method, explanation in explanations.items()
+    ]
     return Outcome(
         checks=tuple(
-            at_least(f"AU-ROC of {name}", aurocs.get(name, math.nan), _BETTER_THAN_CHANCE)
-            for name in (recipe.name for recipe in MAPS)
+            at_least(f"AU-ROC of {method}", aurocs.get(method, math.nan), _PREDICTIVE)
+            for method in MAPS
         ),
-        tables={"auroc": table},
-        figures={"maps": lambda: _draw(found)},
+        tables={"auroc": pd.DataFrame(rows)},
+        figures=_figures(explanations, marks),
         remarks=(
-            "`ours` is the AU-ROC against the words that all annotators marked (`human-distinct`); "
-            "the paper prints no number. The last column counts marked tokens among the ten with "
-            "the highest scores, without sign; importances as they are. "
+            "`ours` is the AU-ROC of the score against the words that all annotators marked "
+            "(`human-distinct`); the paper prints no number. The last column counts marked tokens "
+            f"among the {_TOP} with the highest scores, without sign, importances as they are.",
             f"The {found['model']} is {found['origin']}.",
-            *(f"{name} did not explain it: {why}" for name, why in found["refused"].items()),
+            *(f"{method} has no map: {reason}." for method, reason in found["refused"].items()),
         ),
         finding=(
-            f"People agree on {int(marked.sum())} of {len(marked)} tokens; the AU-ROC is "
-            f"{aurocs.get(EFF.name, math.nan):.3f} for slalom-eff's importances and "
-            f"{aurocs.get(OURS.name, math.nan):.3f} for slalom."
+            f"All annotators marked {int(marks.sum())} of {len(marks)} tokens; the AU-ROC is "
+            f"{aurocs.get(EFF, math.nan):.3f} for slalom-eff's importances and "
+            f"{aurocs.get(OURS, math.nan):.3f} for slalom."
         ),
     )
 
 
-def _marked_on_top(scores: np.ndarray, marked: np.ndarray, as_they_are: bool) -> float:
-    """How many of the ten highest scores are of marked tokens."""
-    if not len(scores):
-        return math.nan
-    sizes = scores if as_they_are else np.abs(scores)
-    return float(marked[np.argsort(-sizes, kind="stable")[:10]].sum())
+def _marked_first(explanation: Explanation, score: str, marks: Array) -> int:
+    """How many of the tokens with the highest scores are marked."""
+    scores = explanation.scores(score)
+    if score != "importance":
+        scores = np.abs(scores)
+    first = np.argsort(-scores, kind="stable")[:_TOP]
+    return int(marks[first].sum())
 
 
-def intensities(scores: Sequence[float], *, as_they_are: bool) -> list[float]:
-    """Scores as shades from 0 to 1: sizes, or importances from the least to the greatest."""
-    sizes = np.abs(np.asarray(scores, dtype=float))
-    if as_they_are:
-        sizes = np.asarray(scores, dtype=float) - np.min(scores)
-    largest = float(sizes.max(initial=0.0))
-    if largest == 0:
-        return [0.0] * len(sizes)
-    return [float(size) for size in sizes / largest]
-
-
-def lines_of(text: str, letters: int) -> list[tuple[int, str]]:
-    """A text in lines of at most so many letters, each with the place of its first one."""
-    lines, place = [], 0
-    for line in textwrap.wrap(text, letters, break_on_hyphens=False):
-        place = text.index(line.split()[0], place)
-        lines.append((place, text[place : place + len(line)]))
-        place += len(line)
-    return lines
-
-
-def _draw(found: Numbers) -> Figure:
-    """The review once for people and once for each method, its tokens shaded."""
-    lines = lines_of(found["text"], _LETTERS)
-    maps = {_PEOPLE: found["marks"]}
-    for recipe in MAPS:
-        if recipe.name in found["scores"]:
-            scores = found["scores"][recipe.name]
-            maps[recipe.name] = intensities(scores, as_they_are=recipe == EFF)
-    rows = len(maps) * (len(lines) + 2)
-    figure, (axes,) = panels(1, width=6.3, height=0.2 * rows)
-    axes.set(xlim=(0, _LETTERS), ylim=(rows, 0))
-    axes.axis("off")
-    top = 1.0
-    for name, shades in maps.items():
-        axes.text(0, top, name, fontsize=9, fontweight="bold", va="center")
-        for number, (start, line) in enumerate(lines):
-            height = top + 1 + number
-            for (first, last), shade in zip(found["spans"], shades, strict=True):
-                if start <= first < start + len(line):
-                    _shade(axes, first - start, last - start, height, shade)
-            for column, letter in enumerate(line):
-                axes.text(column + 0.5, height, letter, fontsize=8, ha="center", va="center")
-        top += len(lines) + 2
-    return figure
-
-
-def _shade(axes: Axes, first: int, last: int, height: float, shade: float) -> None:
-    axes.fill_between(
-        [first, last], height - 0.5, height + 0.5, color=BLUE, alpha=0.7 * shade, lw=0
-    )
+def _figures(explanations: dict[str, Explanation], marks: Array) -> dict[str, partial[Figure]]:
+    """The review once for people and once for each method."""
+    figures: dict[str, partial[Figure]] = {}
+    for method, explanation in explanations.items():
+        if not figures:
+            people = Explanation.from_scores(
+                explanation.text, explanation.units, marks, label="marked", method="annotators"
+            )
+            figures["people"] = partial(highlighted, people)
+        figures[method] = partial(highlighted, explanation, score=MAPS[method])
+    return figures

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,27 +19,31 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from slalom_xai.errors import InputError
-from slalom_xai.estimators import Estimator
 from slalom_xai.experiments.base import DataFile
+from slalom_xai.experiments.probability_model import ProbabilityModel
+from slalom_xai.experiments.review_cases import Request, explained
 from slalom_xai.experiments.table_12 import REVIEWS
-from slalom_xai.explainer import Explainer
-from slalom_xai.metrics import Case, asker
-from slalom_xai.metrics.case import Ask
-from slalom_xai.models import AnyReading, Row, TextModel
+from slalom_xai.models import TextModel
 from slalom_xai.models.load import chosen_device
 from slalom_xai.models.loading import load_tokenizer, quiet
 from slalom_xai.models.transformers import TransformersModel
-from slalom_xai.outputs import Outputs
 from slalom_xai.system.files import lock, write_file
 from slalom_xai.tables.examples import Examples
 from slalom_xai.training import TrainingOptions, train
 from slalom_xai.training.encoding import Reader, answers, harmless_side
 from slalom_xai.training.report import score as scored
 
-__all__ = ["REVIEWS", "TEST_REVIEWS", "ModelSpec", "ReviewModel", "ReviewModels", "explained"]
+__all__ = [
+    "REVIEWS",
+    "TEST_REVIEWS",
+    "ModelSpec",
+    "Request",
+    "ReviewModel",
+    "ReviewModels",
+    "explained",
+]
 
 LABELS = ("negative", "positive")
 TEST_REVIEWS = DataFile("imdb_test", "other reviews of the IMDB data set of Maas et al. (2011)")
@@ -307,109 +310,3 @@ def _held(path: Path) -> Iterator[None]:
         yield
     finally:
         os.close(handle)
-
-
-@dataclass(frozen=True)
-class Request:
-    """How texts are explained and judged.
-
-    Attributes:
-        calls: of each explanation at most.
-        seed: of the methods.
-        removal: what leaving out a unit means to the method; judges always delete.
-        target: the label to explain; None: the second of two.
-    """
-
-    calls: int
-    seed: int = 0
-    removal: str = "delete"
-    target: str | None = None
-
-
-def explained(
-    model: TextModel,
-    text: str,
-    method: str | Estimator,
-    request: Request,
-    *,
-    ask: Ask | None = None,
-    score: str | None = None,
-    label: str | None = None,
-) -> Case:
-    """One text explained by one method, for metrics, with the seconds that it took.
-
-    Args:
-        model: what is explained; its tokens are the units.
-        text: if it is too long, its beginning is explained.
-        method: a name, or an instance with settings of its own.
-        request: calls and seed.
-        ask: the model's answers to deletions, shared by all cases of a text so that each row is
-            asked once; None makes a new one.
-        score: the score that ranks units; None: the metrics' own.
-        label: the true one, as the model calls it.
-    """
-    explainer = Explainer(
-        model,
-        method=method,
-        budget=request.calls,
-        removal=request.removal,
-        target=request.target,
-        truncation=True,
-        random_state=request.seed,
-        show_progress=False,
-    )
-    began = time.perf_counter()
-    explanation = explainer(text)
-    seconds = time.perf_counter() - began
-    return Case(
-        explanation,
-        ask or asker(explainer, explanation),
-        score=score,
-        seconds=seconds,
-        seed=request.seed,
-        label=label,
-    )
-
-
-class ProbabilityModel:
-    """A model of two classes whose output is the probability of the second.
-
-    The authors of the paper let LIME explain this one.
-
-    Args:
-        model: of two classes.
-    """
-
-    def __init__(self, model: TextModel) -> None:
-        self._model = model
-        self.name = model.name
-        self.outputs = Outputs("regression", (model.outputs.labels[1],))
-        self.device = model.device
-
-    @property
-    def probe_calls(self) -> int:
-        """Those of the model."""
-        return self._model.probe_calls
-
-    def read(
-        self,
-        text: str,
-        text_pair: str | None = None,
-        *,
-        truncation: bool = False,
-        removal: str = "delete",
-    ) -> AnyReading:
-        """As the model reads it."""
-        return self._model.read(text, text_pair, truncation=truncation, removal=removal)
-
-    def size(self, row: Row) -> int:
-        """As of the model."""
-        return self._model.size(row)
-
-    def show(self, row: Row) -> str:
-        """As of the model."""
-        return self._model.show(row)
-
-    def answer(self, rows: Sequence[Row]) -> Tensor:
-        """Probabilities, (rows, 1)."""
-        return self._model.answer(rows).double().softmax(dim=1)[:, 1:]
