@@ -72,9 +72,12 @@ def test_every_experiment_is_listed_and_documented():
         "fig-6",
         "fig-7",
         "table-1a",
+        "table-1b",
         "table-1c",
         "table-6",
         "tables-7-8",
+        "table-11",
+        "fig-11",
         "table-12",
         "table-14",
     ]

@@ -18,9 +18,12 @@ _MODULES: tuple[str, ...] = (
     "fig_6",
     "fig_7",
     "table_1a",
+    "table_1b",
     "table_1c",
     "table_6",
     "tables_7_8",
+    "table_11",
+    "fig_11",
     "table_12",
     "table_14",
 )
