@@ -12,7 +12,15 @@ from slalom_xai.theory.base import in_order, unknown_name
 __all__ = ["DataFile", "Experiment", "chosen", "everything", "experiment", "experiments"]
 
 # In the order of the paper.
-_MODULES: tuple[str, ...] = ("fig_3", "fig_7", "table_6", "tables_7_8", "table_12")
+_MODULES: tuple[str, ...] = (
+    "fig_3",
+    "fig_7",
+    "table_6",
+    "tables_7_8",
+    "table_2",
+    "table_12",
+    "table_13b",
+)
 
 
 def experiments() -> dict[str, Experiment]:
