@@ -7,13 +7,14 @@
 # tables *final.jsonl.gz and design.jsonl.gz, and the first 100 of either table, are left out, because they have been used before. SEED
 # trains the models and chooses the texts; TEXTS are short ones and as many long ones. Lines go to OUT/MODEL.jsonl, finished or not. A
 # second run with the same OUT and with MODELS, a folder of trained models, goes on where the first stopped. RACE names the models of the
-# race with LIME, AT_ONCE says how many models share the GPU, and THREADS how many threads each has for fits. The model of DistilBERT's size
-# comes last and takes the time that is left.
+# race with LIME, ONLY the models that are wanted (all five), AT_ONCE says how many models share the GPU, and THREADS how many threads each has
+# for fits. The model of DistilBERT's size comes last and takes the time that is left.
 set -uo pipefail
 [ $# -ge 4 ] || { echo "error: give data, a folder for results, seconds and a seed: benchmarks/few_calls_on_gpu.sh DATA OUT SECONDS SEED [TEXTS]" >&2; exit 2; }
 data=$1 out=$2 seconds=$3 seed=$4 texts=${5:-20}
 export PYTHONPATH=src:${PYTHONPATH:-} PYTHONUNBUFFERED=1 HF_HUB_OFFLINE=1 TOKENIZERS_PARALLELISM=false OMP_NUM_THREADS=1
 models=${MODELS:-$(mktemp -d)} race=${RACE:-bert2} device=${DEVICE:-cuda} threads=${THREADS:-4}
+only=${ONLY:-bert6 bert2 gpt2 ag distil}
 logs=$(mktemp -d)
 deadline=$((SECONDS + seconds - 15)) # the tables take a few seconds
 at_once=${AT_ONCE:-2}                # more models share a GPU badly
@@ -23,6 +24,7 @@ mkdir -p "$out" "$models"
 train() { # name, seconds, then options
     local name=$1 limit=$2
     shift 2
+    [[ " $only " == *" $name "* ]] || return
     if [ ! -d "$models/$name" ]; then
         timeout "$limit" python3 -m slalom_xai train "$@" --seed "$seed" --out "$models/$name" > "$logs/$name.train" 2>&1 || rm -rf "${models:?}/$name"
         grep -E '^test' "$logs/$name.train" > "$models/$name.test" || tail -n 1 "$logs/$name.train"
@@ -60,11 +62,11 @@ train ag "$seconds" "$data/ag_train.jsonl.gz" --test "$data/ag_test.jsonl.gz" --
 train distil 130 "${reviews[@]}" --layers 6 --width 768 --vocabulary 30000 --rate 1e-4 --epochs 3 &
 wait
 able=()
-for name in bert6 bert2 gpt2 ag distil; do
+for name in $only; do
     if has_learnt "$name"; then able+=("$name"); else echo "$name: left out, it has not learnt enough"; fi
 done
 waiting=${#able[@]}
-[[ " ${able[*]} " != *" distil "* ]] || waiting=$((waiting - 1))
+[ "$waiting" -lt 2 ] || [[ " ${able[*]} " != *" distil "* ]] || waiting=$((waiting - 1))
 for name in "${able[@]}"; do
     [ "$(jobs -rp | wc -l)" -lt "$at_once" ] || wait -n
     measure "$name" "$waiting" &

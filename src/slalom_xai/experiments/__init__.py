@@ -14,12 +14,17 @@ __all__ = ["DataFile", "Experiment", "chosen", "everything", "experiment", "expe
 # In the order of the paper.
 _MODULES: tuple[str, ...] = (
     "fig_3",
+    "fig_5",
+    "fig_6",
     "fig_7",
+    "table_1a",
+    "table_1c",
+    "table_2",
     "table_6",
     "tables_7_8",
-    "table_2",
     "table_12",
     "table_13b",
+    "table_14",
 )
 
 
