@@ -67,6 +67,7 @@ def without_seconds(frame):
 def test_every_experiment_is_listed_and_documented():
     page = (ROOT / "docs" / "experiments.md").read_text()
     assert list(experiments()) == [
+        "fig-1",
         "fig-3",
         "fig-5",
         "fig-6",

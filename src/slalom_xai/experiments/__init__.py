@@ -13,6 +13,7 @@ __all__ = ["DataFile", "Experiment", "chosen", "everything", "experiment", "expe
 
 # In the order of the paper.
 _MODULES: tuple[str, ...] = (
+    "fig_1",
     "fig_3",
     "fig_5",
     "fig_6",
