@@ -18,6 +18,8 @@ _MODULES: tuple[str, ...] = (
     "fig_5",
     "fig_6",
     "fig_7",
+    "fig_8",
+    "fig_10",
     "table_1a",
     "table_1c",
     "table_2",
