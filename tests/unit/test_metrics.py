@@ -985,6 +985,8 @@ def test_aopc_has_no_number_for_short_texts_and_labels_that_are_not_explained():
     other = additive([[1.0, 0, 0]] * 7, kind="multiclass", target=0)
     case = Case(other, other.predict, label="b")
     assert Aopc().measure(case).reason == "The explained label is not the true one."
+    unknown = replace(case, label="z")
+    assert Aopc().measure(unknown).reason == "The true label 'z' is none of the model's."
     assert Aopc().measure(Case(short)).reason
     with pytest.raises(InputError, match="step is 0"):
         Aopc(step=0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +26,14 @@ class Item:
         marks: one number for each word, or a list of such from each annotator; None without a
             rationale.
         words: the words the marks belong to; None: the text split at white space.
+        label: its class, as the table has it; None where the table has none.
     """
 
     name: str
     text: str
     marks: Marks | None = None
     words: Sequence[str] | None = None
+    label: str | None = None
 
 
 @dataclass(frozen=True)
@@ -75,7 +77,12 @@ def read_items(path: str | Path, options: BenchOptions) -> Items:
     texts = table.cells(options.text)
     rationales = _cells_or_none(table, options.rationale)
     words = _cells_or_none(table, options.words)
-    items = [_item(table, row, texts[row], rationales[row], words[row]) for row in rows]
+    has_labels = options.label in table.fields
+    labels = _cells_or_none(table, options.label if has_labels else None)
+    items = []
+    for row in rows:
+        item = _item(table, row, texts[row], rationales[row], words[row])
+        items.append(replace(item, label=_as_label(labels[row])))
     lines = any(number != row for row, number in enumerate(table.numbers, start=1))
     return Items(tuple(items), table.sha256, lines)
 
@@ -101,6 +108,15 @@ def _as_text(cell: object) -> str:
         return ""
     if isinstance(cell, (list, tuple)):
         return " ".join(str(word) for word in cell)
+    return str(cell)
+
+
+def _as_label(cell: object) -> str | None:
+    """A cell as the name or the number of a class; None where it is empty."""
+    if cell is None or cell == "" or cell != cell:  # the last is NaN
+        return None
+    if isinstance(cell, float) and cell.is_integer():
+        return str(int(cell))  # numbers with a gap between them are read as floats
     return str(cell)
 
 

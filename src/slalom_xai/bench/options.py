@@ -26,7 +26,7 @@ class BenchOptions:
         texts: how many texts, drawn from the table; None: all of them.
         budget: model calls for each explanation; None: chosen from the text.
         text: field of the texts in the table, and in the corpus.
-        label: field of the classes, for a corpus.
+        label: field of the classes, of a corpus and, if it has one, of the table.
         rationale: field of a mark, or a number of annotators, for each word; or of the marks of
             each annotator.
         words: field of the words the marks belong to; None: the text split at white space.

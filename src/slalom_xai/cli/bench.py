@@ -55,7 +55,9 @@ _Budget = Annotated[
     int,
     typer.Option(help="Most model calls for each explanation; 0 chooses by the text's length."),
 ]
-_LabelField = Annotated[str, typer.Option(help="Column of the classes in --corpus.")]
+_LabelField = Annotated[
+    str, typer.Option(help="Column of the classes in --corpus, and in --data if it has one.")
+]
 _RationaleField = Annotated[
     str | None, without_default("Column of people's marks, one for each word.")
 ]

@@ -13,18 +13,23 @@ __all__ = ["DataFile", "Experiment", "chosen", "everything", "experiment", "expe
 
 # In the order of the paper.
 _MODULES: tuple[str, ...] = (
+    "fig_1",
     "fig_3",
     "fig_5",
     "fig_6",
     "fig_7",
+    "fig_8",
+    "fig_10",
     "table_1a",
     "table_1b",
     "table_1c",
+    "table_2",
     "table_6",
     "tables_7_8",
     "table_11",
     "fig_11",
     "table_12",
+    "table_13b",
     "table_14",
 )
 

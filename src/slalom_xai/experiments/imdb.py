@@ -9,7 +9,7 @@ first models whole; a model whose pretrained folder is not in --data is left out
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
 from typing import Any
@@ -24,6 +24,7 @@ from slalom_xai.experiments.imdb_methods import EFF, OURS, SHAP, SHAP_UNK, WAYS,
 from slalom_xai.experiments.imdb_sizes import FULL, REVIEW, SMALL, Size
 from slalom_xai.experiments.review_models import (
     EMBEDDED,
+    LABELS,
     REVIEWS,
     TEST_REVIEWS,
     ModelSpec,
@@ -38,7 +39,9 @@ from slalom_xai.experiments.review_models import (
 )
 from slalom_xai.experiments.slalom_language import SMOOTHING
 from slalom_xai.metrics import measure
+from slalom_xai.outputs import Outputs
 from slalom_xai.tables.examples import Examples
+from slalom_xai.text import words
 from slalom_xai.theory.base import Settings
 
 STUDY = "imdb"
@@ -114,6 +117,17 @@ class Study:
         }
         return self._filled(work, "explaining the printed review")
 
+    def answers(self, name: str, texts: Sequence[str]) -> Found:
+        """What the first model answers to texts, and the sums of their Naive-Bayes weights.
+
+        Args:
+            name: of the cell.
+            texts: any.
+        """
+        spec = self.models[0]
+        work: dict[str, Work] = {f"{spec.key} {name}": partial(self._answers, spec, texts)}
+        return self._filled(work, "asking about texts")
+
     def _filled(self, work: Mapping[str, Work], label: str) -> Found:
         rows: dict[str, dict[str, Numbers]] = {spec.key: {} for spec in self.models}
         for name, numbers in self._cells.fill(work, self._settings, label).items():
@@ -158,6 +172,14 @@ class Study:
         review = Review(self._model(spec), REVIEW, "negative", request, rows=1)
         made = {way: review.case(WAYS[way]).explanation for way in (EFF, OURS)}
         return {way: json.dumps(explanation.to_dict()) for way, explanation in made.items()}
+
+    def _answers(self, spec: ModelSpec, texts: Sequence[str]) -> Numbers:
+        counts = self._corpus.by_class(Outputs("binary", LABELS))
+        sums = []
+        for text in texts:
+            given = [word.text.lower() for word in words(text)]
+            sums.append(float(self._corpus.weights(counts, given).sum()))
+        return {"log odds": self._model(spec).log_odds(texts), "naive-bayes": sums}
 
     def _review(self, spec: ModelSpec, index: int, corpus: NaiveBayes | None) -> Review:
         text, label = self._explained_reviews.texts[index], self._explained_reviews.labels[index]

@@ -18,6 +18,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from slalom_xai.errors import InputError
@@ -197,6 +198,13 @@ class ReviewModel:
     def with_probability(self) -> TextModel:
         """The same with the probability of the second class as its only output."""
         return ProbabilityModel(self.text_model)
+
+    def log_odds(self, texts: Sequence[str]) -> list[float]:
+        """Its answers to texts."""
+        readings = [self.text_model.read(text, truncation=True) for text in texts]
+        rows = [one.shorten(np.ones(len(one.pieces), dtype=bool)) for one in readings]
+        logits = self.text_model.answer(rows).double().cpu()
+        return (logits[:, 1] - logits[:, 0]).tolist()
 
     def accuracy(self, examples: Examples) -> float:
         """The share of reviews whose class it finds."""
