@@ -28,7 +28,7 @@ from slalom_xai.experiments import (
     tables_7_8,
 )
 from slalom_xai.experiments.base import DataFile, Experiment, check_ready, manifest
-from slalom_xai.experiments.cells import Cells, ShareDone, seconds_of
+from slalom_xai.experiments.cells import Cells, Origin, ShareDone
 from slalom_xai.experiments.language import kinds_of, pupils, regular, study
 from slalom_xai.experiments.language_models import Learner, Pupil, Size
 from slalom_xai.experiments.nets import FullyConnected, TfIdfNet, inverse_frequencies
@@ -78,10 +78,13 @@ def test_every_experiment_is_listed_and_documented():
         "fig-10",
         "fig-14",
         "table-1a",
+        "table-1b",
         "table-1c",
         "table-2",
         "table-6",
         "tables-7-8",
+        "table-11",
+        "fig-11",
         "table-12",
         "table-13b",
         "table-14",
@@ -115,7 +118,10 @@ def test_a_finished_cell_is_not_measured_again(tmp_path):
     last = Cells.open(tmp_path / "a", {"seed": 0, "sizes": (1, 2)})
     assert last.finished == again.finished
     took = sum(cell["seconds"] for cell in last.finished.values())
-    assert seconds_of(tmp_path / "a") == took > 0
+    origin = Origin.of(tmp_path / "a")
+    assert origin.seconds == took > 0
+    (made,) = origin.made  # the same device and versions for all
+    assert set(made) >= {"device", "slalom-xai", "torch", "transformers", "python"}
 
 
 def test_a_number_that_is_none_stays_none(tmp_path):
@@ -224,7 +230,8 @@ def test_the_report_of_an_experiment(tmp_path):
     assert kept["verdict"] == "does not hold here"
     assert kept["manifest"]["seed"] == 3
     assert kept["manifest"]["size"] == "small"
-    assert set(kept["manifest"]["versions"]) >= {"slalom-xai", "torch", "transformers", "python"}
+    (made,) = kept["manifest"]["made"]
+    assert set(made) >= {"device", "slalom-xai", "torch", "transformers", "python"}
 
 
 def test_the_study_has_every_model_once(models):

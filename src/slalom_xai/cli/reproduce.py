@@ -99,7 +99,7 @@ def _reproduce(
     if out is None and (share is not None or finished):
         given = "--finished" if finished else "--share"
         raise InputError(f"{given} needs a folder that keeps what is finished: give --out FOLDER")
-    _check(wanted, settings, yes or finished)
+    _check(wanted, settings, yes)
     if out is not None:
         prepare(out)
     try:

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from torch import Tensor
 
 from slalom_xai.models import AnyReading, Row, TextModel
+from slalom_xai.models.base import TakesTokens
+from slalom_xai.models.token_batch import TokenBatch
 from slalom_xai.outputs import Outputs
 
 
@@ -51,4 +53,14 @@ class ProbabilityModel:
 
     def answer(self, rows: Sequence[Row]) -> Tensor:
         """Probabilities, (rows, 1)."""
-        return self._model.answer(rows).double().softmax(dim=1)[:, 1:]
+        return _second(self._model.answer(rows))
+
+    def answer_tokens(self, batch: TokenBatch) -> Tensor:
+        """Probabilities (rows, 1) of rows of token ids, which only a model of tokens reads."""
+        assert isinstance(self._model, TakesTokens)
+        return _second(self._model.answer_tokens(batch))
+
+
+def _second(logits: Tensor) -> Tensor:
+    """Logits (rows, 2) to the probability of the second class, (rows, 1)."""
+    return logits.double().softmax(dim=1)[:, 1:]

@@ -8,8 +8,9 @@ by exp(s). A cell is a trained model with the SLALOMs that are fitted to its ans
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from functools import partial
+from functools import cache, partial
 
 import numpy as np
 import pandas as pd
@@ -116,7 +117,7 @@ def study(
     """
     if size is None:
         size = FULL if settings.full else SMALL
-    examples = reviews.read(name, settings.data)
+    examples = cache(partial(reviews.read, name, settings.data))  # read when first needed
     identity = {"study": STUDY, "seed": settings.seed, "size": asdict(size)}
     cells = Cells.open(settings.store, identity)
     pupils = [
@@ -149,7 +150,11 @@ def main_models(models: pd.DataFrame) -> pd.DataFrame:
 
 
 def measured(
-    pupil: Pupil, size: SlalomSize, reviews: Examples, seed: int, fewer: int | None = None
+    pupil: Pupil,
+    size: SlalomSize,
+    reviews: Callable[[], Examples],
+    seed: int,
+    fewer: int | None = None,
 ) -> Numbers:
     """Trains one model and fits SLALOMs, without a sink and with one, to its answers.
 
@@ -166,7 +171,7 @@ def measured(
         importances, and on the rows tested "log odds" of the language, the model and the SLALOM.
     """
     seeds = np.random.SeedSequence([seed, pupil.run]).generate_state(5).tolist()
-    words, truth = first_words(*planted(reviews, size.words, seeds[0]), fewer or size.words)
+    words, truth = first_words(*planted(reviews(), size.words, seeds[0]), fewer or size.words)
     language = Language(
         words,
         lambda count, draw: random_rows(count, len(words), LONGEST, draw),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from functools import cached_property, partial
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -89,11 +89,15 @@ def study(settings: Settings, size: Size | None = None) -> pd.DataFrame:
     """
     if size is None:
         size = FULL if settings.full else SMALL
-    reviews = REVIEWS.read("table-12", settings.data)
     identity = {"study": "table-12", "seed": settings.seed, "size": asdict(size)}
     cells = Cells.open(settings.store, identity)
-    net = _Net(reviews, size, settings.seed)
-    work = {f"review-{index}": partial(net.measured, index) for index in range(size.texts)}
+
+    @cache
+    def net() -> _Net:
+        """Made when it is first needed."""
+        return _Net(REVIEWS.read("table-12", settings.data), size, settings.seed)
+
+    work = {f"review-{k}": lambda k=k: net().measured(k) for k in range(size.texts)}
     found = cells.fill(work, settings, "explaining reviews")
     return pd.DataFrame(
         {"review": review, "method": method, **numbers[method]}
