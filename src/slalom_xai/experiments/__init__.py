@@ -20,6 +20,7 @@ _MODULES: tuple[str, ...] = (
     "fig_7",
     "fig_8",
     "fig_10",
+    "fig_14",
     "table_1a",
     "table_1b",
     "table_1c",

@@ -30,7 +30,6 @@ from slalom_xai.training.architecture import name_classes, word_tokenizer
 
 ALONE = "kernel-shap, one row a call"
 INSIDE_CALLS = 21  # the least that a method that looks inside takes: all but one are its test
-STRIDE = 97  # one in so many reviews is taken, so that both classes are among them
 
 
 @dataclass(frozen=True)
@@ -82,7 +81,8 @@ class Clock:
         dtype: torch.dtype = torch.float32,
         seed: int = 0,
     ) -> None:
-        drawn = reviews.texts[:: max(1, min(STRIDE, len(reviews) // (texts + 1)))]
+        # Evenly from the whole table, which may have one class after the other.
+        drawn = reviews.texts[:: max(1, len(reviews) // (texts + 1))]
         cut = [" ".join(text.split()[:words]) for text in drawn[: texts + 1]]
         self._warm_up, *self.texts = cut
         self._words = words
