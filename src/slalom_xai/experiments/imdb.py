@@ -33,6 +33,7 @@ from slalom_xai.experiments.review_models import (
     ReviewModels,
     available,
     drawn,
+    finished,
     is_missing,
     label_of,
     left_out,
@@ -88,8 +89,11 @@ class Study:
         The full size needs the pretrained model of the first.
         """
         first, *others = self._size.models
+        stand_in = replace(first, init=EMBEDDED, limit=512)
+        if self._settings.finished:
+            return finished((first, stand_in, *others), self._cells) or [first]
         if not self._settings.full and is_missing(first, self._settings.data):
-            first = replace(first, init=EMBEDDED, limit=512)
+            first = stand_in
         return available([first, *others], self._settings.data)
 
     def explanations(self) -> Found:
@@ -138,10 +142,9 @@ class Study:
 
     def _remarks(self) -> tuple[str, ...]:
         told = [f"The {spec.name} is {spec.origin}." for spec in self.models]
-        wanted = self._size.models
-        if self.models[0].init == EMBEDDED:
-            wanted = wanted[1:]
-        return (*told, *left_out(wanted, self._settings.data))
+        names = {spec.name for spec in self.models}
+        missing = [spec for spec in self._size.models if spec.name not in names]
+        return (*told, *left_out(missing, self._settings.data))
 
     def _accuracy(self, spec: ModelSpec) -> Numbers:
         test = self._test

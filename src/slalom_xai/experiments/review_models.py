@@ -23,6 +23,7 @@ import torch
 
 from slalom_xai.errors import InputError
 from slalom_xai.experiments.base import DataFile
+from slalom_xai.experiments.cells import Cells
 from slalom_xai.experiments.probability_model import ProbabilityModel
 from slalom_xai.experiments.review_cases import Request, explained
 from slalom_xai.experiments.table_12 import REVIEWS
@@ -129,6 +130,12 @@ def available(specs: Sequence[ModelSpec], data: Path | None) -> list[ModelSpec]:
     if specs[0] not in kept:
         raise _missing(specs[0], data)
     return kept
+
+
+def finished(specs: Sequence[ModelSpec], cells: Cells) -> list[ModelSpec]:
+    """The models that have a finished cell, whose names begin with a model's key."""
+    keys = {name.partition(" ")[0] for name in cells.finished}
+    return [spec for spec in specs if spec.key in keys]
 
 
 def is_missing(spec: ModelSpec, data: Path | None) -> bool:

@@ -93,7 +93,7 @@ def study(settings: Settings, size: Size) -> dict[str, Numbers]:
     identity = {"study": "table-13b", "seed": settings.seed, "size": asdict(size)}
     cells = Cells.open(settings.store, identity)
     clock = Clock(
-        REVIEWS.read("table-13b", settings.data),
+        partial(REVIEWS.read, "table-13b", settings.data),
         texts=size.texts,
         words=size.words,
         configured=partial(_bloom, size),
@@ -103,7 +103,7 @@ def study(settings: Settings, size: Size) -> dict[str, Numbers]:
     )
     work = {
         f"review-{index}": partial(clock.seconds, index, timed(size, alone=index < size.alone))
-        for index in range(len(clock.texts))
+        for index in range(size.texts)
     }
     return cells.fill(work, settings, "explaining under the clock")
 

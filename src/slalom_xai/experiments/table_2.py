@@ -99,7 +99,7 @@ def study(settings: Settings, size: Size) -> dict[str, Numbers]:
     identity = {"study": "table-2", "seed": settings.seed, "size": asdict(size)}
     cells = Cells.open(settings.store, identity)
     clock = Clock(
-        REVIEWS.read("table-2", settings.data),
+        partial(REVIEWS.read, "table-2", settings.data),
         texts=size.texts,
         words=size.words,
         configured=partial(_distilbert, size),
@@ -108,7 +108,7 @@ def study(settings: Settings, size: Size) -> dict[str, Numbers]:
     )
     work = {
         f"review-{index}": partial(clock.seconds, index, timed(size, alone=index < size.alone))
-        for index in range(len(clock.texts))
+        for index in range(size.texts)
     }
     return cells.fill(work, settings, "explaining under the clock")
 

@@ -17,6 +17,7 @@ from typing import Any
 import pandas as pd
 import torch
 
+from slalom_xai.errors import InputError
 from slalom_xai.estimators import Estimator
 from slalom_xai.experiments.cells import Numbers
 from slalom_xai.experiments.language import standard_error
@@ -58,21 +59,18 @@ class Clock:
     """A model with random weights, made when it is first needed, and texts for it.
 
     Args:
-        reviews: where the texts come from.
+        reviews: reads where the texts come from.
         texts: how many are explained.
         words: of a text at most; shorter reviews are left as they are.
         configured: makes the configuration of a model for a tokenizer.
         framed: whether special tokens stand around each text.
         dtype: of the weights.
         seed: of the weights and of the explanations.
-
-    Attributes:
-        texts: what is explained.
     """
 
     def __init__(
         self,
-        reviews: Examples,
+        reviews: Callable[[], Examples],
         *,
         texts: int,
         words: int,
@@ -81,21 +79,33 @@ class Clock:
         dtype: torch.dtype = torch.float32,
         seed: int = 0,
     ) -> None:
-        # Evenly from the whole table, which may have one class after the other.
-        drawn = reviews.texts[:: max(1, len(reviews) // (texts + 1))]
-        cut = [" ".join(text.split()[:words]) for text in drawn[: texts + 1]]
-        self._warm_up, *self.texts = cut
-        self._words = words
+        self._reviews, self._count, self._words = reviews, texts, words
         self._configured, self._framed, self._dtype = configured, framed, dtype
         self._seed = seed
         self._explainers: dict[Timed, Explainer] = {}
+
+    @cached_property
+    def _texts(self) -> list[str]:
+        """One to warm up with, and those that are explained.
+
+        They come evenly from the whole table, which may have one class after the other.
+        """
+        reviews = self._reviews()
+        wanted = self._count + 1
+        if len(reviews) < wanted:
+            raise InputError(
+                f"{wanted} reviews are needed, but the table has {len(reviews)}: "
+                "give one with more rows"
+            )
+        drawn = reviews.texts[:: len(reviews) // wanted][:wanted]
+        return [" ".join(text.split()[: self._words]) for text in drawn]
 
     def seconds(self, index: int, methods: Sequence[Timed]) -> Numbers:
         """The seconds of each method on a text, and the rows it asked, by the method's key.
 
         Each method has explained another text before, so that nothing is done for the first time.
         """
-        text = self.texts[index]
+        text = self._texts[index + 1]
         found: Numbers = {"tokens": len(text.split())}
         for timed in methods:
             explained: list[Explanation] = []
@@ -116,7 +126,7 @@ class Clock:
                 show_progress=False,
             )
             if timed.name not in {each.name for each in self._explainers}:
-                explainer(self._warm_up)
+                explainer(self._texts[0])
             self._explainers[timed] = explainer
         return self._explainers[timed]
 
@@ -127,7 +137,7 @@ class Clock:
     @cached_property
     def _model(self) -> TextModel:
         """The model, drawn where it runs, and its tokenizer."""
-        words = sorted({word for text in [self._warm_up, *self.texts] for word in text.split()})
+        words = sorted({word for text in self._texts for word in text.split()})
         tokenizer = word_tokenizer(
             words, limit=self._words + 2, family="distilbert", framed=self._framed
         )

@@ -11,7 +11,7 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +47,7 @@ from slalom_xai.experiments.review_models import (
     ReviewModels,
     available,
     drawn,
+    finished,
     left_out,
 )
 from slalom_xai.experiments.yelp_sizes import FULL, SMALL, Size
@@ -97,13 +98,30 @@ class Study:
     def __init__(self, settings: Settings, experiment: str, size: Size | None = None) -> None:
         self._settings, self._experiment = settings, experiment
         self._size = size or (FULL if settings.full else SMALL)
-        learnt = REVIEWS.read(experiment, settings.data)
-        self._models = _Models(learnt, settings.data, settings.store, settings.seed)
-        self._marked = marked_reviews(experiment, settings.data)
-        self._order = drawn(len(self._marked), self._size.texts, settings.seed)
         self._request = Request(self._size.calls, settings.seed)
         identity = {"study": STUDY, "seed": settings.seed, "size": asdict(self._size)}
         self._cells = Cells.open(settings.store, identity)
+
+    @cached_property
+    def _models(self) -> _Models:
+        settings = self._settings
+        learnt = REVIEWS.read(self._experiment, settings.data)
+        return _Models(learnt, settings.data, settings.store, settings.seed)
+
+    @cached_property
+    def _marked(self) -> list[MarkedReview]:
+        return marked_reviews(self._experiment, self._settings.data)
+
+    @cached_property
+    def _order(self) -> list[int]:
+        """Which of them are explained."""
+        return drawn(len(self._marked), self._size.texts, self._settings.seed)
+
+    def _usable(self, specs: tuple[ModelSpec, ...]) -> list[ModelSpec]:
+        """The models that can be made, or those that are finished if no more is wanted."""
+        if self._settings.finished:
+            return finished(specs, self._cells)
+        return available(specs, self._settings.data)
 
     def explanations(self) -> Found:
         """Every method on every review, for every model."""
@@ -131,14 +149,22 @@ class Study:
         """
         work: dict[str, Work] = {}
         places: dict[str, tuple[ModelSpec, int]] = {}
-        for spec in available(tuple(wanted), self._settings.data):
-            for index in range(min(wanted[spec], len(self._order))):
+        models = self._usable(tuple(wanted))
+        for spec in models:
+            for index in range(self._reached(wanted[spec])):
                 name = f"{spec.key} review-{index}"
                 places[name] = spec, index
                 work[name] = partial(self._explained, spec, index)
         found = self._cells.fill(work, self._settings, "explaining Yelp reviews")
-        remarks = left_out(tuple(wanted), self._settings.data)
+        missing = [spec for spec in wanted if spec not in models]
+        remarks = left_out(missing, self._settings.data)
         return _gathered([(*places[name], numbers) for name, numbers in found.items()], remarks)
+
+    def _reached(self, wanted: int) -> int:
+        """So many reviews, or all there are; finished ones are looked up without their table."""
+        if self._settings.finished:
+            return wanted
+        return min(wanted, len(self._order))
 
     def _explained(self, spec: ModelSpec, index: int) -> Numbers:
         """All numbers of one review and one model."""
