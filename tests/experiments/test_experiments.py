@@ -1,5 +1,6 @@
 """The frame of the experiments, and the experiments on the linear language at a tiny size."""
 
+import importlib
 import json
 import math
 import re
@@ -469,3 +470,10 @@ def test_shares_fill_one_folder_and_a_last_run_shows_the_whole(tmp_path):
     assert list(opened().fill(failing, Settings(), "cells")) == list("abcde")
     with pytest.raises(InputError, match="nothing is: leave it out"):
         Cells().fill(work, Settings(finished=True), "cells")
+
+
+def test_the_page_of_results_is_what_the_script_writes(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "scripts"))
+    script = importlib.import_module("reproduction_page")
+    assert set(script.HEADLINES) == set(script.MATERIAL) == set(experiments())
+    assert script.PAGE.read_text(encoding="utf-8") == script.page()

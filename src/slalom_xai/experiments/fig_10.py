@@ -15,6 +15,7 @@ from slalom_xai.experiments.language import (
     kinds_of,
     standard_error,
     study,
+    unlearnt,
 )
 from slalom_xai.experiments.language_fits import GAM, LINEAR, SINK, SLALOM, SURROGATES
 from slalom_xai.experiments.language_models import NET
@@ -61,6 +62,7 @@ def outcome(models: pd.DataFrame) -> Outcome:
             "runs. The paper draws these curves and prints no number. Surrogates are those of "
             "Table 6, fitted to texts of the language, which hardly ever repeat a word so often. "
             "In the second figure they predict fresh texts of the language.",
+            *unlearnt(models),
         ),
         finding=(
             f"On copies of a word, SLALOM is nearer to {int((ratios[LINEAR] < 1).sum())} of "

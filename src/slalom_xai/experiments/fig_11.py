@@ -29,7 +29,7 @@ _PREDICTIVE = 0.6
 @experiment(
     name="fig-11",
     title="In one review, methods single out many of the words that people marked",
-    source=f"{PAPER}, Fig. 11",
+    source=f"{PAPER}, Figure 11",
     study=STUDY,
     hours=1,
     data=DATA,

@@ -29,6 +29,7 @@ STYLES = ("-", "--", ":", "-.")  # of curves, five colours each
 WEIGHT = 1.5  # of the repeated word, in the language
 MODEL = "model"  # the model's own log odds, beside its surrogates'
 SCATTERED = 100  # fresh rows that are kept for a scatter plot
+LEAST_VARIANCE = 1e-4  # of the log odds on fresh texts; a model with less has learnt nothing
 FAMILIES = {"bert": "BERT", "distilbert": "DistilBERT", "gpt2": "GPT-2"}
 
 
@@ -110,7 +111,27 @@ def measured(pupil: Pupil, size: Size, seed: int) -> Numbers:
 
 
 def regular(models: pd.DataFrame) -> pd.DataFrame:
-    """The models of a study that learnt as long as the paper's."""
+    """The models of a study that learnt something, and as long as the paper's."""
+    kept: pd.DataFrame = _usual(models)
+    return kept[kept["variance"] > LEAST_VARIANCE]
+
+
+def unlearnt(models: pd.DataFrame) -> tuple[str, ...]:
+    """A sentence for each sort of model of which some learnt nothing, for the remarks."""
+    told = []
+    for (kind, depth), group in _usual(models).groupby(["kind", "depth"], sort=False):
+        failed = int((group["variance"] <= LEAST_VARIANCE).sum())
+        if failed:
+            name = _name(str(kind), int(str(depth)))
+            told.append(
+                f"{name}: {failed} of {len(group)} models learnt nothing, as they answer all "
+                "texts alike. They are left out."
+            )
+    return tuple(told)
+
+
+def _usual(models: pd.DataFrame) -> pd.DataFrame:
+    """The models that learnt as long as the paper's."""
     usual = models.loc[models["kind"] == "gpt2", "epochs"].max()
     kept: pd.DataFrame = models[(models["kind"] == NET) | (models["epochs"] == usual)]
     return kept
