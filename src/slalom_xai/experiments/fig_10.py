@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _COLOURS = dict(zip(SURROGATES, (NEUTRAL, RED, ORANGE, GREEN, BLUE), strict=True))
+_CONSTANT = 1e-3  # variance of the log odds below which a model has learnt nothing
 _DRAWN = (LINEAR, GAM, SLALOM)  # as in the paper's figures
 
 
@@ -45,7 +47,9 @@ def outcome(models: pd.DataFrame) -> Outcome:
     """What the study's surrogates predict for copies; see ``language.measured``."""
     kept = models[(models["kind"] != NET) & models["copies"].notna()]
     table = _errors(kept)
-    wide = table.pivot(index="model", columns="surrogate", values="ours")
+    constant = [name for name, _, group in kinds_of(kept) if group["variance"].max() < _CONSTANT]
+    learnt = table[~table["model"].isin(constant)]
+    wide = learnt.pivot(index="model", columns="surrogate", values="ours")
     ratios = {name: wide[SLALOM] / wide[name] for name in (LINEAR, GAM)}
     return Outcome(
         checks=tuple(
@@ -61,6 +65,7 @@ def outcome(models: pd.DataFrame) -> Outcome:
             "runs. The paper draws these curves and prints no number. Surrogates are those of "
             "Table 6, fitted to texts of the language, which hardly ever repeat a word so often. "
             "In the second figure they predict fresh texts of the language.",
+            *_remarks(constant),
         ),
         finding=(
             f"On copies of a word, SLALOM is nearer to {int((ratios[LINEAR] < 1).sum())} of "
@@ -70,6 +75,16 @@ def outcome(models: pd.DataFrame) -> Outcome:
             f"{wide[LINEAR].min():.2f} to {wide[LINEAR].max():.2f}, with a sink "
             f"{wide[SINK].min():.2f} to {wide[SINK].max():.2f}."
         ),
+    )
+
+
+def _remarks(constant: Sequence[str]) -> tuple[str, ...]:
+    """Which models learnt nothing."""
+    if not constant:
+        return ()
+    return (
+        f"{', '.join(constant)}: in no run the model learnt anything; it answers all texts alike, "
+        "which every surrogate describes, and checks leave it out.",
     )
 
 
