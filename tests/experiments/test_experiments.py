@@ -410,8 +410,13 @@ def test_figures_compare_what_is_fitted_with_the_truth():
     copies = {"linear": [1.0, 2.0], "GAM, LASSO 0.01": [1.0, 1.0], "SLALOM": [1.0, 1.5]}
     copies |= {"GAM, cross-validated": [1.0, 1.0], "SLALOM with sink": [1.0, 1.0]}
     planted_copies = {"kind": "gpt2", "depth": 1, "epochs": 5, "run": 0, "repeats": [1.0, 1.0]}
-    curves = fig_10.outcome(pd.DataFrame([planted_copies | {"copies": copies, "scatter": {}}]))
-    errors = curves.tables["copies"].set_index("surrogate")["ours"]
+    planted_copies |= {"copies": copies, "scatter": {}, "variance": 1.0}
+    nothing_learnt = planted_copies | {"kind": "bert", "variance": 1e-9}
+    curves = fig_10.outcome(pd.DataFrame([planted_copies, nothing_learnt]))
+    assert "BERT, 1 layer: 1 of 1 models learnt nothing" in curves.remarks[-1]
+    assert "of 1 models" in curves.finding
+    errors = curves.tables["copies"].query("model == 'GPT-2, 1 layer'")
+    errors = errors.set_index("surrogate")["ours"]
     assert errors["linear"] == pytest.approx(math.sqrt(0.5))
     assert errors["SLALOM"] == pytest.approx(math.sqrt(0.125))
     assert [check.holds for check in curves.checks] == [True, False]  # the GAM has no error

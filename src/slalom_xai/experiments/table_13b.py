@@ -20,8 +20,10 @@ from slalom_xai.experiments.timing import (
     INSIDE_CALLS,
     Clock,
     Timed,
+    by_text,
     ratios,
     seconds_table,
+    timed_work,
 )
 from slalom_xai.theory.base import Outcome, Settings, at_least, at_most
 from slalom_xai.theory.drawing import BLUE, NEUTRAL, panels
@@ -101,22 +103,17 @@ def study(settings: Settings, size: Size) -> dict[str, Numbers]:
         dtype=torch.bfloat16 if size.half else torch.float32,
         seed=settings.seed,
     )
-    work = {
-        f"review-{index}": partial(clock.seconds, index, timed(size, alone=index < size.alone))
-        for index in range(size.texts)
-    }
-    return cells.fill(work, settings, "explaining under the clock")
+    work = timed_work(clock, size.texts, timed(size), size.alone)
+    return by_text(cells.fill(work, settings, "explaining under the clock"))
 
 
-def timed(size: Size, *, alone: bool = True) -> list[Timed]:
-    """Every method; Kernel SHAP also with one row a call where ``alone`` says so."""
-    methods = [
+def timed(size: Size) -> list[Timed]:
+    """Every method; Kernel SHAP in batches and with one row a call."""
+    return [
         *(Timed(name, INSIDE[name], INSIDE_CALLS) for name in (GRADIENT, INTEGRATED)),
         *(Timed(name, name, size.calls) for name in (EFF, LIME, SHAP, OURS)),
+        Timed(ALONE, SHAP, size.calls, alone=True),
     ]
-    if alone:
-        methods.append(Timed(ALONE, SHAP, size.calls, alone=True))
-    return methods
 
 
 def _bloom(size: Size, tokenizer: Any) -> Any:

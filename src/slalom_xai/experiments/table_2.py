@@ -20,8 +20,10 @@ from slalom_xai.experiments.timing import (
     INSIDE_CALLS,
     Clock,
     Timed,
+    by_text,
     ratios,
     seconds_table,
+    timed_work,
 )
 from slalom_xai.theory.base import Outcome, Settings, at_least, at_most
 from slalom_xai.theory.drawing import COLOURS, panels
@@ -106,25 +108,16 @@ def study(settings: Settings, size: Size) -> dict[str, Numbers]:
         framed=True,
         seed=settings.seed,
     )
-    work = {
-        f"review-{index}": partial(clock.seconds, index, timed(size, alone=index < size.alone))
-        for index in range(size.texts)
-    }
-    return cells.fill(work, settings, "explaining under the clock")
+    work = timed_work(clock, size.texts, timed(size), size.alone)
+    return by_text(cells.fill(work, settings, "explaining under the clock"))
 
 
-def timed(size: Size, *, alone: bool = True) -> list[Timed]:
-    """Every method with every number of calls.
-
-    Args:
-        size: says which numbers.
-        alone: whether Kernel SHAP also asks one row a call.
-    """
+def timed(size: Size) -> list[Timed]:
+    """Every method with every number of calls."""
     methods = [Timed(name, method, INSIDE_CALLS) for name, method in INSIDE.items()]
     for calls in size.calls:
         methods += [Timed(name, name, calls) for name in (EFF, FIDEL, LIME, SHAP, OURS)]
-        if alone:
-            methods.append(Timed(ALONE, SHAP, calls, alone=True))
+        methods.append(Timed(ALONE, SHAP, calls, alone=True))
     return methods
 
 

@@ -1,8 +1,8 @@
 """Seconds that explanations take: methods on models with random weights, text by text.
 
 Speed does not depend on weights, so nothing is trained. A text's words between spaces are its
-tokens. A cell is one text, explained by every method; a timing must not share the machine, so
-shares that run at the same time are wrong here.
+tokens. A cell is one text with the methods that ask in batches, or with those that ask row by row.
+A timing must not share the machine, so shares that run at the same time are wrong here.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from importlib import import_module
 from typing import Any
 
@@ -19,7 +19,7 @@ import torch
 
 from slalom_xai.errors import InputError
 from slalom_xai.estimators import Estimator
-from slalom_xai.experiments.cells import Numbers
+from slalom_xai.experiments.cells import Numbers, Work
 from slalom_xai.experiments.language import standard_error
 from slalom_xai.explainer import Explainer
 from slalom_xai.explanation import Explanation
@@ -30,6 +30,7 @@ from slalom_xai.tables.examples import Examples
 from slalom_xai.training.architecture import name_classes, word_tokenizer
 
 ALONE = "kernel-shap, one row a call"
+_BY_ROW = "row by row"  # ends the names of cells
 INSIDE_CALLS = 21  # the least that a method that looks inside takes: all but one are its test
 
 
@@ -150,6 +151,38 @@ class Clock:
             torch.manual_seed(self._seed)
             model = make(config, dtype=self._dtype)
         return text_model(model.to(self._device).eval(), tokenizer)
+
+
+def timed_work(clock: Clock, texts: int, methods: Sequence[Timed], alone: int) -> dict[str, Work]:
+    """The cells of a study: one for each text, with all methods that ask in batches.
+
+    What asks row by row takes longer than all others together. It has cells of its own, evenly
+    among the others, so that a run that is stopped has a little of it and most of them.
+
+    Args:
+        clock: measures.
+        texts: how many are explained.
+        methods: all of them.
+        alone: how many texts are explained row by row, too.
+    """
+    by_batch = [timed for timed in methods if not timed.alone]
+    by_row = [timed for timed in methods if timed.alone]
+    every = max(1, texts // max(1, alone))
+    work: dict[str, Work] = {}
+    for index in range(texts):
+        work[f"review-{index}"] = partial(clock.seconds, index, by_batch)
+        if (index + 1) % every == 0 and (index + 1) // every <= alone:
+            work[f"review-{index} {_BY_ROW}"] = partial(clock.seconds, index, by_row)
+    return work
+
+
+def by_text(found: Mapping[str, Numbers]) -> dict[str, Numbers]:
+    """The numbers of each text, from all of its cells."""
+    texts: dict[str, Numbers] = {}
+    for name, numbers in found.items():
+        text = name.removesuffix(f" {_BY_ROW}")
+        texts[text] = texts.get(text, {}) | numbers
+    return texts
 
 
 def seconds_table(
