@@ -349,7 +349,7 @@ def test_leads_are_counted_in_standard_errors():
             rows.append({"review": review, "method": method, **numbers})
     leads = [check.value for check in table_12.outcome(pd.DataFrame(rows)).checks]
     error = 0.1 / math.sqrt(3)  # of the mean of 0.1, 0.2 and 0.3
-    assert leads == pytest.approx([0.2 / error, -0.2 / error] * 2)
+    assert leads == pytest.approx([-0.2 / error, 0.2 / error] * 2)
     assert table_12.outcome(pd.DataFrame(rows)).verdict == "holds in part"
 
 
