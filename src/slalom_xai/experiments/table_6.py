@@ -161,5 +161,5 @@ def _draw(table: pd.DataFrame) -> Figure:
         axes.set_xticks(sorted(set(depths)))
         axes.set(title=f"{family} type", xlabel="layers (× as printed)")
     made[0].set_ylabel("mean squared error × 100")
-    made[0].legend(fontsize="xx-small", loc="center right")
+    made[0].legend(fontsize="xx-small", loc="upper left")
     return figure
