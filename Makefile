@@ -135,12 +135,12 @@ docs: $(DOCS) ## build the documentation into docs/_build/html; warnings are err
 	@echo "docs/_build/html/index.html"
 
 theory: $(TEST) ## run every claim of the theory pages and write their figures into docs/figures/theory
-	HF_HUB_OFFLINE=1 $(BIN)/slalom reproduce all --out docs/figures/theory
+	HF_HUB_OFFLINE=1 $(BIN)/slalom reproduce claims --out docs/figures/theory
 
 # A claim that fails at one seed fails here, and make theory may not show it.
 theory-seeds: $(TEST) ## run every claim at the seeds 0 to 9, one after the other, and say what fails; an hour or more
 	@mkdir -p build; failed=; for seed in 0 1 2 3 4 5 6 7 8 9; do \
-		HF_HUB_OFFLINE=1 $(BIN)/slalom reproduce all --seed $$seed > build/theory-seed-$$seed.md || \
+		HF_HUB_OFFLINE=1 $(BIN)/slalom reproduce claims --seed $$seed > build/theory-seed-$$seed.md || \
 			failed="$$failed $$seed"; \
 		echo "seed $$seed:"; grep -E 'FAILS|checks (hold|FAIL)' build/theory-seed-$$seed.md; \
 	done; test -z "$$failed" || { echo "seeds with a claim that fails:$$failed" >&2; exit 1; }

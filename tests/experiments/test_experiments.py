@@ -98,7 +98,8 @@ def test_every_experiment_is_listed_and_documented():
 
 
 def test_groups_of_names():
-    assert [one.name for one in chosen(["all"])] == list(reproductions())
+    assert [one.name for one in chosen(["claims"])] == list(reproductions())
+    assert [one.name for one in chosen(["all"])] == [*reproductions(), *experiments()]
     assert [one.name for one in chosen(["experiments", "fig-3"])] == list(experiments())
     assert [one.name for one in chosen(["fig-7", "recovery"])] == ["fig-7", "recovery"]
     with pytest.raises(InputError, match=r"unknown reproduction 'table6': did you mean table-6"):

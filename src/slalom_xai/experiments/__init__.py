@@ -50,12 +50,17 @@ def chosen(names: Iterable[str]) -> list[Reproduction]:
     """Claims and experiments by name, each once.
 
     Args:
-        names: "all" stands for every claim of the theory, "experiments" for every experiment.
+        names: "claims" stands for every claim of the theory, "experiments" for every
+            experiment, "all" for both.
 
     Raises:
         InputError: a name that is not known.
     """
-    groups = {"all": list(reproductions()), "experiments": list(experiments())}
+    groups = {
+        "claims": list(reproductions()),
+        "experiments": list(experiments()),
+        "all": list(everything()),
+    }
     known, wanted = everything(), dict[str, None]()
     for name in names:
         if name not in groups and name not in known:
