@@ -292,7 +292,7 @@ def test_curves_are_measured_as_the_figures_say():
     """Planted curves: a net that adds 1.5 per copy, and a transformer that stays at 3."""
     added = [1.5 * copies for copies in range(1, 21)]
     shared = [3 / copies for copies in range(1, 11)]
-    plain = {"depth": 1, "epochs": 5, "run": 0}
+    plain = {"depth": 1, "epochs": 5, "run": 0, "variance": 1.0}
     frame = pd.DataFrame(
         [
             {
@@ -412,7 +412,7 @@ def test_figures_compare_what_is_fitted_with_the_truth():
     copies |= {"GAM, cross-validated": [1.0, 1.0], "SLALOM with sink": [1.0, 1.0]}
     planted_copies = {"kind": "gpt2", "depth": 1, "epochs": 5, "run": 0, "repeats": [1.0, 1.0]}
     planted_copies |= {"copies": copies, "scatter": {}, "variance": 1.0}
-    nothing_learnt = planted_copies | {"kind": "bert", "variance": 1e-9}
+    nothing_learnt = planted_copies | {"kind": "bert", "variance": 1e-12}
     curves = fig_10.outcome(pd.DataFrame([planted_copies, nothing_learnt]))
     assert "BERT, 1 layer: 1 of 1 models learnt nothing" in curves.remarks[-1]
     assert "of 1 models" in curves.finding

@@ -29,7 +29,7 @@ STYLES = ("-", "--", ":", "-.")  # of curves, five colours each
 WEIGHT = 1.5  # of the repeated word, in the language
 MODEL = "model"  # the model's own log odds, beside its surrogates'
 SCATTERED = 100  # fresh rows that are kept for a scatter plot
-LEAST_VARIANCE = 1e-4  # of the log odds on fresh texts; a model with less has learnt nothing
+LEAST_VARIANCE = 1e-8  # of the log odds on fresh texts; a model with less has learnt nothing
 FAMILIES = {"bert": "BERT", "distilbert": "DistilBERT", "gpt2": "GPT-2"}
 
 
