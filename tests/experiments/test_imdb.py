@@ -173,6 +173,7 @@ def additive(texts):
 def test_deleted_rows_and_their_errors():
     """An additive model's removals predict it exactly, and zero scores leave all of the change."""
     model = text_model(additive, output="logits", labels=("negative", "positive"))
+    model.answer(["a"])  # the number of classes is known from the first answer on
     text = "a bb ccc dddd eeeee ffffff ggggggg hhhhhhhh iiiiiiiii jjjjjjjjjj kkkkkkkkkkk llll"
     right = explained(model, text, "occlusion", Request(80))
     rows = DeletedRows.drawn(right.ask.pool(), right.units, 12, 0)

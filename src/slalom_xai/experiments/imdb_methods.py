@@ -22,6 +22,7 @@ from slalom_xai.explainer import Explainer
 from slalom_xai.metrics import Asker, Case, asker, measure
 from slalom_xai.metrics.case import Array, Masks
 from slalom_xai.metrics.ranks import spearman
+from slalom_xai.models import TextModel
 
 MOST_DELETED = 10  # of Fig. 6
 _TEST_CALLS = 200  # of methods that look inside: their calls only test
@@ -155,7 +156,7 @@ class Review:
         if way.inside:
             wanted = min(wanted, _TEST_CALLS)
         request = replace(self._request, calls=wanted, removal=way.removal)
-        model = self._model.text_model
+        model: TextModel = self._model.text_model
         if way.output == "probability":
             model = self._model.with_probability
         if way.output == "logit":
