@@ -88,9 +88,9 @@ def outcome(found: Found) -> Outcome:
         tables={"words": table},
         figures=figures,
         remarks=(
-            "The review as printed in Fig. 5, which no model has learnt from. A word of several "
-            "tokens has the mean of theirs. `rank` is the share of the review's tokens that are "
-            "less important. The paper prints no numbers; it draws BERT and GPT-2.",
+            "The review as printed in Fig. 5. A word of several tokens has the mean of theirs. "
+            "`rank` is the share of the review's tokens that are less important. The paper prints "
+            "no numbers; it draws BERT and GPT-2.",
             *found.remarks,
         ),
         finding=_finding(paper),

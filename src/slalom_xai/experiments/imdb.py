@@ -9,7 +9,7 @@ first models whole; a model whose pretrained folder is not in --data is left out
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
 from typing import Any
@@ -120,10 +120,11 @@ class Study:
             key, _, rest = name.partition(" ")
             rows[key][rest] = numbers
         reached = tuple(spec for spec in self.models if rows[spec.key])
-        return Found(reached, rows, self._remarks())
+        return Found(reached, rows, self._remarks(reached))
 
-    def _remarks(self) -> tuple[str, ...]:
-        told = [f"The {spec.name} is {spec.origin}." for spec in self.models]
+    def _remarks(self, reached: Sequence[ModelSpec]) -> tuple[str, ...]:
+        """What the models are, and which are left out."""
+        told = [f"The {spec.name} is {spec.origin}." for spec in reached]
         wanted = self._size.models
         if self.models[0].init == EMBEDDED:
             wanted = wanted[1:]

@@ -68,7 +68,7 @@ def pick(table: pd.DataFrame, method: str, score: str = "shapley") -> pd.Series[
 
 def ahead(statement: str, better: pd.Series[float], other: pd.Series[float], slack: float) -> Check:
     """Whether one is above another for every model, or below by the slack at most."""
-    return at_least(f"{statement}, smallest lead", (better - other).min(), -slack)
+    return at_least(f"{statement}, smallest lead", (better - other).min(), 0.0 - slack)
 
 
 def failures(found: Found) -> tuple[str, ...]:
