@@ -12,7 +12,7 @@ from slalom_xai.errors import InputError
 from slalom_xai.experiments import experiments, fig_5, fig_6, table_1a, table_1c, table_14
 from slalom_xai.experiments.cells import ShareDone
 from slalom_xai.experiments.imdb import Found, Study, table_of
-from slalom_xai.experiments.imdb_methods import WAYS, DeletedRows, by_token
+from slalom_xai.experiments.imdb_methods import WAYS, DeletedRows, by_token, gives
 from slalom_xai.experiments.imdb_sizes import FULL, REVIEW, SMALL, Size
 from slalom_xai.experiments.imdb_tables import ahead, failures, means, pick
 from slalom_xai.experiments.review_models import EMBEDDED, ModelSpec, Request, explained
@@ -159,6 +159,22 @@ def test_too_few_short_reviews_are_said(settings):
     size = replace(TINY, texts=20)
     with pytest.raises(InputError, match="explains 20 reviews, but imdb_test has 12"):
         Study(replace(settings, store=None), "table-14", size).samples()
+
+
+def test_an_explanation_without_importances_has_the_other_scores():
+    """As `slalom` gives none where a linear fit is better."""
+    model = text_model(additive, output="logits", labels=("negative", "positive"))
+    model.answer(["a"])
+    text = "a bb ccc dddd eeeee ffffff ggggggg hhhhhhhh iiiiiiiii jjjjjjjjjj"
+    explanation = explained(model, text, "linear", Request(200)).explanation
+    assert [gives(explanation, score) for score in WAYS["slalom"].scores] == [
+        True,
+        False,
+        True,
+        True,
+    ]
+    both = explained(model, text, "slalom-eff", Request(200)).explanation
+    assert all(gives(both, score) for score in WAYS["slalom-eff"].scores)
 
 
 def test_places_of_a_token_share_their_mean():

@@ -22,7 +22,8 @@ WHICH = (
     "Rows with the mark × are run as the paper's authors run them: LIME explains probabilities, "
     "gradients are those of the predicted class's logit (summed over the embedding), and Kernel "
     "SHAP puts [UNK] in the place of words. The other rows explain log odds and delete words. The "
-    "paper's number stands in both. `slalom` and `linear` are not in the paper."
+    "paper's number stands in both. `slalom` and `linear` are not in the paper. Where a linear fit "
+    "predicts deletions better, `slalom` gives that one, which has no importances."
 )
 
 
