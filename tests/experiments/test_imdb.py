@@ -100,7 +100,7 @@ def test_tables_of_the_shared_cells(found, tmp_path):
         check_outcome(module.outcome(found), name, tmp_path)
     table = table_1a.outcome(found).tables["correlations"].set_index(["method", "score"])
     assert table.loc[("slalom-eff", "linearized"), "paper"] == 0.626
-    assert table.loc[("kernel-shap, [UNK]", "shapley"), "paper"] == 0.554
+    assert table.loc[("kernel-shap, [UNK]", "the only one"), "paper"] == 0.554
     assert math.isnan(table.loc[("slalom", "value"), "paper"])
     assert (table["texts"] == 2).all()
     accuracy = table_1a.outcome(found).tables["accuracy"].iloc[0]

@@ -214,5 +214,5 @@ def _draw(errors: dict[tuple[str, str], Array]) -> Figure:
             )
         axes.set(title=model, xlabel="tokens deleted", yscale="log")
     made[0].set_ylabel("mean squared error of the log odds")
-    made[0].legend(fontsize="xx-small")
+    made[-1].legend(fontsize="xx-small", loc="upper left", bbox_to_anchor=(1, 1))
     return figure

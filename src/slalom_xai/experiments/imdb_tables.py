@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pandas as pd
 
 from slalom_xai.experiments.imdb import Found
@@ -61,6 +62,12 @@ def _paper(printed: Printed, model: str, method: str, score: str) -> float:
     return float("nan")
 
 
+def shown(table: pd.DataFrame) -> pd.DataFrame:
+    """The table for readers, who know the only score of an additive method by no name."""
+    only = np.array([len(WAYS[method].scores) == 1 for method in table["method"]], dtype=bool)
+    return table.assign(score=table["score"].mask(only, "the only one"))
+
+
 def pick(table: pd.DataFrame, method: str, score: str = "shapley") -> pd.Series[float]:
     """Our means of one method and score, by model."""
     rows = table[(table["method"] == method) & (table["score"] == score)]
@@ -93,11 +100,15 @@ def draw(table: pd.DataFrame, what: str) -> Figure:
     figure, made = panels(len(models), width=3.6, height=4.6, share_y=True)
     for axes, model in zip(made, models, strict=True):
         part = table[table["model"] == model]
-        names = [f"{row.method}: {row.score}" for row in part.itertuples()]
+        names = [_name(str(row.method), str(row.score)) for row in part.itertuples()]
         axes.barh(names, part["ours"], xerr=part["s.e."].fillna(0), color=BLUE, label="ours")
         axes.scatter(part["paper"], names, color=NEUTRAL, marker="x", zorder=3, label="paper")
         axes.set(title=model, xlabel=what)
         axes.tick_params(axis="y", labelsize="xx-small")
     made[0].invert_yaxis()
-    made[0].legend(fontsize="xx-small")
+    made[-1].legend(fontsize="xx-small", loc="upper left", bbox_to_anchor=(1, 1))
     return figure
+
+
+def _name(method: str, score: str) -> str:
+    return method if len(WAYS[method].scores) == 1 else f"{method}: {score}"
