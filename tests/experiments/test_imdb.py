@@ -12,7 +12,7 @@ from slalom_xai.errors import InputError
 from slalom_xai.experiments import experiments, fig_5, fig_6, table_1a, table_1c, table_14
 from slalom_xai.experiments.cells import ShareDone
 from slalom_xai.experiments.imdb import Found, Study, table_of
-from slalom_xai.experiments.imdb_methods import WAYS, DeletedRows, by_token
+from slalom_xai.experiments.imdb_methods import WAYS, DeletedRows, by_token, gives
 from slalom_xai.experiments.imdb_sizes import FULL, REVIEW, SMALL, Size
 from slalom_xai.experiments.imdb_tables import ahead, failures, means, pick
 from slalom_xai.experiments.review_models import EMBEDDED, ModelSpec, Request, explained
@@ -100,7 +100,7 @@ def test_tables_of_the_shared_cells(found, tmp_path):
         check_outcome(module.outcome(found), name, tmp_path)
     table = table_1a.outcome(found).tables["correlations"].set_index(["method", "score"])
     assert table.loc[("slalom-eff", "linearized"), "paper"] == 0.626
-    assert table.loc[("kernel-shap, [UNK]", "shapley"), "paper"] == 0.554
+    assert table.loc[("kernel-shap, [UNK]", "the only one"), "paper"] == 0.554
     assert math.isnan(table.loc[("slalom", "value"), "paper"])
     assert (table["texts"] == 2).all()
     accuracy = table_1a.outcome(found).tables["accuracy"].iloc[0]
@@ -161,6 +161,22 @@ def test_too_few_short_reviews_are_said(settings):
         Study(replace(settings, store=None), "table-14", size).samples()
 
 
+def test_an_explanation_without_importances_has_the_other_scores():
+    """As `slalom` gives none where a linear fit is better."""
+    model = text_model(additive, output="logits", labels=("negative", "positive"))
+    model.answer(["a"])
+    text = "a bb ccc dddd eeeee ffffff ggggggg hhhhhhhh iiiiiiiii jjjjjjjjjj"
+    explanation = explained(model, text, "linear", Request(200)).explanation
+    assert [gives(explanation, score) for score in WAYS["slalom"].scores] == [
+        True,
+        False,
+        True,
+        True,
+    ]
+    both = explained(model, text, "slalom-eff", Request(200)).explanation
+    assert all(gives(both, score) for score in WAYS["slalom-eff"].scores)
+
+
 def test_places_of_a_token_share_their_mean():
     assert by_token(np.array([1.0, 2.0, 6.0]), np.array([5, 3, 5])).tolist() == [2.0, 3.5]
 
@@ -173,6 +189,7 @@ def additive(texts):
 def test_deleted_rows_and_their_errors():
     """An additive model's removals predict it exactly, and zero scores leave all of the change."""
     model = text_model(additive, output="logits", labels=("negative", "positive"))
+    model.answer(["a"])  # the number of classes is known from the first answer on
     text = "a bb ccc dddd eeeee ffffff ggggggg hhhhhhhh iiiiiiiii jjjjjjjjjj kkkkkkkkkkk llll"
     right = explained(model, text, "occlusion", Request(80))
     rows = DeletedRows.drawn(right.ask.pool(), right.units, 12, 0)

@@ -1,13 +1,12 @@
 """Models of reviews that experiments train once and find again."""
 
 import json
-import sys
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
-from processes import started
 
 from slalom_xai.errors import InputError
 from slalom_xai.experiments import review_models
@@ -22,7 +21,6 @@ from slalom_xai.experiments.review_models import (
     label_of,
     left_out,
 )
-from slalom_xai.explainer import Explainer
 from slalom_xai.metrics import measure
 from slalom_xai.tables.examples import Examples
 
@@ -81,21 +79,14 @@ def test_a_pretrained_folder_is_started_from(reviews, tmp_path):
     assert kept.tokenizer.get_vocab() == made.tokenizer.get_vocab()
 
 
-def test_processes_that_need_one_model_train_it_once(reviews, tmp_path):
-    program = (
-        "from pathlib import Path\n"
-        "from slalom_xai.experiments.review_models import *\n"
-        "from slalom_xai.tables.examples import Examples\n"
-        f"reviews = Examples({reviews.texts!r}, None, {reviews.labels!r})\n"
-        f"ReviewModels(reviews, None, Path({str(tmp_path)!r})).get({NEW!r})\n"
-    )
-    with (
-        started([sys.executable, "-c", program]) as one,
-        started([sys.executable, "-c", program]) as other,
-    ):
-        assert one.wait() == other.wait() == 0
+def test_of_several_that_need_one_model_one_trains_it(reviews, tmp_path):
+    """Without the lock, all would train, and the folder would refuse the second."""
+    with ThreadPoolExecutor(3) as pool:
+        made = list(pool.map(lambda _: ReviewModels(reviews, None, tmp_path).get(NEW), range(3)))
     names = sorted(path.name for path in (tmp_path / "models").iterdir())
     assert names == ["gpt2-2", "gpt2-2-validation.jsonl", "gpt2-2.jsonl", "gpt2-2.lock"]
+    first, *others = (one.network.state_dict() for one in made)
+    assert all(torch.equal(first[name], other[name]) for other in others for name in first)
 
 
 def test_what_is_missing_is_said_in_one_line(reviews, tmp_path):
@@ -134,11 +125,15 @@ def test_other_outputs_of_the_same_model(reviews):
     """Its probability is the logistic function of its log odds, the difference of its logits."""
     made = ReviewModels(reviews, None, None).get(NEW)
     text = reviews.texts[0]
-    odds = Explainer(made.text_model, show_progress=False)(text).prediction
-    chance = Explainer(ProbabilityModel(made.text_model), show_progress=False)(text).prediction
+    odds, chance = (
+        explained(model, text, "occlusion", Request(60)).explanation.prediction
+        for model in (made.text_model, ProbabilityModel(made.text_model))
+    )
     assert chance == pytest.approx(1 / (1 + np.exp(-odds)), rel=1e-5)
     logits = [
-        Explainer(made.with_logits, target=label, show_progress=False)(text).prediction
+        explained(
+            made.with_logits, text, "occlusion", Request(60, target=label)
+        ).explanation.prediction
         for label in ("negative", "positive")
     ]
     assert logits[1] - logits[0] == pytest.approx(odds, rel=1e-4, abs=1e-5)

@@ -12,7 +12,7 @@ import pandas as pd
 
 from slalom_xai.experiments.base import PAPER, experiment
 from slalom_xai.experiments.imdb import DATA, STUDY, Found, Study
-from slalom_xai.experiments.imdb_methods import EFF, OURS
+from slalom_xai.experiments.imdb_methods import EFF, OURS, gives
 from slalom_xai.explanation import Explanation
 from slalom_xai.metrics.case import Array
 from slalom_xai.reports.figures import highlighted, scatter
@@ -57,7 +57,8 @@ def outcome(found: Found) -> Outcome:
     figures: dict[str, partial[Figure]] = {}
     for (spec, method), explanation in explanations.items():
         end = f"{spec.key}-{method}"
-        figures[f"scatter-{end}"] = partial(scatter, explanation)
+        if gives(explanation, "importance"):
+            figures[f"scatter-{end}"] = partial(scatter, explanation)
         figures[f"text-{end}"] = partial(highlighted, explanation, score="linearized")
     paper = table[table["method"] == EFF]
     good, bad = (paper[paper["word"].isin(words)] for words in (POSITIVE, NEGATIVE))
@@ -88,9 +89,9 @@ def outcome(found: Found) -> Outcome:
         tables={"words": table},
         figures=figures,
         remarks=(
-            "The review as printed in Fig. 5, which no model has learnt from. A word of several "
-            "tokens has the mean of theirs. `rank` is the share of the review's tokens that are "
-            "less important. The paper prints no numbers; it draws BERT and GPT-2.",
+            "The review as printed in Fig. 5. A word of several tokens has the mean of theirs. "
+            "`rank` is the share of the review's tokens that are less important. The paper prints "
+            "no numbers; it draws BERT and GPT-2.",
             *found.remarks,
         ),
         finding=_finding(paper),
@@ -99,11 +100,16 @@ def outcome(found: Found) -> Outcome:
 
 def _words(explanation: Explanation) -> list[dict[str, object]]:
     """The named words of an explained review."""
-    values, importances = explanation.scores("value"), explanation.scores("importance")
+    values, importances = explanation.scores("value"), np.full(len(explanation), np.nan)
+    if gives(explanation, "importance"):
+        importances = explanation.scores("importance")
     rows: list[dict[str, object]] = []
     for word in (*NEGATIVE, *POSITIVE, ARTICLE):
         places = _places(explanation, word)
         importance = float(importances[places].mean())
+        rank = float((importances < importance).mean())
+        if np.isnan(importance):
+            rank = importance
         rows.append(
             {
                 "word": word,
@@ -112,7 +118,7 @@ def _words(explanation: Explanation) -> list[dict[str, object]]:
                 "s.e.": float("nan"),
                 "value": float(values[places].mean()),
                 "importance": importance,
-                "rank": float((importances < importance).mean()),
+                "rank": rank,
             }
         )
     return rows

@@ -138,10 +138,11 @@ class Study:
             key, _, rest = name.partition(" ")
             rows[key][rest] = numbers
         reached = tuple(spec for spec in self.models if rows[spec.key])
-        return Found(reached, rows, self._remarks())
+        return Found(reached, rows, self._remarks(reached))
 
-    def _remarks(self) -> tuple[str, ...]:
-        told = [f"The {spec.name} is {spec.origin}." for spec in self.models]
+    def _remarks(self, reached: Sequence[ModelSpec]) -> tuple[str, ...]:
+        """What the models are, and which are left out."""
+        told = [f"The {spec.name} is {spec.origin}." for spec in reached]
         names = {spec.name for spec in self.models}
         missing = [spec for spec in self._size.models if spec.name not in names]
         return (*told, *left_out(missing, self._settings.data))

@@ -19,9 +19,11 @@ from slalom_xai.errors import SlalomError
 from slalom_xai.estimators import Estimator, Gradient, IntegratedGradients, NaiveBayes
 from slalom_xai.experiments.review_models import LABELS, Request, ReviewModel, explained
 from slalom_xai.explainer import Explainer
+from slalom_xai.explanation import Explanation
 from slalom_xai.metrics import Asker, Case, asker, measure
 from slalom_xai.metrics.case import Array, Masks
 from slalom_xai.metrics.ranks import spearman
+from slalom_xai.models import TextModel
 
 MOST_DELETED = 10  # of Fig. 6
 _TEST_CALLS = 200  # of methods that look inside: their calls only test
@@ -124,8 +126,9 @@ class Review:
         """Everything that the tables need of one method.
 
         Returns:
-            seconds, calls; spearman, insertion and deletion by score; errors of 1 to 10
-            deletions, and wide, of any number. Only a reason where the method does not work.
+            seconds, calls; spearman, insertion and deletion by score, without importance where
+            the explanation has none; errors of 1 to 10 deletions, and wide, of any number. Only a
+            reason where the method does not work.
         """
         try:
             case = self.case(way)
@@ -134,9 +137,12 @@ class Review:
         found: dict[str, Any] = {
             "seconds": case.seconds,
             "calls": case.explanation.calls + case.explanation.passes,
-            "spearman": {score: self._correlation(case, score) for score in way.scores},
+            "spearman": {},
         }
         for score in way.scores:
+            if not gives(case.explanation, score):
+                continue
+            found["spearman"][score] = self._correlation(case, score)
             values = measure(replace(case, score=score), ["aopc"])["aopc"].values
             for number, value in values.items():
                 found.setdefault(number, {})[score] = value
@@ -155,7 +161,7 @@ class Review:
         if way.inside:
             wanted = min(wanted, _TEST_CALLS)
         request = replace(self._request, calls=wanted, removal=way.removal)
-        model = self._model.text_model
+        model: TextModel = self._model.text_model
         if way.output == "probability":
             model = self._model.with_probability
         if way.output == "logit":
@@ -183,6 +189,11 @@ class Review:
         elif case.explanation.target != LABELS[1]:
             scores = -scores
         return spearman(by_token(scores, self._tokens), by_token(weights, self._tokens))
+
+
+def gives(explanation: Explanation, score: str) -> bool:
+    """Whether there is such a score: `slalom` gives no importances where a linear fit is better."""
+    return score != "importance" or score in explanation.score_names
 
 
 def by_token(numbers: Array, tokens: NDArray[np.int64]) -> Array:

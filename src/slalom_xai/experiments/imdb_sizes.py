@@ -46,22 +46,22 @@ class Size:
 
 SMALL = Size(
     models=(
-        ModelSpec("BERT type", init="minilm", texts=2000, epochs=2, batch=16, limit=256),
+        ModelSpec("BERT type", init="minilm", texts=1000, epochs=3, batch=16, limit=192),
         ModelSpec(
             "GPT-2 type",
             family="gpt2",
             width=128,
             vocabulary=8192,
-            texts=2000,
+            texts=1000,
             epochs=6,
             rate=1e-3,
             batch=16,
-            limit=256,
+            limit=192,
         ),
     ),
-    texts=12,
+    texts=8,
     calls=1000,
-    words=100,
+    words=80,
     rows=50,
     tested=400,
     corpus=5000,

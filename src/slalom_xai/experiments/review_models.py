@@ -189,7 +189,7 @@ class ReviewModel:
         return cls(spec, network.float().to(chosen_device(None)).eval(), tokenizer)
 
     @cached_property
-    def text_model(self) -> TextModel:
+    def text_model(self) -> TransformersModel:
         """What is explained: its log odds."""
         return TransformersModel(self.network, self.tokenizer, self.spec.name)
 

@@ -18,6 +18,7 @@ from slalom_xai.experiments.imdb_tables import (
     failures,
     means,
     pick,
+    shown,
 )
 from slalom_xai.theory.base import Check, Outcome, Settings, at_most
 
@@ -57,7 +58,7 @@ def outcome(found: Found) -> Outcome:
     table = means(table_of(found), "spearman", _PRINTED)
     return Outcome(
         checks=_checks(table),
-        tables={"correlations": table, "accuracy": _accuracies(found)},
+        tables={"correlations": shown(table), "accuracy": _accuracies(found)},
         figures={"correlations": lambda: draw(table, "rank correlation")},
         remarks=(
             "Spearman's rank correlation with log((c₁ + 40) / (c₀ + 40)) over the distinct tokens "

@@ -26,6 +26,7 @@ from slalom_xai.experiments.imdb_tables import (
     failures,
     means,
     pick,
+    shown,
 )
 from slalom_xai.theory.base import Check, Outcome, Settings, at_least
 
@@ -75,7 +76,7 @@ def outcome(found: Found) -> Outcome:
     deletion = means(frame, "deletion", _DELETION)
     return Outcome(
         checks=(*_checks("insertion", insertion, -1), *_checks("deletion", deletion, 1)),
-        tables={"insertion": insertion, "deletion": deletion},
+        tables={"insertion": shown(insertion), "deletion": shown(deletion)},
         figures={
             "insertion": lambda: draw(insertion, "insertion, lower is better"),
             "deletion": lambda: draw(deletion, "deletion, higher is better"),
