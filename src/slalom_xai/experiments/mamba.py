@@ -18,7 +18,7 @@ from torch import Tensor
 from slalom_xai.experiments.review_models import LABELS, ModelSpec, ReviewModel, label_of
 from slalom_xai.models import TextModel
 from slalom_xai.models.load import chosen_device
-from slalom_xai.models.loading import load_tokenizer
+from slalom_xai.models.loading import load_tokenizer, quiet
 from slalom_xai.models.torch_modules import ModuleModel
 from slalom_xai.system.files import replacing
 from slalom_xai.tables.examples import Examples
@@ -58,6 +58,8 @@ class MambaClassifier(torch.nn.Module):
         name_classes(self.config, labels)
         self.backbone = library.MambaModel(self.config)
         self.head = torch.nn.Linear(width, len(labels))
+        with quiet(), torch.no_grad():  # it tells once, when first asked, that it could be faster
+            self.backbone(input_ids=torch.zeros(1, 1, dtype=torch.long))
 
     @property
     def base_model(self) -> torch.nn.Module:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from slalom_xai.experiments.mamba import FAMILY as MAMBA
 from slalom_xai.experiments.review_models import EMBEDDED, ModelSpec
@@ -33,6 +33,7 @@ class Size:
     calls: int
 
 
+# Without kernels of its own, a Mamba learns in time that grows with the square of a text's length.
 _SMALL_GPT2 = ModelSpec(
     GPT2,
     family="gpt2",
@@ -40,21 +41,44 @@ _SMALL_GPT2 = ModelSpec(
     width=64,
     vocabulary=4096,
     texts=2000,
-    epochs=6,
+    epochs=4,
     rate=1e-3,
     batch=16,
     limit=256,
 )
+_SMALL_MAMBA = ModelSpec(
+    MAMBA_TYPE,
+    family=MAMBA,
+    layers=2,
+    width=32,
+    vocabulary=4096,
+    texts=2000,
+    epochs=3,
+    rate=3e-3,
+    batch=32,
+    limit=64,
+)
 _FULL_GPT2 = ModelSpec(
     GPT2, family="gpt2", layers=6, width=256, vocabulary=8192, epochs=10, rate=5e-4, batch=32
+)
+_FULL_MAMBA = ModelSpec(
+    MAMBA_TYPE,
+    family=MAMBA,
+    layers=4,
+    width=128,
+    vocabulary=8192,
+    epochs=5,
+    rate=1e-3,
+    batch=32,
+    limit=192,
 )
 
 SMALL = Size(
     models=(ModelSpec(BERT, init=EMBEDDED, limit=512), _SMALL_GPT2),
-    large=(replace(_SMALL_GPT2, name=MAMBA_TYPE, family=MAMBA, epochs=3, batch=32),),
+    large=(_SMALL_MAMBA,),
     texts=20,
     large_texts=5,
-    curves=20,
+    curves=10,
     calls=1000,
 )
 FULL = Size(
@@ -65,7 +89,7 @@ FULL = Size(
     ),
     large=(
         ModelSpec(SMOLLM2, init="smollm2", layers=None, epochs=2, rate=2e-5, batch=16),
-        replace(_FULL_GPT2, name=MAMBA_TYPE, family=MAMBA, rate=1e-3, limit=256),
+        _FULL_MAMBA,
     ),
     texts=500,
     large_texts=50,
