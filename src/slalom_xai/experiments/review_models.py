@@ -189,7 +189,7 @@ class ReviewModel:
         return cls(spec, network.float().to(chosen_device(None)).eval(), tokenizer)
 
     @cached_property
-    def text_model(self) -> TransformersModel:
+    def text_model(self) -> TextModel:
         """What is explained: its log odds."""
         return TransformersModel(self.network, self.tokenizer, self.spec.name)
 
