@@ -108,7 +108,7 @@ def test_the_study_has_every_review_and_method(found):
 def test_the_deciding_word_is_found(found):
     """The model has nothing else to go by, so that all surrogates agree with the marks."""
     own = found.scores[found.scores["model"] == BERT]
-    assert found.reviews["right"][:3].tolist() == [1, 1, 1]
+    assert found.accuracies[BERT] == (1, 5)
     for method in (LIME, LIME_CHANCE, SHAP):
         assert (own.loc[own["method"] == method, "auroc"] == 1).all(), method
     ours = own[(own["method"] == OURS) & (own["score"] == "shapley")]
@@ -123,7 +123,7 @@ def test_finished_cells_and_shares(found, data, store):
     pd.testing.assert_frame_equal(again.scores, found.scores)
     fewer = Study(Settings(data=data, store=store), "table-11", TINY).curves()
     assert fewer.reviews.groupby("model").size().to_dict() == {BERT: 2}
-    with pytest.raises(ShareDone, match="2 cells of 4"):
+    with pytest.raises(ShareDone, match="3 cells of 6"):
         Study(Settings(data=data, store=store, share=(1, 2)), "table-1b", TINY).explanations()
 
 
@@ -153,7 +153,8 @@ def test_printed_numbers_stand_beside_ours(found):
     assert "slalom-fidel" not in table.index.get_level_values("method")  # not in every review
     models = table_1b.outcome(found).tables["models"].set_index("model")
     assert models["paper"][BERT] == 0.88
-    assert models["texts"].to_dict() == {BERT: 3, MAMBA_TYPE: 1}
+    assert models["texts"].to_dict() == {BERT: 5, MAMBA_TYPE: 5}
+    assert models["ours"][BERT] == 1
     tables = table_11.outcome(replace(found, scores=found.scores.query("review < 2"))).tables
     deletion = tables["deletion"].set_index(["model", "method", "score"])
     assert deletion["paper"][BERT, "gradient, sum, logit", "shapley"] == 0.281
@@ -171,7 +172,7 @@ def planted(numbers):
             each = dict(zip(names, values, strict=True))
             place = {"model": model, "review": review, "method": method, "score": score}
             rows.append(place | each)
-    reviews = pd.DataFrame({"model": [BERT], "review": [0], "right": [1.0], "units": [9.0]})
+    reviews = pd.DataFrame({"model": [BERT], "review": [0], "units": [9.0]})
     return Found(pd.DataFrame(rows), reviews)
 
 
@@ -189,6 +190,11 @@ def test_checks_of_table_1b_on_planted_means():
     gain = checks["slalom-eff: importances less values, mean over the classical models"]
     assert gain.value == pytest.approx(0.05)
     assert checks["SmolLM2: AU-ROC of slalom-eff's linearized scores"].holds
+    guessing = replace(planted(numbers), accuracies={BERT: (0.9, 10), SMOLLM2: (0.55, 10)})
+    outcome = table_1b.outcome(guessing)
+    assert not any("SmolLM2" in check.statement for check in outcome.checks)
+    assert "The SmolLM2 learnt next to nothing: no check is about it." in outcome.remarks
+    assert outcome.tables["models"]["s.e."][0] == pytest.approx(0.3 / math.sqrt(10))
 
 
 def test_checks_of_table_11_on_planted_means():
@@ -222,7 +228,7 @@ def test_fig_11(data, store, tmp_path):
     assert sum(path.suffix == ".svg" for path in files) == 6
 
 
-def test_a_mamba_reads_the_state_behind_the_last_token(tmp_path):
+def test_a_mamba_does_not_read_padding(tmp_path):
     learnt = examples()
     made = mamba_model(MAMBA, learnt, learnt.chosen(range(10)), tmp_path / "mamba", 0)
     network = made.network

@@ -32,7 +32,9 @@ _WEIGHTS = "weights.pt"  # written last: a folder with it is whole
 
 
 class MambaClassifier(torch.nn.Module):
-    """A Mamba and a linear head that reads the state behind the last token.
+    """A Mamba and a linear head that reads the mean over all tokens.
+
+    A head that reads the last token's state alone learns little from a few thousand reviews.
 
     Args:
         tokenizer: of the model, with a padding token.
@@ -78,10 +80,9 @@ class MambaClassifier(torch.nn.Module):
             attention_mask = torch.ones_like(input_ids)
         found = self.backbone(input_ids=input_ids, attention_mask=attention_mask)
         hidden = found.last_hidden_state  # (m, n, width)
-        places = torch.arange(1, input_ids.shape[1] + 1, device=input_ids.device)
-        last = (attention_mask * places).argmax(dim=1)  # (m,)
-        rows = torch.arange(len(hidden), device=input_ids.device)
-        return SimpleNamespace(logits=self.head(hidden[rows, last]))
+        weights = attention_mask[:, :, None].to(hidden.dtype)
+        mean = (hidden * weights).sum(dim=1) / weights.sum(dim=1).clamp(min=1)  # (m, width)
+        return SimpleNamespace(logits=self.head(mean))
 
 
 class MambaReviewModel(ReviewModel):

@@ -9,7 +9,6 @@ import pandas as pd
 from slalom_xai.experiments.base import PAPER, experiment
 from slalom_xai.experiments.imdb_methods import EFF, LIME, LRP, OURS, SHAP
 from slalom_xai.experiments.imdb_tables import WHICH, Printed, draw, means, pick
-from slalom_xai.experiments.language import standard_error
 from slalom_xai.experiments.yelp import DATA, HOURS, PLAIN, STUDY, Found, Study
 from slalom_xai.experiments.yelp_sizes import (
     BERT,
@@ -34,6 +33,7 @@ _ACCURACY = {BERT: 0.88, DISTILBERT: 0.86, GPT2: 0.88}  # Table 4, on 100 review
 _TWO = ("value", "importance", "linearized")  # the paper's v, s and lin
 _NEAR = 0.02  # how far ours may stay behind the best other score
 _PREDICTIVE = 0.6
+_LEARNT = 0.6  # the accuracy below which a model has learnt nothing that could be explained
 
 
 @experiment(
@@ -53,41 +53,48 @@ def outcome(found: Found) -> Outcome:
     """Means over reviews; see ``yelp.Study.explanations``."""
     everywhere = found.scores[found.scores["method"].isin(PLAIN)]  # others have fewer reviews
     table = means(everywhere, "auroc", _PRINTED, _MODELS)
+    nothing = _learnt_nothing(found)
     return Outcome(
-        checks=_checks(table),
-        tables={"auroc": table, "models": _models(found.reviews)},
+        checks=_checks(table[~table["model"].isin(nothing)]),
+        tables={"auroc": table, "models": _models(found)},
         figures={"auroc": lambda: draw(table, "AU-ROC")},
         remarks=(
             "AU-ROC of scores without their sign (importances as they are) against the words of "
             "Yelp-HAT that all annotators marked, over the distinct tokens of a review without "
             "punctuation (`human-distinct`), mean over reviews. A review counts for nothing where "
             "only later places of tokens are marked. The table of the models has their accuracy on "
-            "these reviews.",
+            "all reviews of Yelp-HAT that can be used.",
             WHICH,
             f"Beside {SMOLLM2} stand the numbers of BLOOM-7.1B, and beside the {MAMBA_TYPE}, which "
             "is small and has learnt from the reviews alone, those of Mamba-2.8B.",
+            *(f"The {model} learnt next to nothing: no check is about it." for model in nothing),
             *found.remarks,
         ),
         finding=_finding(table),
     )
 
 
-def _models(reviews: pd.DataFrame) -> pd.DataFrame:
-    """How often each model is right."""
+def _models(found: Found) -> pd.DataFrame:
+    """How often each model is right, and how long its reviews are."""
     rows = []
-    for model, group in reviews.groupby("model", sort=False):
-        right = group["right"].dropna().tolist()
+    for model, group in found.reviews.groupby("model", sort=False):
+        accuracy, texts = found.accuracies.get(str(model), (math.nan, 0))
         rows.append(
             {
                 "model": model,
                 "paper": _ACCURACY.get(str(model), math.nan),
-                "ours": sum(right) / len(right) if right else math.nan,
-                "s.e.": standard_error(right),
-                "texts": len(right),
+                "ours": accuracy,
+                "s.e.": math.sqrt(accuracy * (1 - accuracy) / texts) if texts else math.nan,
+                "texts": texts,
                 "tokens": group["units"].mean(),
             }
         )
     return pd.DataFrame(rows)
+
+
+def _learnt_nothing(found: Found) -> list[str]:
+    """The models whose answers are hardly better than chance; half of the reviews are positive."""
+    return [model for model, (accuracy, _) in found.accuracies.items() if accuracy < _LEARNT]
 
 
 def _checks(table: pd.DataFrame) -> tuple[Check, ...]:
@@ -131,5 +138,5 @@ def _finding(table: pd.DataFrame) -> str:
     found = f"AU-ROC, {'; '.join(parts)}."
     if MAMBA_TYPE not in best.index:
         return found
-    drop = value[MAMBA_TYPE] - importance[MAMBA_TYPE]
-    return f"{found} On the {MAMBA_TYPE}, importances are {drop:.3f} below values (paper: 0.178)."
+    gain = importance[MAMBA_TYPE] - value[MAMBA_TYPE]
+    return f"{found} On the {MAMBA_TYPE}, importances less values are {gain:+.3f} (paper: −0.178)."

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -52,6 +52,7 @@ from slalom_xai.experiments.review_models import (
 )
 from slalom_xai.experiments.yelp_sizes import FULL, SMALL, Size
 from slalom_xai.metrics import Case, measure, to_units
+from slalom_xai.tables.examples import Examples
 from slalom_xai.theory.base import Settings
 
 STUDY = "yelp"
@@ -77,12 +78,14 @@ class Found:
     Attributes:
         scores: a row per model, review, method and score, with ``auroc``, ``insertion`` and
             ``deletion``, NaN where there is no such number.
-        reviews: a row per model and review: whether the model was ``right``, and its ``units``.
+        reviews: a row per model and review, with its ``units``.
+        accuracies: by model, with the number of reviews.
         remarks: what the models are, which are left out, and which methods a model refused.
     """
 
     scores: pd.DataFrame
     reviews: pd.DataFrame
+    accuracies: Mapping[str, tuple[float, int]] = field(default_factory=dict)
     remarks: tuple[str, ...] = ()
 
 
@@ -124,12 +127,12 @@ class Study:
         return available(specs, self._settings.data)
 
     def explanations(self) -> Found:
-        """Every method on every review, for every model."""
+        """Every method on every review, and the accuracy of every model."""
         size = self._size
         wanted = dict.fromkeys(size.models, size.texts) | dict.fromkeys(
             size.large, size.large_texts
         )
-        return self._filled(wanted)
+        return self._filled(wanted, accuracies=True)
 
     def curves(self) -> Found:
         """The same for the reviews in which AOPC is measured."""
@@ -141,11 +144,15 @@ class Study:
         found: Numbers = self._cells.fill(work, self._settings, "explaining the review")["maps"]
         return found
 
-    def _filled(self, wanted: Mapping[ModelSpec, int]) -> Found:
+    def _filled(self, wanted: Mapping[ModelSpec, int], *, accuracies: bool = False) -> Found:
         """The cells of the models that can be made.
 
         Args:
             wanted: the number of reviews of each model.
+            accuracies: whether those of the models are wanted, too.
+
+        Raises:
+            InputError: no review is finished, and no more is wanted.
         """
         work: dict[str, Work] = {}
         places: dict[str, tuple[ModelSpec, int]] = {}
@@ -155,16 +162,33 @@ class Study:
                 name = f"{spec.key} review-{index}"
                 places[name] = spec, index
                 work[name] = partial(self._explained, spec, index)
+            if accuracies:
+                work[_accuracy_of(spec)] = partial(self._accuracy, spec)
         found = self._cells.fill(work, self._settings, "explaining Yelp reviews")
         missing = [spec for spec in wanted if spec not in models]
         remarks = left_out(missing, self._settings.data)
-        return _gathered([(*places[name], numbers) for name, numbers in found.items()], remarks)
+        cells = [(*places[name], numbers) for name, numbers in found.items() if name in places]
+        if not cells:
+            raise InputError("no review is finished: leave --finished out, or wait for the first")
+        reached = {
+            spec.name: (found[_accuracy_of(spec)]["accuracy"], found[_accuracy_of(spec)]["texts"])
+            for spec in models
+            if _accuracy_of(spec) in found
+        }
+        return replace(_gathered(cells, remarks), accuracies=reached)
 
     def _reached(self, wanted: int) -> int:
         """So many reviews, or all there are; finished ones are looked up without their table."""
         if self._settings.finished:
             return wanted
         return min(wanted, len(self._order))
+
+    def _accuracy(self, spec: ModelSpec) -> Numbers:
+        """How often a model is right, on all marked reviews."""
+        texts = tuple(review.text for review in self._marked)
+        labels = tuple(review.label for review in self._marked)
+        accuracy = self._models.get(spec).accuracy(Examples(texts, None, labels))
+        return {"accuracy": accuracy, "texts": len(texts)}
 
     def _explained(self, spec: ModelSpec, index: int) -> Numbers:
         """All numbers of one review and one model."""
@@ -181,7 +205,6 @@ class Study:
             except SlalomError as error:
                 found["refused"][way] = str(error)
                 continue
-            found["right"] = _is_right(case)
             found["scores"][way] = {
                 score: _numbers(replace(case, score=score), curves=curves)
                 for score in WAYS[way].scores
@@ -234,13 +257,6 @@ def _judged(review: Review, way: str, marked: MarkedReview) -> Case:
     return replace(case, rationale=rationale.marks)
 
 
-def _is_right(case: Case) -> float:
-    """1 where the model answers the true label."""
-    assert case.ask is not None
-    answer = case.ask(np.ones((1, case.units), dtype=bool))[0] > 0
-    return float(answer == (case.label == case.explanation.target))
-
-
 def _numbers(case: Case, *, curves: bool) -> dict[str, float]:
     """AU-ROC and, if wanted, AOPC of one score."""
     found = {"auroc": measure(case, ["human-distinct"])["human-distinct"]["auroc"]}
@@ -248,6 +264,11 @@ def _numbers(case: Case, *, curves: bool) -> dict[str, float]:
     if curves:
         found |= measure(case, ["aopc"])["aopc"].values
     return found
+
+
+def _accuracy_of(spec: ModelSpec) -> str:
+    """The name of a cell."""
+    return f"{spec.key} accuracy"
 
 
 def _gathered(cells: list[tuple[ModelSpec, int, Numbers]], remarks: tuple[str, ...]) -> Found:
@@ -258,8 +279,7 @@ def _gathered(cells: list[tuple[ModelSpec, int, Numbers]], remarks: tuple[str, .
     for spec, index, numbers in cells:
         models[spec.name] = f"The {spec.name} is {spec.origin}."
         place = {"model": spec.name, "review": index}
-        right = numbers.get("right", math.nan)
-        reviews.append(place | {"right": right, "units": numbers["units"]})
+        reviews.append(place | {"units": numbers["units"]})
         for method, by_score in numbers["scores"].items():
             for score, values in by_score.items():
                 scores.append(place | {"method": method, "score": score} | values)
@@ -269,4 +289,5 @@ def _gathered(cells: list[tuple[ModelSpec, int, Numbers]], remarks: tuple[str, .
         f"{method} has no numbers for {len(reasons)} reviews of the {name}: {reasons[0]}."
         for (name, method), reasons in refused.items()
     ]
-    return Found(pd.DataFrame(scores), pd.DataFrame(reviews), (*models.values(), *remarks, *told))
+    told = [*models.values(), *remarks, *told]
+    return Found(pd.DataFrame(scores), pd.DataFrame(reviews), remarks=tuple(told))

@@ -55,7 +55,7 @@ _SMALL_MAMBA = ModelSpec(
     texts=2000,
     epochs=3,
     rate=3e-3,
-    batch=32,
+    batch=16,
     limit=64,
 )
 _FULL_GPT2 = ModelSpec(
