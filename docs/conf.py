@@ -23,7 +23,8 @@ exclude_patterns = [
     "_extensions",
     "_generated",
     "figures",
-]  # the figures' tables are included in pages
+    "reproduction",
+]  # the tables of figures and results are included in pages
 language = "en-GB"
 
 myst_enable_extensions = ["dollarmath", "amsmath", "deflist"]

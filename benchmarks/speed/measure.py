@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gc
 import statistics
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,6 +14,7 @@ from benchmarks.speed.floor import Floor, Runner
 from benchmarks.speed.methods import Asked, Method, Predict
 from benchmarks.speed.results_file import ResultsFile, say
 from benchmarks.speed.subjects import Subject
+from slalom_xai.system.clock import clocked
 
 FRESH = 500  # held-out rows of either kind
 
@@ -90,12 +89,7 @@ def _record(one: Timed, subject: Subject) -> dict[str, Any]:
 
 def seconds_of(work: Callable[[], object], runner: Runner) -> float:
     """How long something takes, the device being idle before and after."""
-    gc.collect()
-    runner.synchronize()
-    start = time.perf_counter()
-    work()
-    runner.synchronize()
-    return time.perf_counter() - start
+    return clocked(work, runner.device)
 
 
 def with_peak(work: Callable[[], Predict], runner: Runner) -> tuple[Predict, float | None]:

@@ -1,5 +1,6 @@
 """The frame of the experiments, and the experiments on the linear language at a tiny size."""
 
+import importlib
 import json
 import math
 import re
@@ -21,16 +22,18 @@ from slalom_xai.experiments import (
     experiments,
     fig_3,
     fig_7,
+    fig_8,
+    fig_10,
     table_6,
     table_12,
     tables_7_8,
 )
 from slalom_xai.experiments.base import DataFile, Experiment, check_ready, manifest
-from slalom_xai.experiments.cells import Cells, ShareDone, seconds_of
+from slalom_xai.experiments.cells import Cells, Origin, ShareDone
 from slalom_xai.experiments.language import kinds_of, pupils, regular, study
 from slalom_xai.experiments.language_models import Learner, Pupil, Size
 from slalom_xai.experiments.nets import FullyConnected, TfIdfNet, inverse_frequencies
-from slalom_xai.experiments.slalom_language import SlalomSize, _recovered, planted
+from slalom_xai.experiments.slalom_language import SlalomSize, _recovered, first_words, planted
 from slalom_xai.experiments.slalom_language import study as slalom_study
 from slalom_xai.theory import Outcome, Settings, reproductions
 from slalom_xai.theory.base import at_most
@@ -67,15 +70,24 @@ def without_seconds(frame):
 def test_every_experiment_is_listed_and_documented():
     page = (ROOT / "docs" / "experiments.md").read_text()
     assert list(experiments()) == [
+        "fig-1",
         "fig-3",
         "fig-5",
         "fig-6",
         "fig-7",
+        "fig-8",
+        "fig-10",
+        "fig-14",
         "table-1a",
+        "table-1b",
         "table-1c",
+        "table-2",
         "table-6",
         "tables-7-8",
+        "table-11",
+        "fig-11",
         "table-12",
+        "table-13b",
         "table-14",
     ]
     for name, one in experiments().items():
@@ -86,7 +98,8 @@ def test_every_experiment_is_listed_and_documented():
 
 
 def test_groups_of_names():
-    assert [one.name for one in chosen(["all"])] == list(reproductions())
+    assert [one.name for one in chosen(["claims"])] == list(reproductions())
+    assert [one.name for one in chosen(["all"])] == [*reproductions(), *experiments()]
     assert [one.name for one in chosen(["experiments", "fig-3"])] == list(experiments())
     assert [one.name for one in chosen(["fig-7", "recovery"])] == ["fig-7", "recovery"]
     with pytest.raises(InputError, match=r"unknown reproduction 'table6': did you mean table-6"):
@@ -107,7 +120,10 @@ def test_a_finished_cell_is_not_measured_again(tmp_path):
     last = Cells.open(tmp_path / "a", {"seed": 0, "sizes": (1, 2)})
     assert last.finished == again.finished
     took = sum(cell["seconds"] for cell in last.finished.values())
-    assert seconds_of(tmp_path / "a") == took > 0
+    origin = Origin.of(tmp_path / "a")
+    assert origin.seconds == took > 0
+    (made,) = origin.made  # the same device and versions for all
+    assert set(made) >= {"device", "slalom-xai", "torch", "transformers", "python"}
 
 
 def test_a_number_that_is_none_stays_none(tmp_path):
@@ -158,7 +174,12 @@ def test_a_killed_run_goes_on_and_gives_the_same_numbers(tmp_path):
         for name, value in one.items():
             if isinstance(value, str):
                 assert value == other[name]
-            else:  # threads may add up in another order
+            elif isinstance(value, dict):
+                assert value.keys() == other[name].keys()
+                for part, numbers in value.items():
+                    np.testing.assert_allclose(numbers, other[name][part], rtol=1e-3, atol=1e-3)
+            elif name not in ("copies", "scatter"):  # which a net has not
+                # Threads may add up in another order.
                 np.testing.assert_allclose(value, other[name], rtol=1e-3, atol=1e-3)
 
 
@@ -211,7 +232,8 @@ def test_the_report_of_an_experiment(tmp_path):
     assert kept["verdict"] == "does not hold here"
     assert kept["manifest"]["seed"] == 3
     assert kept["manifest"]["size"] == "small"
-    assert set(kept["manifest"]["versions"]) >= {"slalom-xai", "torch", "transformers", "python"}
+    (made,) = kept["manifest"]["made"]
+    assert set(made) >= {"device", "slalom-xai", "torch", "transformers", "python"}
 
 
 def test_the_study_has_every_model_once(models):
@@ -242,7 +264,7 @@ def test_copies_share_what_replacing_them_all_changes():
         assert copies * learner.shap(copies, 0) == pytest.approx(float(full - replaced), abs=1e-4)
 
 
-@pytest.mark.parametrize("module", [fig_3, fig_7, table_6])
+@pytest.mark.parametrize("module", [fig_3, fig_7, fig_10, table_6])
 def test_outcomes(module, models, tmp_path):
     found = module.outcome(models)
     name = module.__name__.rpartition(".")[2].replace("_", "-")
@@ -328,7 +350,7 @@ def test_leads_are_counted_in_standard_errors():
             rows.append({"review": review, "method": method, **numbers})
     leads = [check.value for check in table_12.outcome(pd.DataFrame(rows)).checks]
     error = 0.1 / math.sqrt(3)  # of the mean of 0.1, 0.2 and 0.3
-    assert leads == pytest.approx([0.2 / error, -0.2 / error] * 2)
+    assert leads == pytest.approx([-0.2 / error, 0.2 / error] * 2)
     assert table_12.outcome(pd.DataFrame(rows)).verdict == "holds in part"
 
 
@@ -345,15 +367,60 @@ def test_words_get_values_from_their_counts_and_importances_from_their_values(re
 
 
 def test_tables_7_8_at_a_tiny_size(reviews, tmp_path):
-    size = SlalomSize(22, Size(**(TINY | {"layers": (1,), "tested": 40, "longer": ()})))
+    models = Size(**(TINY | {"layers": (2,), "tested": 40, "longer": ()}))
+    size = SlalomSize(22, models, fewer=(12,))
     found = slalom_study(Settings(data=reviews), table_12.REVIEWS, "tables-7-8", size)
-    assert len(found) == 3 * 2
+    assert len(found) == 3 * 2 + 2
     assert (found["plain rmse"] >= found["plain mean difference"]).all()
     outcome = tables_7_8.outcome(found)
-    table = outcome.tables["errors"].set_index(["model", "surrogate", "quantity"])
-    assert table.loc[("BERT, layers: 1", "SLALOM", "RMSE"), "paper"] == 0.540
+    table = outcome.tables["log-odds"].set_index(["model", "surrogate", "quantity"])
+    assert table.loc[("BERT, layers: 2", "SLALOM", "mean of squares"), "paper"] == 0.003
     assert np.isfinite(table[["ours", "s.e."]]).all().all()
+    scores = outcome.tables["scores"].set_index("model")
+    assert scores.loc["GPT-2, layers: 2", "paper"] == 1.652
+    assert outcome.tables["vocabulary"]["words"].tolist() == [12, 22]
     assert save(experiments()["tables-7-8"], outcome, tmp_path / "out")
+    drawn = fig_8.outcome(found)
+    assert drawn.tables["correlations"]["runs"].tolist() == [2] * 9
+    assert save(experiments()["fig-8"], drawn, tmp_path / "out")
+
+
+def test_a_smaller_language_has_the_same_words_first(reviews):
+    words, truth = planted(table_12.REVIEWS.read("x", reviews), 22, 0)
+    some, kept = first_words(words, truth, 5)
+    assert some == words[:5]
+    assert torch.equal(kept.values, truth.values[:, :5])
+    differences = truth.importances[0, :5] - kept.importances[0]
+    assert float(kept.importances.sum()) == pytest.approx(0, abs=1e-9)
+    assert torch.allclose(differences, differences[:1])
+
+
+def test_figures_compare_what_is_fitted_with_the_truth():
+    """Planted lists: values found exactly, importances the wrong way round."""
+    row = {
+        "kind": "bert",
+        "depth": 2,
+        "run": 0,
+        "words": 3,
+        "true": {"values": [1.0, 2.0, 3.0], "importances": [1.0, 0.0, -1.0]},
+        "fitted": {"values": [2.0, 4.0, 6.0], "importances": [-1.0, 0.0, 1.0]},
+        "log odds": {"language": [0.0, 1.0], "model": [0.0, 1.0], "SLALOM": [0.1, 0.2]},
+    }
+    found = fig_8.outcome(pd.DataFrame([row]))
+    assert [check.value for check in found.checks] == pytest.approx([1, -1, 1])
+    copies = {"linear": [1.0, 2.0], "GAM, LASSO 0.01": [1.0, 1.0], "SLALOM": [1.0, 1.5]}
+    copies |= {"GAM, cross-validated": [1.0, 1.0], "SLALOM with sink": [1.0, 1.0]}
+    planted_copies = {"kind": "gpt2", "depth": 1, "epochs": 5, "run": 0, "repeats": [1.0, 1.0]}
+    planted_copies |= {"copies": copies, "scatter": {}, "variance": 1.0}
+    nothing_learnt = planted_copies | {"kind": "bert", "variance": 1e-9}
+    curves = fig_10.outcome(pd.DataFrame([planted_copies, nothing_learnt]))
+    assert "BERT, 1 layer: 1 of 1 models learnt nothing" in curves.remarks[-1]
+    assert "of 1 models" in curves.finding
+    errors = curves.tables["copies"].query("model == 'GPT-2, 1 layer'")
+    errors = errors.set_index("surrogate")["ours"]
+    assert errors["linear"] == pytest.approx(math.sqrt(0.5))
+    assert errors["SLALOM"] == pytest.approx(math.sqrt(0.125))
+    assert [check.holds for check in curves.checks] == [True, False]  # the GAM has no error
 
 
 def test_a_planted_slalom_is_recovered_exactly():
@@ -409,3 +476,10 @@ def test_shares_fill_one_folder_and_a_last_run_shows_the_whole(tmp_path):
     assert list(opened().fill(failing, Settings(), "cells")) == list("abcde")
     with pytest.raises(InputError, match="nothing is: leave it out"):
         Cells().fill(work, Settings(finished=True), "cells")
+
+
+def test_the_page_of_results_is_what_the_script_writes(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "scripts"))
+    script = importlib.import_module("reproduction_page")
+    assert set(script.HEADLINES) == set(script.MATERIAL) == set(experiments())
+    assert script.PAGE.read_text(encoding="utf-8") == script.page()

@@ -326,6 +326,22 @@ def test_rationales_are_mapped_and_a_wrong_length_is_said(tmp_path):
         )
 
 
+def test_labels_of_the_table_reach_the_metric(tmp_path):
+    """A label by name, by number, missing, and one that the model does not have."""
+    text = "the film is warm and the end is dull"
+    labels = ["yes", "no", 1, 0, None, "maybe"]
+    rows = [{"text": text, "label": label} for label in labels]
+    options = BenchOptions(methods=("occlusion",), metrics=("aopc",), texts=None, budget=100)
+    frame = bench(Averaging(), table(tmp_path / "t.jsonl", rows), tmp_path / "out", options)
+    found = frame.pivot(index="text", columns="number", values="value")["deletion"]
+    assert found["1"] == found["3"]
+    assert found["2"] == found["4"]
+    assert found["1"] != found["2"]
+    assert found["5"] in (found["1"], found["2"])  # whichever the model answers
+    assert np.isnan(found["6"])
+    assert "'maybe' is none of the model's" in frame.loc[frame["text"] == "6", "why"].iloc[0]
+
+
 def test_naive_bayes_learns_from_a_corpus(texts, tmp_path):
     rows = [
         {"text": "warm funny quiet film", "label": "yes"},

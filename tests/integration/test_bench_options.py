@@ -188,6 +188,24 @@ def test_option_at_least(run):
     one = run("one", *given, "--at-least", 1, rows=MARKED)
     two = run("two", *given, "--at-least", 2, rows=MARKED)
     assert one.values == run("binary", *given, rows=BINARY).values != two.values
+    refused = run("most", *given, "--at-least", "most", rows=MARKED, fails=InputError)
+    assert "--at-least is 'most': give how many annotators" in refused.error
+
+
+def test_marks_of_each_annotator(run):
+    """Words that all marked: from lists of marks, or from the indices of Yelp-HAT."""
+    given = ("--metrics", "human,human-distinct", "--rationale", "marks")
+    text = BINARY[0]["text"]
+    lists = [{"text": text, "marks": [[0, 1, 1, 0, 0, 1], [1, 1, 0, 0, 0, 1]]}]
+    maps = [{"words": 6, "active": [1, 2, 5]}, {"words": 6, "active": [0, 1, 5]}]
+    binary = run("binary", *given, rows=BINARY).values
+    assert run("lists", *given, "--at-least", "all", rows=lists).values == binary
+    found = run("maps", *given, "--at-least", "all", rows=[{"text": text, "marks": maps}])
+    assert found.values == binary
+    assert run("one", *given, "--at-least", 1, rows=lists).values != binary
+    maps[0]["active"] = [6]
+    refused = run("bad", *given, rows=[{"text": text, "marks": maps}], fails=InputError)
+    assert "word 6 is marked, and there are 6 words" in refused.error
 
 
 def test_option_score(run):

@@ -6,8 +6,11 @@ from tiny import ASKING, BY_NAME, TEXT, tiny
 
 from slalom_xai import Explainer, Explanation, explain
 from slalom_xai.errors import BudgetError, InputError, ModelError
-from slalom_xai.estimators import Slalom, SlalomEff, SlalomExact, SlalomFidel
+from slalom_xai.estimators import Slalom, SlalomEff, SlalomExact, SlalomFidel, estimator
+from slalom_xai.metrics import asker
+from slalom_xai.models import prompt
 from slalom_xai.outputs import Outputs
+from slalom_xai.queries import Queries
 from slalom_xai.surrogates.quality import percent
 from slalom_xai.surrogates.scores import DEFAULT_SCORE
 
@@ -44,6 +47,30 @@ def test_one_distinct_token_gets_the_models_output(text, method):
     if found.importances is not None:
         assert np.allclose(found.values, found.prediction)
         assert np.allclose(found.importances, 0)
+
+
+@pytest.mark.parametrize("removal", ["unk", "mask"])
+@pytest.mark.parametrize("method", ["kernel-shap", "lime", "occlusion"])
+def test_copies_of_one_token_share_what_replacing_them_changes(removal, method):
+    explainer = Explainer(*MODEL, method=method, removal=removal)
+    found = explainer("aaaa")
+    answers = asker(explainer, found)(np.array([[True] * len(found), [False] * len(found)]))
+    assert found.calls == 2
+    assert found.prediction == pytest.approx(answers[0])
+    assert found.base_value == pytest.approx(answers[1])
+    assert found.values == pytest.approx(
+        np.full(len(found), (answers[0] - answers[1]) / len(found))
+    )
+
+
+def test_kernel_shap_of_one_unit_is_what_the_empty_text_lacks():
+    """Called directly: the explainer does not ask methods about one distinct unit."""
+    explainer = Explainer(*MODEL)
+    question = prompt(explainer.model.read("a"), "token")
+    queries = Queries(explainer.batches, question, budget=20)
+    found = estimator("kernel-shap").explain(queries, np.random.default_rng(0))
+    change = queries.ask_whole("fit") - queries.ask(~question.whole, "fit")[0]
+    assert found.surrogate.unit_scores[0].tolist() == pytest.approx(change.tolist())
 
 
 @every_asking_method

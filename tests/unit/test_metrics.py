@@ -128,6 +128,7 @@ def test_every_metric_is_described():
         "meaning",
         "naive-bayes",
         "human",
+        "human-distinct",
         "agreement",
         "stability",
         "simulatability",
@@ -485,6 +486,26 @@ def test_all_or_nothing_marked_is_not_scored(marks):
     assert "nothing to tell apart" in found.reason
 
 
+def test_distinct_words_by_hand():
+    """The second "good" and the stops are left out, whatever their scores and marks."""
+    text = "good film . good plot , bad end !"
+    scores = [2.0, 1, 9, 0, -1.5, 8, -3, 0.5, 7]
+    marks = [1, 0, 1, 1, 0, 0, 1, 0, 1]
+    case = Case(additive(scores, text=text), rationale=marks)
+    assert measured("human-distinct", case)["auroc"] == 1  # 2 and 3 against 1, 1.5 and 0.5
+    other = Case(additive([1.2, *scores[1:]], text=text), rationale=marks)
+    assert measured("human-distinct", other)["auroc"] == pytest.approx(5 / 6)
+    assert measured("human", case)["auroc"] < 1
+
+
+@pytest.mark.parametrize("marks", [[1, 0, 1, 1, 1], [0, 1, 0, 0, 1]])
+def test_without_marked_and_other_distinct_words_there_is_no_number(marks):
+    explanation = additive([3.0, 1, 2, 4, 5], text="a . film b a")
+    found = measured("human-distinct", Case(explanation, rationale=marks))
+    assert math.isnan(found["auroc"])
+    assert "nothing to tell apart" in found.reason
+
+
 @pytest.mark.parametrize(
     ("marks", "message"),
     [
@@ -497,6 +518,8 @@ def test_all_or_nothing_marked_is_not_scored(marks):
 def test_bad_rationales(marks, message):
     with pytest.raises(InputError, match=message):
         measured("human", Case(additive([3.0, 1, 2]), rationale=marks))
+    with pytest.raises(InputError, match=message):
+        measured("human-distinct", Case(additive([3.0, 1, 2]), rationale=marks))
 
 
 def test_naive_bayes():
@@ -545,6 +568,35 @@ def test_counts_of_annotators():
         to_units(explanation, [0, 1, 3, 2], at_least=0)
 
 
+def test_marks_of_each_annotator():
+    explanation = additive(np.zeros(4), text="one two three four")
+    marks = [[1, 1, 0, 1], [0, 1, 0, 1], [0, 1, 1, 0]]
+    assert to_units(explanation, marks, at_least="all").marks.tolist() == [
+        False,
+        True,
+        False,
+        False,
+    ]
+    assert to_units(explanation, marks, at_least=2).marks.tolist() == [False, True, False, True]
+    assert to_units(explanation, np.array(marks), at_least=1).counts.tolist() == [1, 3, 1, 2]
+    assert to_units(explanation, marks[:1]).marks.tolist() == [True, True, False, True]
+    with pytest.raises(InputError, match="go up to 3: say what counts as marked"):
+        to_units(explanation, marks)
+    with pytest.raises(InputError, match="do not say how many annotators there were"):
+        to_units(explanation, marks[0], at_least="all")
+    with pytest.raises(InputError, match="marks are for 3 and 4 words"):
+        to_units(explanation, [[1, 0, 0], [1, 0, 0, 0]], at_least="all")
+    with pytest.raises(InputError, match="an annotator's marks go up to 2"):
+        to_units(explanation, [[1, 0, 2, 0]], at_least="all")
+
+
+def test_empty_words_stand_nowhere():
+    explanation = additive(np.zeros(3), text="one two three")
+    found = to_units(explanation, [1, 0, 0, 1, 1], ["", "one", "two", "three", ""])
+    assert found.marks.tolist() == [False, False, True]
+    assert (found.words, found.unread) == (5, 2)
+
+
 def test_words_behind_the_cut_are_counted_and_not_scored():
     text = "one two three four"
     explanation = additive(
@@ -566,7 +618,7 @@ def test_words_behind_the_cut_are_counted_and_not_scored():
         ([0, 1, 0], "a good film", "a list of words"),
         ([0, -1, 0], None, "negative"),
         ([0, "yes", 0], None, "not numbers"),
-        ([[0, 1, 0]], None, r"shape \(1, 3\)"),
+        ([[[0, 1, 0]]], None, r"shape \(1, 3\)"),
     ],
 )
 def test_rationales_that_do_not_fit_the_words(marks, given_words, message):
@@ -933,6 +985,8 @@ def test_aopc_has_no_number_for_short_texts_and_labels_that_are_not_explained():
     other = additive([[1.0, 0, 0]] * 7, kind="multiclass", target=0)
     case = Case(other, other.predict, label="b")
     assert Aopc().measure(case).reason == "The explained label is not the true one."
+    unknown = replace(case, label="z")
+    assert Aopc().measure(unknown).reason == "The true label 'z' is none of the model's."
     assert Aopc().measure(Case(short)).reason
     with pytest.raises(InputError, match="step is 0"):
         Aopc(step=0)

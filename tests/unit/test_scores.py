@@ -1,7 +1,12 @@
+import math
+
+import numpy as np
 import pytest
 import torch
 from games import from_slots, surrogate
+from made import explanation_with
 
+from slalom_xai.errors import InputError
 from slalom_xai.surrogates.exact_shapley import shapley_derivatives, shapley_values
 from slalom_xai.surrogates.influence import Covariance
 from slalom_xai.surrogates.scores import SCORES, slalom_score, slalom_standard_errors
@@ -63,3 +68,18 @@ def test_standard_errors_are_those_of_the_delta_method(name, heads, sink):
         known, Covariance(torch.stack([0 * joint, joint])), 1, names=(name,)
     )[name]
     assert torch.allclose(found, expected, rtol=1e-3)
+
+
+def test_importances_sum_to_the_users_constant():
+    known = surrogate(4, sink=True, seed=1)
+    found = explanation_with(known, "a b c d")
+    for gamma in (0.0, 1.0, -2.5):
+        importances = found.scores("importance", gamma=gamma)
+        assert importances.sum() == pytest.approx(gamma)
+        assert np.ptp(importances - found.importances) == pytest.approx(0, abs=1e-12)
+        linearized = found.scores("linearized", gamma=gamma)
+        assert linearized == pytest.approx(found.values * np.exp(importances))
+    for name in set(SCORES) - {"importance", "linearized"}:
+        assert found.scores(name, gamma=1.0).tolist() == found.scores(name).tolist()
+    with pytest.raises(InputError, match="gamma is nan: give what importances sum to"):
+        found.scores("importance", gamma=math.nan)

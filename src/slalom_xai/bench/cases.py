@@ -12,6 +12,7 @@ from slalom_xai.bench.explainers import Explainers
 from slalom_xai.bench.items import Item
 from slalom_xai.bench.log import Made
 from slalom_xai.bench.options import BenchOptions, base_method, ranking_score
+from slalom_xai.errors import InputError
 from slalom_xai.estimators import Random, Zero
 from slalom_xai.explanation import Array, Explanation
 from slalom_xai.metrics import Asker, Case, Need, to_units
@@ -73,6 +74,7 @@ class Cases:
             ask,
             score=ranking_score(judged.method) or self._options.score,
             seed=self._options.seed,
+            label=_label(judged),
         )
         if Need.OTHER_METHODS in needs:
             case = replace(case, others=_other_methods(judged))
@@ -110,6 +112,17 @@ class Cases:
             judged.explanation, item.marks, item.words, at_least=self._options.at_least
         )
         return rationale.marks
+
+
+def _label(judged: Judged) -> str | None:
+    """The true label as the model calls it; as the table has it where the model has no such."""
+    label, outputs = judged.item.label, judged.explanation.outputs
+    if label is None:
+        return None
+    try:
+        return outputs.labels[outputs.index(label)]
+    except InputError:
+        return label
 
 
 def _other_methods(judged: Judged) -> tuple[Explanation, ...]:

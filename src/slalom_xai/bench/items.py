@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from slalom_xai.bench.options import BenchOptions
 from slalom_xai.errors import InputError
 from slalom_xai.tables import Table, read_table
+
+Marks = Sequence[float] | Sequence[Sequence[float]]
 
 
 @dataclass(frozen=True)
@@ -21,14 +23,17 @@ class Item:
     Attributes:
         name: its row in the table, counted from 1, the header left out.
         text: the text itself; an empty one is recorded as a failure by whoever explains it.
-        marks: one number for each word; None without a rationale.
+        marks: one number for each word, or a list of such from each annotator; None without a
+            rationale.
         words: the words the marks belong to; None: the text split at white space.
+        label: its class, as the table has it; None where the table has none.
     """
 
     name: str
     text: str
-    marks: Sequence[float] | None = None
+    marks: Marks | None = None
     words: Sequence[str] | None = None
+    label: str | None = None
 
 
 @dataclass(frozen=True)
@@ -72,7 +77,12 @@ def read_items(path: str | Path, options: BenchOptions) -> Items:
     texts = table.cells(options.text)
     rationales = _cells_or_none(table, options.rationale)
     words = _cells_or_none(table, options.words)
-    items = [_item(table, row, texts[row], rationales[row], words[row]) for row in rows]
+    has_labels = options.label in table.fields
+    labels = _cells_or_none(table, options.label if has_labels else None)
+    items = []
+    for row in rows:
+        item = _item(table, row, texts[row], rationales[row], words[row])
+        items.append(replace(item, label=_as_label(labels[row])))
     lines = any(number != row for row, number in enumerate(table.numbers, start=1))
     return Items(tuple(items), table.sha256, lines)
 
@@ -98,6 +108,15 @@ def _as_text(cell: object) -> str:
         return ""
     if isinstance(cell, (list, tuple)):
         return " ".join(str(word) for word in cell)
+    return str(cell)
+
+
+def _as_label(cell: object) -> str | None:
+    """A cell as the name or the number of a class; None where it is empty."""
+    if cell is None or cell == "" or cell != cell:  # the last is NaN
+        return None
+    if isinstance(cell, float) and cell.is_integer():
+        return str(int(cell))  # numbers with a gap between them are read as floats
     return str(cell)
 
 
@@ -134,10 +153,32 @@ def _listed(cell: Any, what: str) -> list[Any] | None:
     return list(content)
 
 
-def _numbers(marks: list[Any] | None, where: str) -> Sequence[float] | None:
+def _numbers(marks: list[Any] | None, where: str) -> Marks | None:
+    """Marks as numbers: one for each word, or a list of such from each annotator."""
     if marks is None:
         return None
     try:
+        if marks and all(isinstance(one, (Mapping, list, tuple)) for one in marks):
+            return [_of_annotator(one) for one in marks]
         return [float(mark) for mark in marks]
-    except (TypeError, ValueError) as error:
-        raise InputError(f"{where}, the rationale: {error}; give a number for each word") from error
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputError(
+            f"{where}, the rationale: {error}; give a number for each word, or a list of such "
+            'from each annotator, or "words" and "active" from each, as in Yelp-HAT'
+        ) from error
+
+
+def _of_annotator(given: Mapping[str, Any] | Sequence[Any]) -> list[float]:
+    """One annotator's marks: one for each word.
+
+    Args:
+        given: the marks; or how many "words" there are, and the indices of the "active" ones.
+    """
+    if not isinstance(given, Mapping):
+        return [float(mark) for mark in given]
+    marks = [0.0] * int(given["words"])
+    for index in given["active"]:
+        if not 0 <= int(index) < len(marks):
+            raise ValueError(f"word {index} is marked, and there are {len(marks)} words")
+        marks[int(index)] = 1.0
+    return marks

@@ -10,7 +10,7 @@ from pathlib import Path
 from slalom_xai.errors import InputError, check_seed, one_of
 from slalom_xai.estimators import NaiveBayes, estimator, methods
 from slalom_xai.explainer import REMOVALS
-from slalom_xai.metrics import Need, catalogue, metrics
+from slalom_xai.metrics import AtLeast, Need, catalogue, metrics
 from slalom_xai.surrogates.scores import SCORES
 from slalom_xai.text import GRANULARITIES
 
@@ -26,10 +26,11 @@ class BenchOptions:
         texts: how many texts, drawn from the table; None: all of them.
         budget: model calls for each explanation; None: chosen from the text.
         text: field of the texts in the table, and in the corpus.
-        label: field of the classes, for a corpus.
-        rationale: field of a mark, or a number of annotators, for each word.
+        label: field of the classes, of a corpus and, if it has one, of the table.
+        rationale: field of a mark, or a number of annotators, for each word; or of the marks of
+            each annotator.
         words: field of the words the marks belong to; None: the text split at white space.
-        at_least: annotators that make a word marked.
+        at_least: annotators that make a word marked; "all" where each of them must mark it.
         corpus: table of texts and classes, for Naive Bayes.
         score: the score that ranks units; None: ``DEFAULT_SCORE``. Additive methods have one.
         granularity: what gets a score.
@@ -49,7 +50,7 @@ class BenchOptions:
     label: str = "label"
     rationale: str | None = None
     words: str | None = None
-    at_least: float | None = None
+    at_least: AtLeast | None = None
     corpus: str | Path | None = None
     score: str | None = None
     granularity: str = "token"
@@ -104,10 +105,10 @@ class BenchOptions:
                 f"--budget is {self.budget}: "
                 "give a whole number of at least 1, or 0 to choose by the text's length"
             )
-        if self.at_least is not None and not math.isfinite(self.at_least):
+        if not _counts_annotators(self.at_least):
             raise InputError(
                 f"--at-least is {self.at_least}: "
-                "give how many annotators must mark a word, such as 2"
+                "give how many annotators must mark a word, such as 2, or all"
             )
         if self.texts is not None and self.texts < 1:
             raise InputError(f"--texts is {self.texts}: give a whole number of at least 1")
@@ -151,6 +152,13 @@ class BenchOptions:
             "truncation": self.truncation,
             "seed": self.seed,
         }
+
+
+def _counts_annotators(at_least: object) -> bool:
+    """Whether it says how many annotators must mark a word."""
+    if isinstance(at_least, (int, float)):
+        return math.isfinite(at_least)
+    return at_least is None or at_least == "all"
 
 
 def base_method(label: str) -> str:

@@ -24,6 +24,8 @@ from slalom_xai.system.interrupts import leaving_at_once
 if TYPE_CHECKING:
     import pandas as pd
 
+    from slalom_xai.metrics import AtLeast
+
 _HELP = (
     "Compares explanation methods on many texts: "
     "a summary here; a table with intervals, a tidy file and figures in the folder."
@@ -53,7 +55,9 @@ _Budget = Annotated[
     int,
     typer.Option(help="Most model calls for each explanation; 0 chooses by the text's length."),
 ]
-_LabelField = Annotated[str, typer.Option(help="Column of the classes in --corpus.")]
+_LabelField = Annotated[
+    str, typer.Option(help="Column of the classes in --corpus, and in --data if it has one.")
+]
 _RationaleField = Annotated[
     str | None, without_default("Column of people's marks, one for each word.")
 ]
@@ -62,7 +66,8 @@ _WordsField = Annotated[
     without_default("Column of the marked words. Default: the text, split at white space."),
 ]
 _AtLeast = Annotated[
-    float | None, without_default("How many annotators must mark a word for it to count.")
+    str | None,
+    without_default("How many annotators must mark a word for it to count: a number, or all."),
 ]
 _Corpus = Annotated[Path | None, without_default("Table of texts and classes, for naive-bayes.")]
 _Score = Annotated[
@@ -129,7 +134,7 @@ def _bench(
         label=label,
         rationale=rationale,
         words=words,
-        at_least=at_least,
+        at_least=_annotators(at_least),
         corpus=corpus,
         score=score,
         granularity=granularity,
@@ -178,6 +183,20 @@ def _finish(frame: pd.DataFrame, out: Path) -> None:
 def _named(given: str) -> tuple[str, ...]:
     """Names separated by commas, without empty ones."""
     return tuple(name for name in names(given) if name)
+
+
+def _annotators(given: str | None) -> AtLeast | None:
+    """How many annotators must mark a word, from such as 2, or all."""
+    if given is None:
+        return None
+    if given == "all":
+        return "all"
+    try:
+        return float(given)
+    except ValueError as error:
+        raise InputError(
+            f"--at-least is {given!r}: give how many annotators must mark a word, such as 2, or all"
+        ) from error
 
 
 def _numbers_of_part(given: str | None) -> tuple[int, int] | None:

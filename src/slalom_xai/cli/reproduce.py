@@ -23,7 +23,9 @@ Examples:
 
     slalom reproduce recovery shapley --out results
 
-    slalom reproduce all --json > results.json
+    slalom reproduce claims --json > results.json
+
+    slalom reproduce all --data reviews --out results
 
     slalom reproduce table-6 --out results
 
@@ -33,7 +35,7 @@ Examples:
 
 _Names = Annotated[
     list[str] | None,
-    argument("Claims and experiments to run; all: every claim; experiments: every experiment."),
+    argument("Claims and experiments to run; claims, experiments: every one of these; all: both."),
 ]
 _Listed = Annotated[bool, switch("--list", "List every claim and experiment that can be run.")]
 _Out = Annotated[
@@ -91,7 +93,8 @@ def _reproduce(
         return
     if not names:
         raise InputError(
-            "no claim was named: give a name, or all; slalom reproduce --list shows the names"
+            "no claim was named: give a name, or claims for every claim; "
+            "slalom reproduce --list shows the names"
         )
     check_seed("--seed", seed, most=2**32 - 1)  # some claims make seeds of their own from it
     wanted = chosen(names)
@@ -99,7 +102,7 @@ def _reproduce(
     if out is None and (share is not None or finished):
         given = "--finished" if finished else "--share"
         raise InputError(f"{given} needs a folder that keeps what is finished: give --out FOLDER")
-    _check(wanted, settings, yes or finished)
+    _check(wanted, settings, yes)
     if out is not None:
         prepare(out)
     try:

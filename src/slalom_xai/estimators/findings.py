@@ -114,18 +114,24 @@ def _rows_to_test(queries: Queries, rng: np.random.Generator) -> HeldOut | None:
     return rows if rows.complete else None
 
 
-def one_distinct_unit(full: list[float], units: int, additive: bool) -> Findings:
+def one_distinct_unit(queries: Queries, additive: bool) -> Findings:
     """A text of one distinct unit: its value is the model's output; nothing competes with it.
 
+    Where removed units leave something in their place, equal units share what the output differs
+    from that of a text with nothing else in it. Otherwise they share the output.
+
     Args:
-        full: (C,), the model's outputs on the whole text.
-        units: of the text, all of them alike.
+        queries: asks about the text, whose whole was asked.
         additive: whether the method gives no importances.
     """
-    outputs = torch.tensor(full, dtype=torch.float64)
-    no_errors: tuple[dict[str, Tensor], ...] = ({},) * len(full)
+    units = len(queries.prompt.units)
+    outputs = queries.ask_whole("check").double().cpu()
+    no_errors: tuple[dict[str, Tensor], ...] = ({},) * len(outputs)
     if additive:
-        shares = outputs.repeat(units, 1) / units
+        change = outputs
+        if queries.prompt.reading.in_place and queries.calls < queries.budget:
+            change = outputs - queries.ask(~queries.prompt.whole, "fit")[0].double().cpu()
+        shares = change.repeat(units, 1) / units
         return Findings(AdditiveSurrogate(shares, outputs), no_errors, None)
     importances = torch.zeros(1, units, dtype=torch.float64)
     values = outputs.repeat(units, 1)

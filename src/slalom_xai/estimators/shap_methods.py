@@ -80,6 +80,9 @@ class KernelShap(_Shapley):
         shap = optional_package("shap", f"method {self.name!r}")
         model = ShapModel(queries)
         units = model.units
+        if units == 1:  # nothing to share, and shap draws no rows
+            change = queries.ask_whole("fit") - torch.as_tensor(model.empty).to(queries.ask_whole())
+            return attributed(queries, change[None], rng, model.notes)
         samples = 2**DESIGN.enumerable
         if not model.all_affordable:
             samples = max(1, calls_to_fit(queries, 2 * units))

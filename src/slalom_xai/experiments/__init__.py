@@ -13,15 +13,24 @@ __all__ = ["DataFile", "Experiment", "chosen", "everything", "experiment", "expe
 
 # In the order of the paper.
 _MODULES: tuple[str, ...] = (
+    "fig_1",
     "fig_3",
     "fig_5",
     "fig_6",
     "fig_7",
+    "fig_8",
+    "fig_10",
+    "fig_14",
     "table_1a",
+    "table_1b",
     "table_1c",
+    "table_2",
     "table_6",
     "tables_7_8",
+    "table_11",
+    "fig_11",
     "table_12",
+    "table_13b",
     "table_14",
 )
 
@@ -41,12 +50,17 @@ def chosen(names: Iterable[str]) -> list[Reproduction]:
     """Claims and experiments by name, each once.
 
     Args:
-        names: "all" stands for every claim of the theory, "experiments" for every experiment.
+        names: "claims" stands for every claim of the theory, "experiments" for every
+            experiment, "all" for both.
 
     Raises:
         InputError: a name that is not known.
     """
-    groups = {"all": list(reproductions()), "experiments": list(experiments())}
+    groups = {
+        "claims": list(reproductions()),
+        "experiments": list(experiments()),
+        "all": list(everything()),
+    }
     known, wanted = everything(), dict[str, None]()
     for name in names:
         if name not in groups and name not in known:

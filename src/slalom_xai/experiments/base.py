@@ -7,22 +7,18 @@ weights, and often the data, are not the paper's.
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from slalom_xai.errors import InputError
-from slalom_xai.experiments.cells import seconds_of
+from slalom_xai.experiments.cells import Origin, made_here
 from slalom_xai.models.load import chosen_device
 from slalom_xai.tables import read_table
 from slalom_xai.tables.examples import Examples, Fields, read_examples
 from slalom_xai.theory.base import Outcome, Reproduction, Settings
-from slalom_xai.training.saving import versions
 
 PAPER = "Leemann et al. 2024"
 
@@ -121,6 +117,8 @@ def check_ready(one: Experiment, settings: Settings, *, yes: bool) -> None:
     Raises:
         InputError: a table is missing, or the full size has no GPU.
     """
+    if settings.finished:
+        return  # nothing will be measured
     for table in one.data:
         table.find(one.name, settings.data)
     if settings.full and not yes and chosen_device(None).type == "cpu":
@@ -135,23 +133,19 @@ def manifest(settings: Settings, seconds: float) -> dict[str, Any]:
 
     Args:
         settings: as it was run with.
-        seconds: what this run took. Where cells are kept, their time is given instead: that of
-            all runs, and of all experiments that share them.
+        seconds: what this run took. Where cells are kept, their time, devices and versions are
+            given instead: those of all runs, and of all experiments that share them.
     """
+    origin = Origin(seconds, (made_here(),))
     if settings.store is not None:
-        seconds = seconds_of(settings.store)
-    device = chosen_device(None)
-    name = f"{platform.machine()}, {torch.get_num_threads()} threads"
-    if device.type == "cuda":
-        name = torch.cuda.get_device_name(device)
+        origin = Origin.of(settings.store)
     size = "small"
     if settings.full:
         size = "full"
     return {
         "seed": settings.seed,
         "size": size,
-        "device": f"{device.type} ({name})",
-        "versions": versions() | {"python": platform.python_version()},
-        "seconds": round(seconds, 1),
+        "made": list(origin.made),
+        "seconds": round(origin.seconds, 1),
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
     }

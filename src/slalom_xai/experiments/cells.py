@@ -8,16 +8,21 @@ from __future__ import annotations
 
 import json
 import math
+import platform
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from slalom_xai.bench.folder import open_folder, read_lines
 from slalom_xai.errors import InputError
+from slalom_xai.models.load import chosen_device
 from slalom_xai.system.files import append_line
 from slalom_xai.theory.base import Settings
+from slalom_xai.training.saving import versions
 
 Numbers = dict[str, Any]  # what a cell holds: numbers and lists of numbers by name
 Work = Callable[[], Mapping[str, Any]]  # measures a cell
@@ -105,16 +110,48 @@ class Cells:
             found = dict(measure()) | {"seconds": time.perf_counter() - began}
             numbers = _without_nan(found)
             if self.file is not None:
-                line = json.dumps({"cell": name, "numbers": numbers}, allow_nan=False)
-                append_line(self.file, line)
+                record = {"cell": name, "numbers": numbers, "made": made_here()}
+                append_line(self.file, json.dumps(record, allow_nan=False))
             self.finished[name] = _with_nan(_as_read(numbers))
         return self.finished[name]
 
 
-def seconds_of(folder: Path) -> float:
-    """What the cells in a folder took, in all runs together."""
-    records = filter(_is_cell, read_lines(folder / "cells.jsonl"))
-    return float(sum(record["numbers"].get("seconds", 0.0) for record in records))
+@dataclass(frozen=True)
+class Origin:
+    """Where the cells of a study come from.
+
+    Attributes:
+        seconds: what they took, in all runs together.
+        made: with which device and versions, each once, in order.
+    """
+
+    seconds: float
+    made: tuple[dict[str, str], ...]
+
+    @classmethod
+    def of(cls, folder: Path) -> Origin:
+        """That of the cells in a folder."""
+        records = list(filter(_is_cell, read_lines(folder / "cells.jsonl")))
+        seconds = sum(record["numbers"].get("seconds", 0.0) for record in records)
+        made = [record["made"] for record in records if isinstance(record.get("made"), dict)]
+        return cls(float(seconds), tuple(dict(each) for each in dict.fromkeys(map(_key, made))))
+
+
+def _key(made: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted(made.items()))
+
+
+def made_here() -> dict[str, str]:
+    """The device and the versions of this process."""
+    device = chosen_device(None)
+    name = f"{platform.machine()}, {torch.get_num_threads()} threads"
+    if device.type == "cuda":
+        name = torch.cuda.get_device_name(device)
+    return {
+        "device": f"{device.type} ({name})",
+        **versions(),
+        "python": platform.python_version(),
+    }
 
 
 def _as_read(numbers: Mapping[str, Any]) -> dict[str, Any]:

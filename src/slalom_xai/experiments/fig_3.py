@@ -17,6 +17,7 @@ from slalom_xai.experiments.language import (
     kinds_of,
     standard_error,
     study,
+    unlearnt,
 )
 from slalom_xai.experiments.language_models import NET, WORD
 from slalom_xai.theory.base import Outcome, Settings, at_least, at_most
@@ -63,6 +64,7 @@ def outcome(models: pd.DataFrame) -> Outcome:
         remarks=(
             f'Log odds for "{WORD}" repeated; mean over runs. The paper shows curves: nets along '
             "1.5 per copy, transformers level.",
+            *unlearnt(models),
         ),
         finding=_finding(nets["ours"], flat),
     )
@@ -79,6 +81,7 @@ def _numbers(kind: str, repeats: np.ndarray) -> dict[str, object]:
             "paper": "about 1.5",
             "ours": float(np.mean(slopes)),
             "s.e.": standard_error(slopes),
+            "runs": len(slopes),
             _LINE: min(fits),
         }
     ranges = [float(np.ptp(run[1:])) for run in repeats]
@@ -87,6 +90,7 @@ def _numbers(kind: str, repeats: np.ndarray) -> dict[str, object]:
         "paper": "level",
         "ours": float(np.mean(ranges)),
         "s.e.": standard_error(ranges),
+        "runs": len(ranges),
         _LINE: float("nan"),
     }
 

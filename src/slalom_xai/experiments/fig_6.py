@@ -187,7 +187,9 @@ def _finding(errors: dict[tuple[str, str], Array]) -> str:
     each = []
     for model in dict.fromkeys(model for model, _ in errors):
         own = {
-            method: found.mean(axis=0) for (name, method), found in errors.items() if name == model
+            method: np.nanmean(found, axis=0)
+            for (name, method), found in errors.items()
+            if name == model
         }
         named = [method for method in (OURS, FIDEL, EFF, *_RIVALS, "linear") if method in own]
         few = ", ".join(f"{own[method][MOST_DELETED - 1]:.3g} for {method}" for method in named)
@@ -214,5 +216,5 @@ def _draw(errors: dict[tuple[str, str], Array]) -> Figure:
             )
         axes.set(title=model, xlabel="tokens deleted", yscale="log")
     made[0].set_ylabel("mean squared error of the log odds")
-    made[-1].legend(fontsize="xx-small", loc="upper left", bbox_to_anchor=(1, 1))
+    made[-1].legend(fontsize="xx-small", loc="center right", ncols=2)
     return figure

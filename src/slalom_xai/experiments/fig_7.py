@@ -19,6 +19,7 @@ from slalom_xai.experiments.language import (
     kinds_of,
     standard_error,
     study,
+    unlearnt,
 )
 from slalom_xai.experiments.language_models import NET, REPLACEMENT, WORD
 from slalom_xai.theory.base import Outcome, Settings, at_least, at_most
@@ -65,6 +66,7 @@ def outcome(models: pd.DataFrame) -> Outcome:
             f'Kernel SHAP\'s value of a copy of "{WORD}", mean over the copies; a removed copy is '
             f'replaced by "{REPLACEMENT}". A value that stays gives a ratio of 1, a shared answer '
             "one of 2/10. The paper shows curves.",
+            *unlearnt(models),
         ),
         finding=(
             f"From 2 copies to 10, a copy keeps {100 * nets.min():.0f} to {100 * nets.max():.0f}% "
@@ -80,6 +82,7 @@ def _numbers(kind: str, values: np.ndarray) -> dict[str, object]:
         "paper": "about 1" if kind == NET else "about 0.2",
         "ours": float(np.mean(ratios)),
         "s.e.": standard_error(ratios),
+        "runs": len(ratios),
         "value of 1 copy": float(values[:, 0].mean()),
         "of 2 copies": float(values[:, 1].mean()),
         "of 10 copies": float(values[:, 9].mean()),

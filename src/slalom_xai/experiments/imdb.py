@@ -24,6 +24,7 @@ from slalom_xai.experiments.imdb_methods import EFF, OURS, SHAP, SHAP_UNK, WAYS,
 from slalom_xai.experiments.imdb_sizes import FULL, REVIEW, SMALL, Size
 from slalom_xai.experiments.review_models import (
     EMBEDDED,
+    LABELS,
     REVIEWS,
     TEST_REVIEWS,
     ModelSpec,
@@ -32,13 +33,16 @@ from slalom_xai.experiments.review_models import (
     ReviewModels,
     available,
     drawn,
+    finished,
     is_missing,
     label_of,
     left_out,
 )
 from slalom_xai.experiments.slalom_language import SMOOTHING
 from slalom_xai.metrics import measure
+from slalom_xai.outputs import Outputs
 from slalom_xai.tables.examples import Examples
+from slalom_xai.text import words
 from slalom_xai.theory.base import Settings
 
 STUDY = "imdb"
@@ -85,8 +89,11 @@ class Study:
         The full size needs the pretrained model of the first.
         """
         first, *others = self._size.models
+        stand_in = replace(first, init=EMBEDDED, limit=512)
+        if self._settings.finished:
+            return finished((first, stand_in, *others), self._cells) or [first]
         if not self._settings.full and is_missing(first, self._settings.data):
-            first = replace(first, init=EMBEDDED, limit=512)
+            first = stand_in
         return available([first, *others], self._settings.data)
 
     def explanations(self) -> Found:
@@ -114,6 +121,17 @@ class Study:
         }
         return self._filled(work, "explaining the printed review")
 
+    def answers(self, name: str, texts: Sequence[str]) -> Found:
+        """What the first model answers to texts, and the sums of their Naive-Bayes weights.
+
+        Args:
+            name: of the cell.
+            texts: any.
+        """
+        spec = self.models[0]
+        work: dict[str, Work] = {f"{spec.key} {name}": partial(self._answers, spec, texts)}
+        return self._filled(work, "asking about texts")
+
     def _filled(self, work: Mapping[str, Work], label: str) -> Found:
         rows: dict[str, dict[str, Numbers]] = {spec.key: {} for spec in self.models}
         for name, numbers in self._cells.fill(work, self._settings, label).items():
@@ -125,10 +143,9 @@ class Study:
     def _remarks(self, reached: Sequence[ModelSpec]) -> tuple[str, ...]:
         """What the models are, and which are left out."""
         told = [f"The {spec.name} is {spec.origin}." for spec in reached]
-        wanted = self._size.models
-        if self.models[0].init == EMBEDDED:
-            wanted = wanted[1:]
-        return (*told, *left_out(wanted, self._settings.data))
+        names = {spec.name for spec in self.models}
+        missing = [spec for spec in self._size.models if spec.name not in names]
+        return (*told, *left_out(missing, self._settings.data))
 
     def _accuracy(self, spec: ModelSpec) -> Numbers:
         test = self._test
@@ -159,6 +176,14 @@ class Study:
         review = Review(self._model(spec), REVIEW, "negative", request, rows=1)
         made = {way: review.case(WAYS[way]).explanation for way in (EFF, OURS)}
         return {way: json.dumps(explanation.to_dict()) for way, explanation in made.items()}
+
+    def _answers(self, spec: ModelSpec, texts: Sequence[str]) -> Numbers:
+        counts = self._corpus.by_class(Outputs("binary", LABELS))
+        sums = []
+        for text in texts:
+            given = [word.text.lower() for word in words(text)]
+            sums.append(float(self._corpus.weights(counts, given).sum()))
+        return {"log odds": self._model(spec).log_odds(texts), "naive-bayes": sums}
 
     def _review(self, spec: ModelSpec, index: int, corpus: NaiveBayes | None) -> Review:
         text, label = self._explained_reviews.texts[index], self._explained_reviews.labels[index]

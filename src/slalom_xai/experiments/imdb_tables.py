@@ -28,13 +28,16 @@ WHICH = (
 )
 
 
-def means(found: pd.DataFrame, number: str, printed: Printed) -> pd.DataFrame:
+def means(
+    found: pd.DataFrame, number: str, printed: Printed, models: Sequence[str] = MODELS
+) -> pd.DataFrame:
     """Means over reviews, one row per model, method and score.
 
     Args:
         found: see ``imdb.table_of``.
         number: the column.
         printed: the paper's numbers.
+        models: the order of ``printed``.
     """
     rows = []
     for (model, method, score), group in found.groupby(["model", "method", "score"], sort=False):
@@ -45,7 +48,7 @@ def means(found: pd.DataFrame, number: str, printed: Printed) -> pd.DataFrame:
                 "method": method,
                 "as the authors": "×" if WAYS[str(method)].authors else "",
                 "score": score,
-                "paper": _paper(printed, str(model), str(method), str(score)),
+                "paper": _paper(printed, models, str(model), str(method), str(score)),
                 "ours": sum(values) / len(values) if values else float("nan"),
                 "s.e.": standard_error(values),
                 "texts": len(values),
@@ -54,11 +57,12 @@ def means(found: pd.DataFrame, number: str, printed: Printed) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _paper(printed: Printed, model: str, method: str, score: str) -> float:
+def _paper(printed: Printed, models: Sequence[str], model: str, method: str, score: str) -> float:
     """The printed number; a method is also found by the name before its comma."""
     for name in (method, method.partition(",")[0]):
-        if (name, score) in printed and model in MODELS:
-            return printed[name, score][MODELS.index(model)]
+        numbers = dict(zip(models, printed.get((name, score), ()), strict=False))
+        if model in numbers:
+            return numbers[model]
     return float("nan")
 
 

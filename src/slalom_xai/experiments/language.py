@@ -17,7 +17,7 @@ import pandas as pd
 import torch
 
 from slalom_xai.experiments.cells import Cells, Numbers
-from slalom_xai.experiments.language_fits import surrogate_errors
+from slalom_xai.experiments.language_fits import surrogate_predictions
 from slalom_xai.experiments.language_models import NET, WORD, Learner, Pupil, Size
 from slalom_xai.models.load import chosen_device
 from slalom_xai.theory.base import Settings
@@ -27,6 +27,9 @@ STUDY = "linear-language"
 HOURS = 50  # of the full size on two cores: some 10^16 operations
 STYLES = ("-", "--", ":", "-.")  # of curves, five colours each
 WEIGHT = 1.5  # of the repeated word, in the language
+MODEL = "model"  # the model's own log odds, beside its surrogates'
+SCATTERED = 100  # fresh rows that are kept for a scatter plot
+LEAST_VARIANCE = 1e-4  # of the log odds on fresh texts; a model with less has learnt nothing
 FAMILIES = {"bert": "BERT", "distilbert": "DistilBERT", "gpt2": "GPT-2"}
 
 
@@ -71,7 +74,9 @@ def measured(pupil: Pupil, size: Size, seed: int) -> Numbers:
         shap: Kernel SHAP's value of each copy of ``WORD``, mean over the copies, of 1 to 10.
         truth: mean squared distance to the language's own log odds on fresh rows.
         variance: of the model's log odds there.
-        and of transformers the errors of ``surrogate_errors``.
+        and of transformers the mean squared error of each surrogate on fresh rows, by its name,
+        and its predictions: "copies" for the rows of repeats, "scatter" for some fresh rows, with
+        the model's own log odds as ``MODEL``.
     """
     seeds = np.random.SeedSequence([seed, pupil.run]).generate_state(4).tolist()
     device = chosen_device(None)
@@ -82,21 +87,51 @@ def measured(pupil: Pupil, size: Size, seed: int) -> Numbers:
         accuracy = learner.learn(seeds[1])
     fresh = sample_rows(size.tested, seeds[2])
     log_odds = learner.log_odds(fresh)
-    numbers = {
+    repeats = [[WORDS.index(WORD)] * copies for copies in range(1, 21)]
+    numbers: Numbers = {
         "accuracy": accuracy,
-        "repeats": learner.log_odds([[WORDS.index(WORD)] * k for k in range(1, 21)]).tolist(),
+        "repeats": learner.log_odds(repeats).tolist(),
         "shap": [learner.shap(copies, seed) for copies in range(1, 11)],
         "truth": float((log_odds - linear_log_odds(fresh)).square().mean()),
         "variance": float(log_odds.var()),
     }
     if pupil.kind != NET:
         seen = sample_rows(size.fitted, seeds[3])
-        numbers |= surrogate_errors(seen, fresh, learner.log_odds(seen), log_odds)
+        asked = [*fresh, *repeats]
+        found = surrogate_predictions(seen, learner.log_odds(seen), asked)
+        sizes = [len(fresh), len(repeats)]
+        parts = {name: torch.split(each, sizes) for name, each in found.items()}
+        numbers |= {
+            name: float((part - log_odds).square().mean()) for name, (part, _) in parts.items()
+        }
+        numbers["copies"] = {name: copies.tolist() for name, (_, copies) in parts.items()}
+        shown = {MODEL: log_odds} | {name: part for name, (part, _) in parts.items()}
+        numbers["scatter"] = {name: part[:SCATTERED].tolist() for name, part in shown.items()}
     return numbers
 
 
 def regular(models: pd.DataFrame) -> pd.DataFrame:
-    """The models of a study that learnt as long as the paper's."""
+    """The models of a study that learnt something, and as long as the paper's."""
+    kept: pd.DataFrame = _usual(models)
+    return kept[kept["variance"] > LEAST_VARIANCE]
+
+
+def unlearnt(models: pd.DataFrame) -> tuple[str, ...]:
+    """A sentence for each sort of model of which some learnt nothing, for the remarks."""
+    told = []
+    for (kind, depth), group in _usual(models).groupby(["kind", "depth"], sort=False):
+        failed = int((group["variance"] <= LEAST_VARIANCE).sum())
+        if failed:
+            name = _name(str(kind), int(str(depth)))
+            told.append(
+                f"{name}: {failed} of {len(group)} models learnt nothing, as they answer all "
+                "texts alike. They are left out."
+            )
+    return tuple(told)
+
+
+def _usual(models: pd.DataFrame) -> pd.DataFrame:
+    """The models that learnt as long as the paper's."""
     usual = models.loc[models["kind"] == "gpt2", "epochs"].max()
     kept: pd.DataFrame = models[(models["kind"] == NET) | (models["epochs"] == usual)]
     return kept

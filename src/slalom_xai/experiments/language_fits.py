@@ -21,16 +21,15 @@ _PRIOR = 1e-5  # of the SLALOMs: small, as thousands of rows settle twenty numbe
 _Rows = Sequence[Sequence[int]]
 
 
-def surrogate_errors(seen: _Rows, fresh: _Rows, outputs: Tensor, truth: Tensor) -> dict[str, float]:
-    """Mean squared errors on fresh rows, by the names in ``SURROGATES``.
+def surrogate_predictions(seen: _Rows, outputs: Tensor, fresh: _Rows) -> dict[str, Tensor]:
+    """Predictions (k,) for fresh rows, by the names in ``SURROGATES``.
 
     Args:
         seen: rows of words that surrogates are fitted to.
-        fresh: rows they are tested on.
-        outputs: (m,), the model's log odds of the seen rows.
-        truth: those of the fresh rows.
+        outputs: (m,), the model's log odds of these.
+        fresh: k rows that are predicted.
     """
-    wanted, right = outputs[:, None], truth[:, None]
+    wanted = outputs[:, None]
     bags, new_bags = counts(seen), counts(fresh)
     places, new_places = positions(seen), positions(fresh)
     predicted = {
@@ -42,7 +41,7 @@ def surrogate_errors(seen: _Rows, fresh: _Rows, outputs: Tensor, truth: Tensor) 
         predicted[name] = fit_slalom(bags, wanted, sink=sink, prior=_PRIOR).surrogate.predict(
             new_bags
         )
-    return {name: float((each - right).square().mean()) for name, each in predicted.items()}
+    return {name: each[:, 0] for name, each in predicted.items()}
 
 
 def _ridge(features: Tensor, new_features: Tensor, outputs: Tensor) -> Tensor:

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from slalom_xai.models import AnyReading, Row
+from slalom_xai.models import AnyReading, Row, TextModel
+from slalom_xai.models.base import TakesTokens
 from slalom_xai.models.token_batch import TokenBatch
-from slalom_xai.models.transformers import TransformersModel
 from slalom_xai.outputs import Outputs
 
 
@@ -21,7 +21,7 @@ class ProbabilityModel:
         model: of two classes.
     """
 
-    def __init__(self, model: TransformersModel) -> None:
+    def __init__(self, model: TextModel) -> None:
         self._model = model
         self.name = model.name
         self.outputs = Outputs("regression", (model.outputs.labels[1],))
@@ -56,10 +56,11 @@ class ProbabilityModel:
         return _second(self._model.answer(rows))
 
     def answer_tokens(self, batch: TokenBatch) -> Tensor:
-        """The same for rows that are not written out."""
+        """Probabilities (rows, 1) of rows of token ids, which only a model of tokens reads."""
+        assert isinstance(self._model, TakesTokens)
         return _second(self._model.answer_tokens(batch))
 
 
 def _second(logits: Tensor) -> Tensor:
-    """The probability of the second class, (rows, 1)."""
+    """Logits (rows, 2) to the probability of the second class, (rows, 1)."""
     return logits.double().softmax(dim=1)[:, 1:]

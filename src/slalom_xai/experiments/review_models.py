@@ -18,10 +18,12 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from slalom_xai.errors import InputError
 from slalom_xai.experiments.base import DataFile
+from slalom_xai.experiments.cells import Cells
 from slalom_xai.experiments.probability_model import ProbabilityModel
 from slalom_xai.experiments.review_cases import Request, explained
 from slalom_xai.experiments.table_12 import REVIEWS
@@ -130,6 +132,12 @@ def available(specs: Sequence[ModelSpec], data: Path | None) -> list[ModelSpec]:
     return kept
 
 
+def finished(specs: Sequence[ModelSpec], cells: Cells) -> list[ModelSpec]:
+    """The models that have a finished cell, whose names begin with a model's key."""
+    keys = {name.partition(" ")[0] for name in cells.finished}
+    return [spec for spec in specs if spec.key in keys]
+
+
 def is_missing(spec: ModelSpec, data: Path | None) -> bool:
     """Whether a model starts from a folder that is not there."""
     if spec.init is None or spec.init == EMBEDDED:
@@ -181,7 +189,7 @@ class ReviewModel:
         return cls(spec, network.float().to(chosen_device(None)).eval(), tokenizer)
 
     @cached_property
-    def text_model(self) -> TransformersModel:
+    def text_model(self) -> TextModel:
         """What is explained: its log odds."""
         return TransformersModel(self.network, self.tokenizer, self.spec.name)
 
@@ -197,6 +205,13 @@ class ReviewModel:
     def with_probability(self) -> TextModel:
         """The same with the probability of the second class as its only output."""
         return ProbabilityModel(self.text_model)
+
+    def log_odds(self, texts: Sequence[str]) -> list[float]:
+        """Its answers to texts."""
+        readings = [self.text_model.read(text, truncation=True) for text in texts]
+        rows = [one.shorten(np.ones(len(one.pieces), dtype=bool)) for one in readings]
+        logits = self.text_model.answer(rows).double().cpu()
+        return (logits[:, 1] - logits[:, 0]).tolist()
 
     def accuracy(self, examples: Examples) -> float:
         """The share of reviews whose class it finds."""

@@ -8,8 +8,9 @@ by exp(s). A cell is a trained model with the SLALOMs that are fitted to its ans
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from functools import partial
+from functools import cache, partial
 
 import numpy as np
 import pandas as pd
@@ -33,6 +34,7 @@ from slalom_xai.theory.paper.transformer import random_rows, row_counts
 from slalom_xai.training.classes import ordered_classes
 
 STUDY = "slalom-language"
+SWEPT = 2  # layers of the model that also learns smaller vocabularies, as in Fig. 4c-d
 SMOOTHING = 40.0  # of the Naive-Bayes weights, as in the paper
 MATTERS = 0.5  # values of at least this size are asked for their importance's rank
 _COMMON = 2000  # words are drawn from so many of the commonest
@@ -48,18 +50,24 @@ class SlalomSize:
     Attributes:
         words: of the language.
         models: the transformers, their training and the rows that surrogates see.
+        fewer: smaller vocabularies, the first words of the language, for the DistilBERT type of
+            ``SWEPT`` layers.
     """
 
     words: int
     models: Size
+    fewer: tuple[int, ...] = ()
 
 
-SMALL = SlalomSize(32, Size(layers=(2,), rate=5e-4, texts=20_000, epochs=6, batch=64, tested=200))
+SMALL = SlalomSize(
+    32, Size(layers=(2,), rate=5e-4, texts=20_000, epochs=6, batch=64, tested=200), fewer=(16,)
+)
 FULL = SlalomSize(
     200,
     Size(
         width=768, layers=(1, 2, 6, 12), rate=5e-5, texts=20_000, epochs=20, batch=256, tested=200
     ),
+    fewer=(16, 32, 64, 128),
 )
 
 
@@ -85,6 +93,14 @@ def planted(reviews: Examples, words: int, seed: int) -> tuple[tuple[str, ...], 
     return tuple(chosen), truth
 
 
+def first_words(
+    words: tuple[str, ...], truth: SlalomSurrogate, count: int
+) -> tuple[tuple[str, ...], SlalomSurrogate]:
+    """The first words of a language, with their values, and importances up to a shift."""
+    kept = SlalomSurrogate(truth.values[:, :count], truth.importances[:, :count]).normalised()
+    return words[:count], kept
+
+
 def study(
     settings: Settings, reviews: DataFile, name: str, size: SlalomSize | None = None
 ) -> pd.DataFrame:
@@ -97,37 +113,65 @@ def study(
         size: None: the small or the full one, as the settings say.
 
     Returns:
-        One row per model: the fields of ``Pupil`` and the numbers of ``measured``.
+        One row per model: the fields of ``Pupil``, words, and the numbers of ``measured``.
     """
     if size is None:
         size = FULL if settings.full else SMALL
-    examples = reviews.read(name, settings.data)
+    examples = cache(partial(reviews.read, name, settings.data))  # read when first needed
     identity = {"study": STUDY, "seed": settings.seed, "size": asdict(size)}
     cells = Cells.open(settings.store, identity)
     pupils = [
-        Pupil(family, layers, size.models.epochs, run)
+        (Pupil(family, layers, size.models.epochs, run), size.words)
         for run in range(size.models.runs)
         for layers in size.models.layers
         for family in FAMILIES
     ]
-    named = {str(pupil): pupil for pupil in pupils}
+    pupils += [
+        (Pupil("distilbert", SWEPT, size.models.epochs, run), words)
+        for run in range(size.models.runs)
+        for words in size.fewer
+    ]
+    named = {f"{pupil}-words-{words}": (pupil, words) for pupil, words in pupils}
     work = {
-        name: partial(measured, pupil, size, examples, settings.seed)
-        for name, pupil in named.items()
+        name: partial(measured, pupil, size, examples, settings.seed, words)
+        for name, (pupil, words) in named.items()
     }
-    found = cells.fill(work, settings, "training on a SLALOM's language")
-    return pd.DataFrame([asdict(named[name]) | numbers for name, numbers in found.items()])
+    rows = []
+    for name, numbers in cells.fill(work, settings, "training on a SLALOM's language").items():
+        pupil, words = named[name]
+        rows.append(asdict(pupil) | {"words": words} | numbers)
+    return pd.DataFrame(rows)
 
 
-def measured(pupil: Pupil, size: SlalomSize, reviews: Examples, seed: int) -> Numbers:
+def main_models(models: pd.DataFrame) -> pd.DataFrame:
+    """The models of a study that learnt the whole vocabulary."""
+    kept: pd.DataFrame = models[models["words"] == models["words"].max()]
+    return kept
+
+
+def measured(
+    pupil: Pupil,
+    size: SlalomSize,
+    reviews: Callable[[], Examples],
+    seed: int,
+    fewer: int | None = None,
+) -> Numbers:
     """Trains one model and fits SLALOMs, without a sink and with one, to its answers.
+
+    Args:
+        pupil: the model.
+        size: of the study.
+        reviews: where the words come from.
+        seed: of everything.
+        fewer: words of the language, the first of all; None: all.
 
     Returns:
         accuracy, sd (of the log odds on the rows tested) and, for "plain" and "sink", the numbers
-        of ``_recovered``.
+        of ``_recovered``. Of the plain one also what is drawn: "true" and "fitted" values and
+        importances, and on the rows tested "log odds" of the language, the model and the SLALOM.
     """
     seeds = np.random.SeedSequence([seed, pupil.run]).generate_state(5).tolist()
-    words, truth = planted(reviews, size.words, seeds[0])
+    words, truth = first_words(*planted(reviews(), size.words, seeds[0]), fewer or size.words)
     language = Language(
         words,
         lambda count, draw: random_rows(count, len(words), LONGEST, draw),
@@ -150,7 +194,22 @@ def measured(pupil: Pupil, size: SlalomSize, reviews: Examples, seed: int) -> Nu
         differences = surrogate.predict(row_counts(fresh, len(words)))[:, 0] - right
         for number, value in _recovered(surrogate, truth, differences).items():
             numbers[f"{name} {number}"] = value
+        if not sink:
+            numbers["true"], numbers["fitted"] = _listed(truth), _listed(surrogate)
+            numbers["log odds"] = {
+                "language": language.log_odds(fresh).tolist(),
+                "model": right.tolist(),
+                "SLALOM": (differences + right).tolist(),
+            }
     return numbers
+
+
+def _listed(slalom: SlalomSurrogate) -> dict[str, list[float]]:
+    """Values and importances as lists."""
+    return {
+        "values": slalom.values[0, :, 0].tolist(),
+        "importances": slalom.importances[0].tolist(),
+    }
 
 
 def _recovered(

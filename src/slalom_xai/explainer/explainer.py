@@ -276,8 +276,7 @@ class Explainer:
         """What the method finds out about the text, whose whole has been asked."""
         question = queries.prompt
         if question.distinct == 1:
-            full = queries.ask_whole("check").tolist()
-            return one_distinct_unit(full, len(question.units), self.method.additive)
+            return one_distinct_unit(queries, self.method.additive)
         if self.method.probes_noise:
             self._noise.probe(question, queries.ask_whole("check"))
             repeats = self._noise.repeats(question, self.method, queries.budget)

@@ -11,6 +11,7 @@ smaller by the logarithm of how often it occurs.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -239,16 +240,26 @@ class ScoredText:
             return _ONE_UNIT
         return _NO_ROWS_LEFT
 
-    def scores(self, name: str = DEFAULT_SCORE) -> Array:
+    def scores(self, name: str = DEFAULT_SCORE, *, gamma: float = 0.0) -> Array:
         """One score per unit, (n,).
 
         Args:
             name: "value", "importance", "removal", "alone", "slope", "shapley" or "linearized".
+            gamma: what importances sum to (Sec. 5.2): the paper names 0 and 1. It adds the same
+                to each, so that linearized scores change by one factor, and no other score and no
+                prediction changes.
         """
         if name not in SCORES:
             raise one_of("score", name, SCORES)
+        if not math.isfinite(gamma):
+            raise InputError(f"gamma is {gamma!r}: give what importances sum to, such as 0 or 1")
         if isinstance(self.function, SlalomSurrogate):
-            return _frozen(self._slalom_scores(self.function, name))
+            scores = self._slalom_scores(self.function, name)
+            if name == "importance":
+                scores = scores + gamma / len(self.units)
+            if name == "linearized":
+                scores = scores * np.exp(gamma / len(self.units))
+            return _frozen(scores)
         if name == "importance":
             raise InputError(
                 f"method {self.method!r} has no importances: it gives one score per unit; "

@@ -22,8 +22,8 @@ from slalom_xai.metrics.meaning import Meaning
 from slalom_xai.metrics.model_answers import Asker, asker
 from slalom_xai.metrics.needs import Need
 from slalom_xai.metrics.perturbation import Deletion, Insertion, RemovalRank
-from slalom_xai.metrics.plausibility import Human, NaiveBayesRank
-from slalom_xai.metrics.rationale import Rationale, to_units
+from slalom_xai.metrics.plausibility import Human, HumanDistinct, NaiveBayesRank
+from slalom_xai.metrics.rationale import AtLeast, Rationale, to_units
 from slalom_xai.metrics.simulatability import Simulatability
 
 # Names that these two had before, and that other classes of the package have, too.
@@ -35,6 +35,7 @@ __all__ = [
     "AgreementWithOthers",
     "Aopc",
     "Asker",
+    "AtLeast",
     "Case",
     "Comparison",
     "Cost",
@@ -43,6 +44,7 @@ __all__ = [
     "FidelityLocal",
     "FidelityWide",
     "Human",
+    "HumanDistinct",
     "Insertion",
     "Interval",
     "Meaning",

@@ -57,6 +57,8 @@ class Aopc(Metric):
         sizes = np.arange(self.step, case.units, self.step)
         if not len(sizes):
             return self.unavailable(f"A text of {self.step} units or fewer has no curve.")
+        if case.label is not None and case.label not in case.outputs.labels:
+            return self.unavailable(f"The true label {case.label!r} is none of the model's.")
         sign = self._sign(case)
         if sign is None:
             return self.unavailable("The explained label is not the true one.")

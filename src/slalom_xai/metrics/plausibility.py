@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from slalom_xai.errors import InputError
 from slalom_xai.metrics.base import Measured, Metric, Number, register
-from slalom_xai.metrics.case import Array, Case
+from slalom_xai.metrics.case import Array, Asker, Case
 from slalom_xai.metrics.needs import Need
 from slalom_xai.metrics.ranks import auroc, average_precision, descending
 from slalom_xai.text import Unit
@@ -54,21 +54,12 @@ class Human(Metric):
         """Compares with ``case.rationale``."""
         if case.rationale is None:
             return self.lacks(Need.RATIONALE)
-        given = case.per_unit(case.rationale, "rationale")
-        if not np.isin(given, (0, 1)).all():
-            raise InputError(
-                "the rationale has entries other than 0 and 1: "
-                "say what counts as marked, as in to_units(..., at_least=2).marks"
-            )
-        marked = given == 1
+        marked = _marked(case)
         if marked.all():
             return self.unavailable("Every unit is marked: there is nothing to tell apart.")
         if not marked.any():
             return self.unavailable("No unit is marked: there is nothing to tell apart.")
-        scores = case.scores()
-        if not case.unsigned:
-            scores = np.abs(scores)
-        return self._compared(case, scores, marked)
+        return self._compared(case, _sizes(case), marked)
 
     def _compared(self, case: Case, scores: Array, marked: Marks) -> Measured:
         """Compares the sizes of scores (n,) with marks (n,)."""
@@ -87,6 +78,68 @@ class Human(Metric):
         units = case.explanation.units
         precision, recall, f1 = span_match(runs(chosen, units), runs(marked, units))
         return Measured({**values, "iou_f1": f1, "iou_precision": precision, "iou_recall": recall})
+
+
+@register
+class HumanDistinct(Metric):
+    """AU-ROC as the paper's authors compute it: over distinct tokens, without punctuation.
+
+    A unit that reads like an earlier one is left out, with its mark, and so is a unit without a
+    letter or digit. Scores are taken as in ``human``.
+    """
+
+    name: ClassVar[str] = "human-distinct"
+    summary: ClassVar[str] = "gives high scores to the distinct words that people marked"
+    reference: ClassVar[str] = "Sen et al. (2020), Yelp-HAT, as in Leemann et al. (2024), Table 1b"
+    gives: ClassVar[Mapping[str, Number]] = {
+        "auroc": Number("higher", 0, 1, "chance that a marked unit outscores another")
+    }
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.RATIONALE})
+
+    def measure(self, case: Case) -> Measured:
+        """Compares with ``case.rationale``."""
+        if case.rationale is None:
+            return self.lacks(Need.RATIONALE)
+        kept = _distinct_words(case)
+        marked = _marked(case)[kept]
+        if marked.all():  # or nothing is kept
+            return self.unavailable(
+                "Every distinct unit is marked: there is nothing to tell apart."
+            )
+        if not marked.any():
+            return self.unavailable("No distinct unit is marked: there is nothing to tell apart.")
+        return Measured({"auroc": auroc(_sizes(case)[kept], marked)})
+
+
+def _marked(case: Case) -> Marks:
+    """The rationale of a case, (n,), checked."""
+    assert case.rationale is not None
+    given = case.per_unit(case.rationale, "rationale")
+    if not np.isin(given, (0, 1)).all():
+        raise InputError(
+            "the rationale has entries other than 0 and 1: "
+            "say what counts as marked, as in to_units(..., at_least=2).marks"
+        )
+    return np.asarray(given == 1)
+
+
+def _sizes(case: Case) -> Array:
+    """Scores without their sign, (n,); importances have none and stay as they are."""
+    if case.unsigned:
+        return case.scores()
+    return np.abs(case.scores())
+
+
+def _distinct_words(case: Case) -> Marks:
+    """Which units are the first that read as they do, and have a letter or digit, (n,)."""
+    codes = [unit.text for unit in case.explanation.units]
+    if isinstance(case.ask, Asker):
+        codes = case.ask.codes.tolist()  # knows which units the model cannot tell apart
+    kept = np.zeros(len(codes), dtype=bool)
+    kept[np.unique(codes, return_index=True)[1]] = True
+    for index, unit in enumerate(case.explanation.units):
+        kept[index] &= any(character.isalnum() for character in unit.text)
+    return kept
 
 
 def runs(marked: Marks, units: Sequence[Unit] = ()) -> list[Span]:

@@ -1,1 +1,1 @@
-"""What the package needs of the machine: files that are whole or not there, threads, Ctrl-C."""
+"""What the package needs of the machine: whole files, threads, Ctrl-C, a clock."""

@@ -31,7 +31,7 @@ def markdown(claim: Reproduction, outcome: Outcome, *, heading: bool = True) -> 
     lines += [_check_line(check) for check in outcome.checks]
     for name, frame in outcome.tables.items():
         title = name.replace("-", " ").capitalize()
-        lines += ["", f"**{title}**", "", *_table(frame)]
+        lines += ["", f"**{title}**", "", *table_lines(frame)]
     for remark in outcome.remarks:
         lines += ["", remark]
     return "\n".join([*lines, ""])
@@ -41,7 +41,7 @@ def _check_line(check: Check) -> str:
     verdict = "**FAILS**"
     if check.holds:
         verdict = "holds"
-    value, bound = _number(check.value), _number(check.bound)
+    value, bound = number(check.value), number(check.bound)
     return f"| {_cell(check.statement)} | {value} | {check.relation} | {bound} | {verdict} |"
 
 
@@ -123,7 +123,8 @@ def save_record(record: Mapping[str, Any], folder: Path) -> Path:
     return write_file(folder / f"{record['name']}.json", content)
 
 
-def _table(frame: pd.DataFrame) -> list[str]:
+def table_lines(frame: pd.DataFrame) -> list[str]:
+    """A table in Markdown, a line each."""
     names = [_cell(name) for name in frame.columns]
     lines = [_line(names), _line(["---"] * len(names))]
     for row in frame.itertuples(index=False):
@@ -137,17 +138,17 @@ def _line(cells: list[str]) -> str:
 
 def _cell(cell: object) -> str:
     if isinstance(cell, float):
-        return _number(cell)
+        return number(cell)
     return str(cell).replace("|", "\\|")
 
 
-def _number(number: float) -> str:
+def number(given: float) -> str:
     """Four digits, and two of small numbers: 3.142, 2.5e−6, 1e−9."""
-    if math.isnan(number):
+    if math.isnan(given):
         return "–"
-    shown = f"{number:.4g}"
-    if number != 0 and abs(number) < 1e-3:
-        shown = f"{number:.1e}"
+    shown = f"{given + 0.0:.4g}"  # no minus before 0
+    if given != 0 and abs(given) < 1e-3:
+        shown = f"{given:.1e}"
     mantissa, _, power = shown.partition("e")
     mantissa = mantissa.removesuffix(".0")
     if power:

@@ -57,7 +57,7 @@ def against_importance(settings: Settings) -> Outcome:
             *_correlation_checks(table, every, films, accuracy(plain, test)),
             *_rival_checks(rivals),
         ),
-        tables={"correlations": table, "embedded model": films, "rivals": rivals},
+        tables={"correlations": table, "embedded-model": films, "rivals": rivals},
         figures={"correlations": lambda: _draw(every)},
         remarks=(
             f"Rank correlations over the words of {DEBATED_TEXTS} new reviews. Divergences are "
