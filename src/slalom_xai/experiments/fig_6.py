@@ -216,5 +216,5 @@ def _draw(errors: dict[tuple[str, str], Array]) -> Figure:
             )
         axes.set(title=model, xlabel="tokens deleted", yscale="log")
     made[0].set_ylabel("mean squared error of the log odds")
-    made[-1].legend(fontsize="xx-small", loc="upper left", bbox_to_anchor=(1, 1))
+    made[-1].legend(fontsize="xx-small", loc="center right", ncols=2)
     return figure

@@ -36,6 +36,7 @@ from slalom_xai.experiments.imdb_methods import (
     SHAP_UNK,
     WAYS,
     Review,
+    gives,
 )
 from slalom_xai.experiments.mamba import FAMILY as MAMBA
 from slalom_xai.experiments.mamba import mamba_model
@@ -208,6 +209,7 @@ class Study:
             found["scores"][way] = {
                 score: _numbers(replace(case, score=score), curves=curves)
                 for score in WAYS[way].scores
+                if gives(case.explanation, score)
             }
         return found
 
