@@ -77,7 +77,7 @@ SMALL = Size(
     models=(ModelSpec(BERT, init=EMBEDDED, limit=512), _SMALL_GPT2),
     large=(_SMALL_MAMBA,),
     texts=20,
-    large_texts=5,
+    large_texts=10,
     curves=10,
     calls=1000,
 )
