@@ -18,7 +18,7 @@ from slalom_xai.surrogates.process import (
     packed_rows,
     unpacked_rows,
 )
-from slalom_xai.surrogates.process_fit import fit_process
+from slalom_xai.surrogates.process_fit import _growth, fit_process
 
 
 def some_kernel(units=5, seed=0):
@@ -148,3 +148,16 @@ def test_the_method_beats_a_linear_one_on_a_game_with_interactions():
     # All calls but those of the report are fitted.
     assert process.calls_fit == len(process.function.rows)
     assert process.calls == 500
+
+
+@pytest.mark.parametrize(("level", "power"), [(-1.0, 0.0), (0.0, 0.5), (0.3, 1.0), (1.0, 3.0)])
+def test_how_changes_grow_is_seen(level, power):
+    """Changes that do not grow at all are no exception: a model may answer all deletions alike."""
+    generator = torch.Generator().manual_seed(0)
+    kept = torch.rand(4000, 1, generator=generator, dtype=torch.float64)
+    rows = (torch.rand(4000, 40, generator=generator, dtype=torch.float64) < kept).double()
+    rows = rows[rows.sum(dim=1) < 40]
+    deleted = 40 - rows.sum(dim=1, keepdim=True)
+    spread = torch.exp((level + power * ((deleted + 1) / 41).log()) / 2)
+    noise = torch.randn(spread.shape, generator=generator, dtype=torch.float64)
+    assert _growth(rows, spread * noise) == pytest.approx((level, power), abs=0.15)

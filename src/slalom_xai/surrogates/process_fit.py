@@ -266,26 +266,21 @@ def _growing_start(rows: Tensor, changes: Tensor) -> Tensor:
 def _growth(rows: Tensor, changes: Tensor) -> tuple[float, float]:
     """Fits ``log E y^2 = level + power log((d + 1) / (n + 1))``, with d units deleted.
 
-    Squares are taken for exponential variables of that mean, whose likelihood a few Newton steps
-    maximise.
+    Squares are taken for exponential variables of that mean. For a given power, the likeliest
+    level is known; the power is the likeliest of ``_POWERS``.
     """
     units = rows.shape[1]
     logarithms = ((units - rows.sum(dim=1) + 1) / (units + 1)).log()
     squares = changes.pow(2).mean(dim=1)
-    table = torch.stack([torch.ones_like(logarithms), logarithms], dim=1)
-    normal = table.T @ table + 1e-6 * torch.eye(2).to(table)
-    found = table.new_tensor([0.0, 1.0])
-    for _ in range(_GROWTH_STEPS):
-        expected = torch.exp(table @ found)
-        step = torch.linalg.solve(normal, table.T @ (squares / expected - 1))
-        found = found + step.clamp(-1, 1)
-        found[1] = found[1].clamp(*_POWERS)
-    level, power = found.tolist()
-    return level, power
+    powers = torch.linspace(*_POWERS).to(logarithms)
+    scaled = squares * torch.exp(-powers[:, None] * logarithms)  # (powers, m)
+    levels = scaled.mean(dim=1).clamp(min=_TINY).log()
+    best = int((levels + powers * logarithms.mean()).argmin())
+    return float(levels[best]), float(powers[best])
 
 
-_GROWTH_STEPS = 30
-_POWERS = (1.0, 8.0)  # of the mean square; 1 is what independent units give
+_POWERS = (0.0, 8.0, 81)  # of the mean square: from, to, how many; independent units give 1
+_TINY = 1e-12
 
 
 def _parts(numbers: Tensor, units: int) -> tuple[Kernel, Noise]:
