@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -586,7 +587,7 @@ def test_an_interrupted_run_goes_on(tmp_path):
     ) as process:
         log = tmp_path / "out" / "log.jsonl"
         while process.poll() is None and not (log.is_file() and log.read_text().count("\n") > 6):
-            pass
+            time.sleep(0.02)
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate()
     assert process.returncode == 130, errors

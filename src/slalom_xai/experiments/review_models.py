@@ -111,6 +111,8 @@ class ModelSpec:
         if self.init == EMBEDDED:
             return "the package's embedded model"
         layers = "all layers" if self.layers is None else f"{self.layers} layers"
+        if self.layers == 1:
+            layers = "1 layer"
         if self.init is None:
             return f"{self.family}, {layers}, from scratch"
         return f"{self.init}, {layers}"
