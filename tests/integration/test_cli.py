@@ -149,6 +149,8 @@ def test_truncation_is_reported():
         "explain",
         "a dull story with a good end and more words " * 60,
         "--truncation",
+        "--method",
+        "slalom-eff",
         "--budget",
         "600",
     )
