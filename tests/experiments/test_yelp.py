@@ -95,8 +95,8 @@ def test_the_study_has_every_review_and_method(found):
     assert set(methods[MAMBA_TYPE]) == {"slalom", "slalom-eff"}
     assert set(methods[BERT]) == set(yelp.CURVES)
     assert found.remarks == (
-        "The BERT type is bert, 1 layers, from scratch.",
-        "The Mamba type is mamba, 1 layers, from scratch.",
+        "The BERT type is bert, 1 layer, from scratch.",
+        "The Mamba type is mamba, 1 layer, from scratch.",
     )
     own = found.scores[found.scores["model"] == BERT]
     assert own["auroc"].notna().all()
