@@ -15,6 +15,7 @@ from slalom_xai import Explainer, explain
 from slalom_xai.errors import InputError, ModelError
 from slalom_xai.estimators import AttentionMean, Gradient, IntegratedGradients, SmoothGrad
 from slalom_xai.estimators.attention import reading_position, rollout, seen
+from slalom_xai.estimators.white_box import rounding
 
 GRADIENTS = ("gradient", "integrated-gradients", "smoothgrad")
 ATTENTION = ("attention-mean", "attention-max", "attention-rollout")
@@ -497,3 +498,11 @@ def test_a_model_that_runs_out_of_memory_when_it_is_looked_into_is_one_line():
             explainer("a warm and funny film")
     finally:
         hook.remove()  # other tests share the model
+
+
+def test_a_gpu_may_round_more_than_a_cpu_and_half_precision_more_than_both():
+    """A GPU multiplies in TF32 when asked, with about three digits, and not from within."""
+    cpu, gpu = torch.device("cpu"), torch.device("cuda")
+    assert rounding(torch.float32, cpu) < 2**-9 < rounding(torch.float32, gpu)
+    assert rounding(torch.float32, gpu) < rounding(torch.bfloat16, gpu)
+    assert rounding(torch.bfloat16, gpu) == rounding(torch.bfloat16, cpu)
