@@ -11,11 +11,12 @@ import torch
 from slalom_xai.explanation import Array, Explanation
 from slalom_xai.outputs import Outputs
 from slalom_xai.surrogates.additive import AdditiveSurrogate
+from slalom_xai.surrogates.conditioning import Changes, conditioned
 from slalom_xai.surrogates.correction import Correction
 from slalom_xai.surrogates.formula import SlalomSurrogate, TwoScores
 from slalom_xai.surrogates.interactions import Interactions
 from slalom_xai.surrogates.pairs import PairsSurrogate
-from slalom_xai.surrogates.process import Kernel, Noise, Process, conditioned
+from slalom_xai.surrogates.process import Kernel, Noise, Process
 from slalom_xai.surrogates.quality import Agreement, FewAndMany, Fidelity
 from slalom_xai.surrogates.scores import SCORES, OneScore
 from slalom_xai.text import Unit, words
@@ -81,7 +82,8 @@ def drawn_process(draw: Callable[..., torch.Tensor], n: int, full: torch.Tensor)
     rows = (draw(12, n) > 0).double()
     noise = Noise(full.new_tensor(0.1), full.new_tensor(0.5))
     changes = draw(12, len(full))
-    return conditioned(Kernel(*numbers), noise, rows, changes, full, torch.ones_like(full)).process
+    seen = Changes(rows, changes, torch.ones_like(full))
+    return conditioned(Kernel(*numbers), noise, seen, full).process
 
 
 def made(

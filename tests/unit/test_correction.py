@@ -16,8 +16,9 @@ from word_games import Game
 from slalom_xai import Explainer
 from slalom_xai.estimators.slalom import Slalom
 from slalom_xai.estimators.slalom.correcting import LEARNING
-from slalom_xai.surrogates.process import Conditioned, Process
-from slalom_xai.surrogates.process_fit import Changes, fit_kernel
+from slalom_xai.surrogates.conditioning import Changes, Conditioned, conditioned
+from slalom_xai.surrogates.process import Process
+from slalom_xai.surrogates.process_fit import fit_kernel
 from slalom_xai.surrogates.process_shapley import process_shapley
 
 WORDS = [f"w{number}" for number in range(24)]
@@ -43,7 +44,7 @@ def seen(units=6, rows=40, columns=2) -> Conditioned:
     table = drawn(rows, units)
     table = table[table.sum(dim=1) < units]
     changes = Changes.of(table, truth.predict(table) - truth.full)
-    return changes.seen_by(*fit_kernel(changes, LEARNING), truth.full)
+    return conditioned(*fit_kernel(changes, LEARNING), changes, truth.full)
 
 
 def test_what_is_predicted_is_a_share_of_the_heads_and_the_process():

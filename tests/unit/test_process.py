@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -11,14 +13,11 @@ from slalom_xai import Explainer
 from slalom_xai.estimators.slalom.correcting import LEARNING
 from slalom_xai.surrogates import process_fit
 from slalom_xai.surrogates.additive import fit_additive
-from slalom_xai.surrogates.process import (
-    Kernel,
-    Noise,
-    conditioned,
-    packed_rows,
-    unpacked_rows,
-)
-from slalom_xai.surrogates.process_fit import _growth, fit_process
+from slalom_xai.surrogates.conditioning import Changes, conditioned
+from slalom_xai.surrogates.likelihood import Likelihood, numbers_of, parts
+from slalom_xai.surrogates.process import Kernel, Noise, packed_rows, unpacked_rows
+from slalom_xai.surrogates.process_fit import _growing_start, _growth, fit_kernel, fit_process
+from slalom_xai.surrogates.scoring import Pull, _solved, _solved_in_rounds
 
 
 def some_kernel(units=5, seed=0):
@@ -50,7 +49,7 @@ def test_conditioning_is_that_of_all_rows_with_a_sure_whole_text():
     changes = torch.randn(len(rows), 2, generator=torch.Generator().manual_seed(1)).double()
     full = torch.tensor([3.0, -1.0]).double()
     scale = torch.tensor([2.0, 0.5]).double()
-    found = conditioned(kernel, noise, rows, changes, full, scale).process
+    found = conditioned(kernel, noise, Changes(rows, changes, scale), full).process
     every = torch.cat([rows, torch.ones(1, 5).double()])
     matrix = kernel.between(every, every)
     matrix = matrix + torch.diag(torch.cat([noise.of(rows), torch.zeros(1).double()]))
@@ -69,34 +68,95 @@ def test_rows_are_packed_and_unpacked(units):
     assert torch.equal(unpacked_rows(packed, units), rows)
 
 
-@pytest.mark.parametrize("settings", [process_fit.CEILING, LEARNING], ids=["ceiling", "growing"])
-def test_the_likelihoods_slope_is_its_derivative(settings):
-    rows = drawn(40, 6)[1:]
-    rows = rows[rows.sum(dim=1) < 6]
-    changes = planted(6, 5, columns=2).predict(rows)
-    scaled = changes / changes.pow(2).mean(dim=0).sqrt()
-    likelihood = process_fit._Likelihood(rows, scaled, settings)
+def some_changes(units=6, rows=40, columns=2):
+    drawn_rows = drawn(rows, units)[1:]
+    deleting = drawn_rows[drawn_rows.sum(dim=1) < units]
+    return Changes.of(deleting, planted(units, 5, columns=columns).predict(deleting))
+
+
+def some_numbers(changes):
+    start = _growing_start(changes.rows, changes.scaled)
     generator = torch.Generator().manual_seed(4)
-    at = likelihood.start + 0.3 * torch.randn(18, generator=generator).double()
-    _, slope = likelihood(at)
-    growth = 15
+    return start + 0.3 * torch.randn(len(start), generator=generator).double()
+
+
+def test_rows_that_are_seen_later_change_nothing():
+    changes = some_changes()
+    kernel, noise = parts(some_numbers(changes), 6)
+    full = torch.tensor([3.0, -1.0]).double()
+    first = conditioned(kernel, noise, Changes.of(changes.rows[:9], changes.changes[:9]), full)
+    later = conditioned(kernel, noise, changes, full, first)
+    at_once = conditioned(kernel, noise, changes, full)
+    assert torch.allclose(later.factor, at_once.factor)
+    assert torch.allclose(later.process.weights, at_once.process.weights)
+
+
+def test_the_likelihoods_slope_is_its_derivative():
+    changes = some_changes()
+    likelihood, at = Likelihood(changes), some_numbers(changes)
+    slope = likelihood.at(at).slope
     for place in range(len(at)):
-        if place == growth and not settings.grows:
-            assert slope[place] == 0
-            continue
         step = torch.zeros_like(at)
         step[place] = 1e-5
-        difference = float(likelihood(at + step)[0] - likelihood(at - step)[0]) / 2e-5
+        difference = (likelihood.at(at + step).loss - likelihood.at(at - step).loss) / 2e-5
         assert float(slope[place]) == pytest.approx(difference, rel=1e-4, abs=1e-5)
 
 
-def test_the_search_finds_a_likelier_kernel_than_its_start():
-    rows = drawn(150, 8)[1:]
-    changes = planted(8, 6).predict(rows) - planted(8, 6).full
-    scaled, ceiling = changes / changes.pow(2).mean().sqrt(), process_fit.CEILING
-    likelihood = process_fit._Likelihood(rows, scaled, ceiling)
-    found = process_fit._likeliest(likelihood, likelihood.start, ceiling)
-    assert float(likelihood(found)[0]) < float(likelihood(likelihood.start)[0]) - 10
+def test_the_curvature_is_the_one_that_is_expected():
+    """Fisher's information from its formula, with differences for derivatives of the kernel."""
+    changes = some_changes()
+    rows, at = changes.rows, some_numbers(changes)
+
+    def matrix(numbers):
+        kernel, noise = parts(numbers, 6)
+        return kernel.anchored(rows, rows) + torch.diag(noise.of(rows))
+
+    inverse = torch.linalg.inv(matrix(at))
+    steps = 1e-5 * torch.eye(len(at)).double()
+    slopes = [inverse @ (matrix(at + step) - matrix(at - step)) / 2e-5 for step in steps]
+    expected = torch.tensor([[float((a * b.T).sum()) / 2 for b in slopes] for a in slopes])
+    likelihood = Likelihood(changes)
+    many = len(rows)
+    likelihood.signs = many**0.5 * torch.eye(many).double()  # every direction once: no chance
+    roots = likelihood.at(at).roots
+    assert torch.allclose(roots.T @ roots, expected.double(), rtol=1e-3, atol=1e-3)
+
+
+def test_the_pull_is_the_formula():
+    start = torch.cat([torch.full((4,), -1.0), torch.full((4,), 2.0), torch.arange(6.0)]).double()
+    pull, generator = Pull(start, 0.3, 0.2, 0.1), torch.Generator().manual_seed(0)
+    at = start + torch.randn(14, generator=generator).double()
+    expected = 0.1 * (at[8:] - start[8:]).pow(2).sum()
+    for part in (slice(0, 4), slice(4, 8)):
+        mean = at[part].mean()
+        expected += 0.3 * (at[part] - mean).pow(2).sum() + 0.2 * (mean - start[part][0]) ** 2
+    assert pull.loss(at) == pytest.approx(float(expected))
+    step = 1e-3 * torch.randn(14, generator=generator).double()
+    difference = pull.loss(at + step) - pull.loss(at - step)
+    assert float(pull.slope(at) @ step) == pytest.approx(difference / 2)
+    table = pull.added_to(torch.zeros(14, 14).double())
+    assert torch.allclose(table @ step, pull.curved(step))
+
+
+def test_many_numbers_are_solved_for_without_a_table():
+    generator = torch.Generator().manual_seed(0)
+    roots, slope = (torch.randn(*size, generator=generator).double() for size in ((60, 26), (26,)))
+    pull = Pull(torch.zeros(26).double(), 0.3, 0.3, 0.02)
+    in_rounds = _solved_in_rounds(roots, pull, slope)
+    assert torch.allclose(in_rounds, _solved(roots, pull, slope), rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("settings", [process_fit.CEILING, LEARNING], ids=["ceiling", "growing"])
+def test_the_search_finds_a_likelier_kernel_than_its_start(settings):
+    changes = some_changes(8, 150, columns=1)
+    likelihood = Likelihood(changes)
+    found = [
+        likelihood.at(numbers_of(*fit_kernel(changes, replace(settings, steps=steps)))).loss
+        for steps in (1, settings.steps)
+    ]
+    assert found[1] < found[0] - 10
+    if not settings.grows:
+        assert float(fit_kernel(changes, settings)[0].growth) == 0
 
 
 def test_it_learns_interactions_that_a_linear_fit_cannot():

@@ -12,7 +12,7 @@ other rows. Changes f(x) - f(all) are taken for a draw from a Gaussian process w
 and with noise of variance s (d + 1)^t: what cannot be learnt from so few rows looks like noise, and
 there is more of it where more is missing. Deep models hardly answer to a few deletions and strongly
 to many. The growth g says so; without it, r = 0, few deletions are predicted as roughly as many.
-The process is held at 0 for the whole text, so the kernel of what is left is
+The process is held at 0 for the whole text (``conditioning``), so the kernel of what is left is
 
     k(x, x') - k(x, 1) k(1, x') / k(1, 1).
 
@@ -32,11 +32,7 @@ import torch
 from torch import Tensor
 
 BITS = 48  # in one number of a file: whole numbers of up to 53 bits are exact there
-# A row's variance is held to be larger by this part of it. Without noise, rows that are alike would
-# otherwise make a matrix singular, and predictions run off.
-JITTER = 1e-6
-_MOST_JITTER = 1e-2  # a matrix that needs more is damaged
-_CELLS = 4_000_000  # entries of a kernel that are held at once in predictions
+_CELLS = 1_000_000  # entries of a kernel that are held at once in predictions
 
 
 @dataclass(frozen=True)
@@ -60,33 +56,53 @@ class Kernel:
     growth: Tensor
 
     def between(self, rows: Tensor, others: Tensor) -> Tensor:
-        """The kernel (m, m') of rows (m, n) and other rows (m', n), with entries from 0 to 1."""
-        alike = self.product(rows, others) + self.length(rows, others)
-        return alike * self.grown(rows)[:, None] * self.grown(others) + self.sum(rows, others)
+        """The kernel (m, m') of rows (m, n), with entries from 0 to 1, and others (m', n).
+
+        Entries of the others are 0 or 1. What the formula says is worked out with as few passes
+        over (m, m') numbers as possible: that is where the time goes.
+        """
+        kernel = self.interactions(rows, others)
+        kernel.addmm_((1 - rows) * self.slopes, (1 - others).T)
+        return kernel.add_(self._lengths(rows, others))
+
+    def with_whole(self, rows: Tensor) -> Tensor:
+        """The kernel of rows (m, n) and the whole text, (m,)."""
+        return self.between(rows, rows.new_ones(1, rows.shape[1]))[:, 0]
 
     def anchored(self, rows: Tensor, others: Tensor) -> Tensor:
         """The same once the process is held at 0 for the whole text, (m, m')."""
-        whole = rows.new_ones(1, rows.shape[1])
-        share = self.between(whole, others) / self.between(whole, whole)
-        return self.between(rows, others) - self.between(rows, whole) * share
+        share = self.with_whole(others) / self.with_whole(rows.new_ones(1, rows.shape[1]))
+        return self.between(rows, others).addr_(self.with_whole(rows), share, alpha=-1)
 
-    def grown(self, rows: Tensor) -> Tensor:
-        """How much larger changes are, the more units are missing: g of rows (m, n), (m,)."""
+    def log_grown(self, kept: Tensor, units: int) -> Tensor:
+        """How much larger changes are, the more is missing: log g where so many units are kept."""
+        return self.growth * ((units - kept + 1) / (units + 1)).log()
+
+    def interactions(self, rows: Tensor, others: Tensor) -> Tensor:
+        """The part of interactions, (m, m').
+
+        Where x' is 0 or 1, |x - x'| = x + x' - 2 x x'. So the logarithm is a product of tables in
+        which what belongs to one row alone has a column of its own.
+        """
+        own, of_others = self._own_logarithm(rows), self._own_logarithm(others)
+        left = torch.cat([2 * rows * self.reaches, own, torch.ones_like(own)], dim=1)
+        right = torch.cat([others, torch.ones_like(of_others), of_others], dim=1)
+        return (left @ right.T).exp_()
+
+    def _own_logarithm(self, rows: Tensor) -> Tensor:
+        """What a row has of the logarithm of interactions by itself, (m, 1)."""
+        own = self.log_grown(rows.sum(dim=1), rows.shape[1]) - rows @ self.reaches
+        return (own + self.level.log() / 2)[:, None]
+
+    def _lengths(self, rows: Tensor, others: Tensor) -> Tensor:
+        """The part of the number kept, (m, m'): of a table with every number that others keep."""
         units = rows.shape[1]
-        return ((units - rows.sum(dim=1) + 1) / (units + 1)) ** self.growth
-
-    def product(self, rows: Tensor, others: Tensor) -> Tensor:
-        """The part of interactions before it grows, (m, m')."""
-        apart = (rows * self.reaches) @ (1 - others).T + ((1 - rows) * self.reaches) @ others.T
-        return self.level * torch.exp(-apart)
-
-    def sum(self, rows: Tensor, others: Tensor) -> Tensor:
-        """The additive part, (m, m')."""
-        return ((1 - rows) * self.slopes) @ (1 - others).T
-
-    def length(self, rows: Tensor, others: Tensor) -> Tensor:
-        """The part of the number kept before it grows, (m, m')."""
-        return self.length_level * torch.exp(-self.length_reach * lengths_apart(rows, others))
+        numbers = torch.arange(units + 1, device=rows.device).to(rows)
+        kept = rows.sum(dim=1, keepdim=True)
+        apart = ((kept + 1).log() - (numbers + 1).log()).abs()
+        grown = self.log_grown(kept, units) + self.log_grown(numbers, units)
+        table = self.length_level * torch.exp(grown - self.length_reach * apart)
+        return table.index_select(1, others.sum(dim=1).long())
 
     def cpu(self) -> Kernel:
         """The same on the CPU."""
@@ -190,86 +206,6 @@ class Process:
         )
 
 
-@dataclass(frozen=True)
-class Conditioned:
-    """A process after it has seen rows, with what its uncertainty follows from.
-
-    Attributes:
-        process: predicts.
-        rows: (m, n), the rows that it has seen.
-        factor: (m, m), of their kernel with the noise.
-        scale: (C,), of each column's changes, which were divided by it.
-    """
-
-    process: Process
-    rows: Tensor
-    factor: Tensor
-    scale: Tensor
-
-    def told(self, rows: Tensor) -> Tensor:
-        """What the seen rows tell of others, (m, k): the part of their variance that is known."""
-        shared = self.process.kernel.anchored(self.rows, rows)
-        told: Tensor = torch.linalg.solve_triangular(self.factor, shared, upper=False)
-        return told
-
-    def standard_errors(self, rows: Tensor) -> Tensor:
-        """Of predicted changes against the whole text, (k, C)."""
-        known = (self.told(rows) ** 2).sum(dim=0)
-        return self.scaled(own_variances(self.process.kernel, rows) - known)
-
-    def scaled(self, variances: Tensor) -> Tensor:
-        """Standard errors (k, C) of variances (k,) before any scale."""
-        return variances.clamp(min=0).sqrt()[:, None] * self.scale
-
-
-def conditioned(
-    kernel: Kernel, noise: Noise, rows: Tensor, changes: Tensor, full: Tensor, scale: Tensor
-) -> Conditioned:
-    """The process after it has seen rows.
-
-    Args:
-        kernel: how alike rows are.
-        noise: what they do not share.
-        rows: (m, n), each of which deletes something.
-        changes: (m, C), against the whole text.
-        full: (C,), added to predicted changes.
-        scale: (C,), by which changes are divided first.
-    """
-    matrix = kernel.anchored(rows, rows)
-    matrix.diagonal().mul_(1 + JITTER).add_(noise.of(rows))
-    factor = factored(matrix)
-    weights = torch.cholesky_solve(changes / scale, factor) * scale
-    # The whole text's weight brings its own prediction to 0.
-    whole = rows.new_ones(1, rows.shape[1])
-    share = kernel.between(whole, rows) / kernel.between(whole, whole)
-    weights = torch.cat([weights, -(share @ weights)])
-    packed = packed_rows(torch.cat([rows, whole]))
-    process = Process(packed, weights, full, *vars(kernel).values())
-    return Conditioned(process, rows, factor, scale)
-
-
-def own_variances(kernel: Kernel, rows: Tensor) -> Tensor:
-    """The variance of each row's change before any row is seen, (m,)."""
-    whole = rows.new_ones(1, rows.shape[1])
-    own = (kernel.level + kernel.length_level) * kernel.grown(rows) ** 2
-    own = own + ((1 - rows) ** 2) @ kernel.slopes
-    return own - kernel.between(rows, whole)[:, 0] ** 2 / kernel.between(whole, whole)[0, 0]
-
-
-def factored(matrix: Tensor) -> Tensor:
-    """The Cholesky factor of a matrix (m, m), which may be singular up to rounding."""
-    jitter = JITTER
-    while True:
-        factor: Tensor
-        factor, failed = torch.linalg.cholesky_ex(matrix)
-        if not bool(failed):
-            return factor
-        if jitter > _MOST_JITTER:
-            raise ArithmeticError("the kernel of the rows is not positive definite")
-        matrix.diagonal().mul_(1 + jitter)
-        jitter *= 10
-
-
 def packed_rows(rows: Tensor) -> Tensor:
     """Rows (m, n) of zeros and ones as whole numbers of up to 48 bits each, (m, words)."""
     units = rows.shape[1]
@@ -285,12 +221,6 @@ def unpacked_rows(packed: Tensor, units: int) -> Tensor:
     places = torch.arange(BITS, device=packed.device)
     bits = (packed.long()[:, :, None] >> places) & 1
     return bits.reshape(len(packed), -1)[:, :units].to(packed.dtype)
-
-
-def lengths_apart(rows: Tensor, others: Tensor) -> Tensor:
-    """How far the logarithms of the numbers kept, plus one, lie apart, (m, m')."""
-    lengths, other_lengths = ((some.sum(dim=1) + 1).log() for some in (rows, others))
-    return (lengths[:, None] - other_lengths).abs()
 
 
 def log_deleted(rows: Tensor) -> Tensor:

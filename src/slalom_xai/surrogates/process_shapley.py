@@ -23,12 +23,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from slalom_xai.surrogates.process import Conditioned
+from slalom_xai.surrogates.conditioning import Conditioned
 
 ORDERS = 32  # at most, half of them the reverses of others
 FEWEST_ORDERS = 4
-_STEPS = 4_000_000_000  # of the work for errors, at most, where the text allows as few
 _ROWS = 8_000  # rows to predict, at most, where the text allows as few
+_CELLS = 1_000_000  # entries of a kernel that are held at once, where one order allows as few
 
 
 @dataclass(frozen=True)
@@ -45,39 +45,50 @@ class ProcessShapley:
 
 
 def process_shapley(
-    known: Conditioned, predict: Callable[[Tensor], Tensor] | None = None
+    known: Conditioned, beside: Callable[[Tensor], Tensor] | None = None
 ) -> ProcessShapley:
     """Shapley values of a process that has seen rows; always the same for the same process.
 
     Args:
         known: the process.
-        predict: rows (m, n) to predictions (m, C), where more than the process predicts.
+        beside: rows (m, n) to what is added to predictions (m, C), where more than the process
+            predicts.
     """
     units = known.process.units
-    predict = predict or known.process.predict
     half = max(FEWEST_ORDERS, min(ORDERS, _ROWS // units)) // 2
     orders = _orders(units, half).to(known.rows.device)
     rows = _growing(orders).to(known.rows)  # (R, n + 1, n)
-    predicted = predict(rows.flatten(0, 1)).reshape(*rows.shape[:2], -1)
-    gained = predicted.diff(dim=1)  # (R, n, C), in the order of each
     places = orders.argsort(dim=1)  # (R, n), when each unit comes
-    by_unit = torch.gather(gained, 1, places[:, :, None].expand_as(gained))
-    values = by_unit.mean(dim=0)
+    predicted, told = _over_orders(known, rows, places)
+    if beside is not None:
+        predicted = predicted + beside(rows.flatten(0, 1)).reshape(predicted.shape)
+    by_unit = _by_unit(predicted, places)
     both_ways = (by_unit[:half] + by_unit[half:]) / 2
     by_chance = both_ways.var(dim=0) / half
-    some = _orders_for_errors(len(known.rows), units, half)
-    errors = known.scaled(_unknown(known, rows[some], places[some]))
-    return ProcessShapley(values, (by_chance + errors**2).sqrt())
+    known_part = (known.solved(told.T) ** 2).sum(dim=0)
+    errors = known.scaled(_own(known, rows, places) - known_part)
+    return ProcessShapley(by_unit.mean(dim=0), (by_chance + errors**2).sqrt())
 
 
-def _orders_for_errors(rows: int, units: int, half: int) -> Tensor:
-    """The numbers of the orders that say how sure values are: fewer, where each is much work.
+def _over_orders(known: Conditioned, rows: Tensor, places: Tensor) -> tuple[Tensor, Tensor]:
+    """Predicted changes (R, n + 1, C), and what units change in the kernel, on average (n, m)."""
+    orders, _, units = rows.shape
+    weights = known.process.weights[:-1]  # without the whole text's, at which the kernel is 0
+    told = known.rows.new_zeros(units, len(known.rows))
+    predicted = []
+    at_once = max(1, _CELLS // (len(known.rows) * (units + 1)))
+    for some, comes in zip(rows.split(at_once), places.split(at_once), strict=True):
+        shared = known.process.kernel.anchored(some.flatten(0, 1), known.rows)
+        predicted.append((shared @ weights).reshape(*some.shape[:2], -1))
+        told += _by_unit(shared.reshape(*some.shape[:2], -1), comes).sum(dim=0)
+    return torch.cat(predicted), told / orders
 
-    An average over fewer orders is less sure, so errors come out a little too large.
-    """
-    affordable = max(FEWEST_ORDERS, _STEPS // (rows**2 * units)) // 2
-    some = torch.arange(min(half, affordable))
-    return torch.cat([some, some + half])
+
+def _by_unit(numbers: Tensor, places: Tensor) -> Tensor:
+    """What each unit adds to numbers of growing rows (R, n + 1, k), (R, n, k)."""
+    gained = numbers.diff(dim=1)  # in the order of each
+    number = torch.arange(len(places), device=places.device)[:, None]
+    return gained[number, places]
 
 
 def _orders(units: int, half: int) -> Tensor:
@@ -95,18 +106,15 @@ def _growing(orders: Tensor) -> Tensor:
     return rows
 
 
-def _unknown(known: Conditioned, rows: Tensor, places: Tensor) -> Tensor:
-    """The variance of each unit's value that the seen rows leave, before any scale, (n,)."""
+def _own(known: Conditioned, rows: Tensor, places: Tensor) -> Tensor:
+    """The variance of each unit's value before any row is seen and before any scale, (n,)."""
     orders, _, units = rows.shape
-    told = known.rows.new_zeros(len(known.rows), units)
-    for order in range(orders):  # one at a time: together they may not fit into memory
-        told += known.told(rows[order]).diff(dim=1)[:, places[order]] / orders
-    known_part = (told**2).sum(dim=0)
     kernel, own = known.process.kernel, []
     numbers = torch.arange(orders, device=rows.device)
     signs = torch.cat([rows.new_ones(orders), -rows.new_ones(orders)]) / orders
-    for unit in range(units):
-        at = places[:, unit]
-        with_and_without = torch.cat([rows[numbers, at + 1], rows[numbers, at]])
-        own.append(signs @ kernel.anchored(with_and_without, with_and_without) @ signs)
-    return torch.stack(own) - known_part
+    for at in places.T:
+        both = torch.cat([rows[numbers, at + 1], rows[numbers, at]])
+        own.append(signs @ kernel.between(both, both) @ signs)
+    with_whole = kernel.with_whole(rows.flatten(0, 1)).reshape(orders, units + 1, 1)
+    by_whole = _by_unit(with_whole, places).mean(dim=0)[:, 0]
+    return torch.stack(own) - by_whole**2 / kernel.with_whole(torch.ones_like(rows[0, :1]))

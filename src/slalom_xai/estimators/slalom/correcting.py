@@ -9,6 +9,8 @@ that chose and, where rows are few, those of the report, whose fidelity is measu
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import torch
@@ -16,17 +18,18 @@ from torch import Tensor
 
 from slalom_xai.estimators.evidence import AnsweredRows, Evidence
 from slalom_xai.estimators.held_out import held_out_losses
+from slalom_xai.surrogates.conditioning import Changes, Conditioned, conditioned
 from slalom_xai.surrogates.correction import Correction
 from slalom_xai.surrogates.formula import SlalomSurrogate
-from slalom_xai.surrogates.process import Conditioned, Kernel, Noise
-from slalom_xai.surrogates.process_fit import Changes, ProcessSettings, fit_kernel
+from slalom_xai.surrogates.process import Kernel, Noise
+from slalom_xai.surrogates.process_fit import ProcessSettings, fit_kernel
 from slalom_xai.surrogates.process_shapley import process_shapley
 
 LEARNING = ProcessSettings(
     grows=True,
     most_rows=900,
     sampled_rows=900,
-    steps=20,
+    steps=7,
     pull=0.3,
     mean_pull=0.3,
     hold=0.02,
@@ -54,7 +57,7 @@ class CorrectingSettings:
     most_seen: int = 6_000
     few_rows: int = 1_500
     clearly: float = 0.3
-    more_steps: int = 8
+    more_steps: int = 4
     kernel: ProcessSettings = field(default=LEARNING)
 
 
@@ -70,18 +73,34 @@ class Learnt:
         kernel: of the process on what they leave.
         noise: of it.
         loss: the held-out loss with it.
+        fitted: the process after it has seen the rows to fit.
     """
 
     share: float
     kernel: Kernel
     noise: Noise
-    loss: float
+    loss: float = math.inf
+    fitted: Conditioned | None = None
 
-    def sees(self, rows: AnsweredRows, heads: SlalomSurrogate, full: Tensor) -> Conditioned:
-        """The process after it has seen what the heads leave of rows."""
-        generator = torch.Generator().manual_seed(0)
-        left = _left(rows, heads, full, self.share).some(CORRECTING.most_seen, generator)
-        return left.seen_by(self.kernel, self.noise, full)
+    def sees(
+        self,
+        rows: AnsweredRows,
+        heads: SlalomSurrogate,
+        full: Tensor,
+        before: Conditioned | None = None,
+    ) -> Conditioned:
+        """The process after it has seen what the heads leave of rows.
+
+        Args:
+            rows: with the model's answers.
+            heads: that predict, too.
+            full: (C,), the model's output on the whole text.
+            before: the process after it has seen the first of these rows, if there is one.
+        """
+        left = _left(rows, heads, full, self.share)
+        if len(left.rows) > CORRECTING.most_seen:
+            left, before = left.some(CORRECTING.most_seen, torch.Generator().manual_seed(0)), None
+        return conditioned(self.kernel, self.noise, left, full, before)
 
     def correction(self, known: Conditioned, shapley: Tensor | None = None) -> Correction:
         """The process as a part of what predicts, with the Shapley values (n, C) of all of it."""
@@ -89,6 +108,12 @@ class Learnt:
         if shapley is None:
             shapley = known.rows.new_zeros(known.process.units, len(known.scale))
         return Correction(share, known.process, shapley)
+
+    def by_heads(self, heads: SlalomSurrogate, full: Tensor) -> Callable[[Tensor], Tensor] | None:
+        """What the heads add to predictions for rows (m, n), (m, C); None where they do not."""
+        if self.share == 0:
+            return None
+        return lambda table: _by_heads(table, heads, full, self.share)
 
 
 def learn(evidence: Evidence, heads: SlalomSurrogate, loss: float) -> Learnt | None:
@@ -112,12 +137,12 @@ def learn(evidence: Evidence, heads: SlalomSurrogate, loss: float) -> Learnt | N
         left = _left(evidence.fit, heads, evidence.full, share)
         near = kernel, noise = fit_kernel(left, search, generator, near)
         search = replace(search, steps=CORRECTING.more_steps)
-        tried = Learnt(share, kernel, noise, 0.0)
+        tried = Learnt(share, kernel, noise)
         known = tried.sees(evidence.fit, heads, evidence.full)
         predicted = tried.correction(known).applied(by_heads, trial.table)
         here = float(held_out_losses(evidence, predicted))
         if here < loss:
-            best, loss = replace(tried, loss=here), here
+            best, loss = replace(tried, loss=here, fitted=known), here
     return best
 
 
@@ -152,9 +177,8 @@ def corrected(
     """
     rows = _with_others(evidence, more)
     if rows is not evidence.fit:
-        known = learnt.sees(rows, surrogate, evidence.full)
-    unscored = replace(surrogate, correction=learnt.correction(known))
-    shapley = process_shapley(known, unscored.predict)
+        known = learnt.sees(rows, surrogate, evidence.full, known)
+    shapley = process_shapley(known, learnt.by_heads(surrogate, evidence.full))
     only = torch.eye(surrogate.units).to(known.rows)
     errors = {
         "alone": known.standard_errors(only),
@@ -187,6 +211,11 @@ def _left(rows: AnsweredRows, heads: SlalomSurrogate, full: Tensor, share: float
     table = rows.table[deleting]
     changes = rows.outputs[deleting] - full
     if share > 0:
-        missing = 1 - table.mean(dim=1, keepdim=True)
-        changes = changes - share * missing * (heads.predict(table) - full)
+        changes = changes - _by_heads(table, heads, full, share)
     return Changes.of(table, changes)
+
+
+def _by_heads(table: Tensor, heads: SlalomSurrogate, full: Tensor, share: float) -> Tensor:
+    """What a share of the heads adds to predictions for rows (m, n), (m, C)."""
+    missing = 1 - table.mean(dim=1, keepdim=True)
+    return share * missing * (heads.predict(table) - full)

@@ -32,9 +32,9 @@ from slalom_xai.estimators.evidence import AnsweredRows, Evidence
 from slalom_xai.estimators.slalom.measuring import Measured
 from slalom_xai.estimators.slalom.pair_search import INTERACTIONS, PairSearch
 from slalom_xai.queries import Queries
+from slalom_xai.surrogates.conditioning import Conditioned
 from slalom_xai.surrogates.formula import SlalomSurrogate
 from slalom_xai.surrogates.interactions import Interactions
-from slalom_xai.surrogates.process import Conditioned
 
 
 @dataclass(frozen=True)

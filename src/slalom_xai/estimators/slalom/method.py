@@ -202,7 +202,7 @@ class Slalom(Estimator):
             of_reading = candidates.covariance(reading.fit).spread(units)
         tested, known, by_process = surrogate, None, {}
         if learnt is not None:
-            known = learnt.sees(evidence.fit, surrogate, evidence.full)
+            known = learnt.sees(evidence.fit, surrogate, evidence.full, learnt.fitted)
             tested = replace(surrogate, correction=learnt.correction(known))
         pairs = find_pairs(queries, evidence, tested, known, calls)
         if learnt is not None and known is not None:

@@ -13,11 +13,11 @@ import torch
 from torch import Tensor
 
 from slalom_xai.estimators.evidence import AnsweredRows, Evidence
+from slalom_xai.surrogates.conditioning import Conditioned
 from slalom_xai.surrogates.formula import SlalomSurrogate, TwoScores
 from slalom_xai.surrogates.interactions import Interactions
 from slalom_xai.surrogates.near_zero import TINY
 from slalom_xai.surrogates.pairs import removed_together
-from slalom_xai.surrogates.process import Conditioned
 from slalom_xai.surrogates.row_weights import inverse_variance
 
 
