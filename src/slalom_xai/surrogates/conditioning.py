@@ -111,7 +111,7 @@ def conditioned(
     weights = torch.cholesky_solve(changes.scaled, factor) * changes.scale
     # The whole text's weight brings its own prediction to 0.
     whole = rows.new_ones(1, rows.shape[1])
-    share = kernel.with_whole(rows) / kernel.with_whole(whole)
+    share = kernel.with_whole(rows) / kernel.whole
     weights = torch.cat([weights, -(share[None] @ weights)])
     packed = packed_rows(torch.cat([rows, whole]))
     process = Process(packed, weights, full, *vars(kernel).values())
@@ -137,8 +137,7 @@ def own_variances(kernel: Kernel, rows: Tensor) -> Tensor:
     grown = torch.exp(kernel.log_grown(rows.sum(dim=1), rows.shape[1]))
     own = (kernel.level + kernel.length_level) * grown**2
     own = own + ((1 - rows) ** 2) @ kernel.slopes
-    whole = rows.new_ones(1, rows.shape[1])
-    return own - kernel.with_whole(rows) ** 2 / kernel.with_whole(whole)
+    return own - kernel.with_whole(rows) ** 2 / kernel.whole
 
 
 def factored(matrix: Tensor) -> Tensor:

@@ -93,9 +93,9 @@ class Evaluated:
         together = grown[:, None] + grown - kernel.length_reach * given.apart
         self._lengths = kernel.length_level * torch.exp(together)  # (n + 1, n + 1)
         self._product = kernel.interactions(given.rows, given.rows)
-        whole = torch.ones_like(given.rows[:1])
-        self._with_whole = kernel.interactions(given.rows, whole)[:, 0]
-        self._whole = kernel.interactions(whole, whole)[0, 0]
+        logarithms = grown[given.kept] + grown[units] - given.missing @ kernel.reaches
+        self._with_whole = kernel.level * torch.exp(logarithms)
+        self._whole = kernel.level * torch.exp(2 * grown[units])
         column = self._with_whole + self._lengths[given.kept, units]
         self._share = column / (self._whole + self._lengths[units, units])
         matrix = self._lengths.index_select(1, given.kept).index_select(0, given.kept)

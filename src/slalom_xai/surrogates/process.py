@@ -56,53 +56,70 @@ class Kernel:
     growth: Tensor
 
     def between(self, rows: Tensor, others: Tensor) -> Tensor:
-        """The kernel (m, m') of rows (m, n), with entries from 0 to 1, and others (m', n).
+        """The kernel (..., m, m') of rows (..., m, n) and others (..., m', n).
 
-        Entries of the others are 0 or 1. What the formula says is worked out with as few passes
-        over (m, m') numbers as possible: that is where the time goes.
+        Entries of rows are from 0 to 1, those of others 0 or 1. What the formula says is worked out
+        with as few passes over (m, m') numbers as possible: that is where the time goes.
         """
         kernel = self.interactions(rows, others)
-        kernel.addmm_((1 - rows) * self.slopes, (1 - others).T)
+        kernel.add_(((1 - rows) * self.slopes) @ (1 - others).mT)
         return kernel.add_(self._lengths(rows, others))
 
     def with_whole(self, rows: Tensor) -> Tensor:
-        """The kernel of rows (m, n) and the whole text, (m,)."""
-        return self.between(rows, rows.new_ones(1, rows.shape[1]))[:, 0]
+        """The kernel of rows (..., n) and the whole text, (...)."""
+        units = rows.shape[-1]
+        kept = rows.sum(dim=-1)
+        grown = torch.exp(
+            self.log_grown(kept, units) + self.log_grown(kept.new_tensor(units), units)
+        )
+        apart = math.log(units + 1) - (kept + 1).log()
+        alike = self.level * torch.exp((rows - 1) @ self.reaches)
+        return grown * (alike + self.length_level * torch.exp(-self.length_reach * apart))
+
+    @property
+    def whole(self) -> Tensor:
+        """The kernel of the whole text and itself, ()."""
+        units = len(self.reaches)
+        grown = torch.exp(2 * self.log_grown(self.level.new_tensor(units), units))
+        return grown * (self.level + self.length_level)
 
     def anchored(self, rows: Tensor, others: Tensor) -> Tensor:
-        """The same once the process is held at 0 for the whole text, (m, m')."""
-        share = self.with_whole(others) / self.with_whole(rows.new_ones(1, rows.shape[1]))
+        """``between`` once the process is held at 0 for the whole text, (m, m')."""
+        share = self.with_whole(others) / self.whole
         return self.between(rows, others).addr_(self.with_whole(rows), share, alpha=-1)
 
     def log_grown(self, kept: Tensor, units: int) -> Tensor:
         """How much larger changes are, the more is missing: log g where so many units are kept."""
-        return self.growth * ((units - kept + 1) / (units + 1)).log()
+        return self.growth * ((units + 1 - kept) / (units + 1)).log()
 
     def interactions(self, rows: Tensor, others: Tensor) -> Tensor:
-        """The part of interactions, (m, m').
+        """The part of interactions, (..., m, m').
 
         Where x' is 0 or 1, |x - x'| = x + x' - 2 x x'. So the logarithm is a product of tables in
         which what belongs to one row alone has a column of its own.
         """
         own, of_others = self._own_logarithm(rows), self._own_logarithm(others)
-        left = torch.cat([2 * rows * self.reaches, own, torch.ones_like(own)], dim=1)
-        right = torch.cat([others, torch.ones_like(of_others), of_others], dim=1)
-        return (left @ right.T).exp_()
+        left = torch.cat([2 * rows * self.reaches, own, torch.ones_like(own)], dim=-1)
+        right = torch.cat([others, torch.ones_like(of_others), of_others], dim=-1)
+        return (left @ right.mT).exp_()
 
     def _own_logarithm(self, rows: Tensor) -> Tensor:
-        """What a row has of the logarithm of interactions by itself, (m, 1)."""
-        own = self.log_grown(rows.sum(dim=1), rows.shape[1]) - rows @ self.reaches
-        return (own + self.level.log() / 2)[:, None]
+        """What a row has of the logarithm of interactions by itself, (..., m, 1)."""
+        own = self.log_grown(rows.sum(dim=-1), rows.shape[-1]) - rows @ self.reaches
+        return (own + self.level.log() / 2).unsqueeze(-1)
 
     def _lengths(self, rows: Tensor, others: Tensor) -> Tensor:
-        """The part of the number kept, (m, m'): of a table with every number that others keep."""
-        units = rows.shape[1]
+        """The part of the number kept, (..., m, m'): from a table with every number of others."""
+        units = rows.shape[-1]
         numbers = torch.arange(units + 1, device=rows.device).to(rows)
-        kept = rows.sum(dim=1, keepdim=True)
+        kept = rows.sum(dim=-1, keepdim=True)
         apart = ((kept + 1).log() - (numbers + 1).log()).abs()
         grown = self.log_grown(kept, units) + self.log_grown(numbers, units)
         table = self.length_level * torch.exp(grown - self.length_reach * apart)
-        return table.index_select(1, others.sum(dim=1).long())
+        columns = others.sum(dim=-1).long()
+        if others.ndim == 2:
+            return table.index_select(1, columns)
+        return torch.take_along_dim(table, columns.unsqueeze(-2), dim=-1)
 
     def cpu(self) -> Kernel:
         """The same on the CPU."""

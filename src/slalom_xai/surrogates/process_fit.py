@@ -32,6 +32,8 @@ class ProcessSettings:
             takes time with the cube of the rows.
         sampled_rows: rows that decide it where there are more; all are conditioned on.
         steps: evaluations of the likelihood, at most.
+        halved_from: rows from which half of them decide first, in so many steps.
+        last_steps: evaluations with all rows after that.
         pull: how strongly each unit's logarithms are drawn to their mean; keeps units that hardly
             any row deletes from running off.
         mean_pull: how strongly these means are drawn to their start.
@@ -44,6 +46,8 @@ class ProcessSettings:
     most_rows: int = 1_500
     sampled_rows: int = 1_000
     steps: int = 15
+    halved_from: int = 1_000_000
+    last_steps: int = 3
     pull: float = 0.01
     mean_pull: float = 0.01
     hold: float = 0.0
@@ -91,17 +95,22 @@ def fit_kernel(
     rows, units = changes.rows, changes.rows.shape[1]
     start = _growing_start(rows, changes.scaled) if settings.grows else _start(rows)
     pull = Pull(start, settings.pull, settings.mean_pull, settings.hold)
+    held = torch.zeros_like(start, dtype=torch.bool)
+    held[2 * units + _GROWTH] = not settings.grows
+    bounds = settings.lowest, settings.highest
+
+    def search(some: Changes, begin: Tensor, steps: int) -> Tensor:
+        return likeliest(Likelihood(some), begin, pull, steps, bounds, held)
+
+    steps = settings.steps
     if near is not None:
         begin = numbers_of(*near)
     else:
         begin = start + _moved(units).to(start) if settings.grows else start
-    held = None
-    if not settings.grows:
-        held = torch.zeros_like(start, dtype=torch.bool)
-        held[2 * units + _GROWTH] = True
-    bounds = settings.lowest, settings.highest
-    found = likeliest(Likelihood(changes), begin, pull, settings.steps, bounds, held)
-    return parts(found, units)
+        if len(rows) >= settings.halved_from:
+            begin = search(changes.some(len(rows) // 2, generator), begin, steps)
+            steps = settings.last_steps
+    return parts(search(changes, begin, steps), units)
 
 
 _GROWTH = 3  # its place among the numbers that units share

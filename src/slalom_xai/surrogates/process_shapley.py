@@ -77,7 +77,7 @@ def _over_orders(known: Conditioned, rows: Tensor, places: Tensor) -> tuple[Tens
     told = known.rows.new_zeros(units, len(known.rows))
     predicted = []
     at_once = max(1, _CELLS // (len(known.rows) * (units + 1)))
-    for some, comes in zip(rows.split(at_once), places.split(at_once), strict=True):
+    for some, comes in zip(torch.split(rows, at_once), torch.split(places, at_once), strict=True):
         shared = known.process.kernel.anchored(some.flatten(0, 1), known.rows)
         predicted.append((shared @ weights).reshape(*some.shape[:2], -1))
         told += _by_unit(shared.reshape(*some.shape[:2], -1), comes).sum(dim=0)
@@ -112,9 +112,10 @@ def _own(known: Conditioned, rows: Tensor, places: Tensor) -> Tensor:
     kernel, own = known.process.kernel, []
     numbers = torch.arange(orders, device=rows.device)
     signs = torch.cat([rows.new_ones(orders), -rows.new_ones(orders)]) / orders
-    for at in places.T:
-        both = torch.cat([rows[numbers, at + 1], rows[numbers, at]])
-        own.append(signs @ kernel.between(both, both) @ signs)
-    with_whole = kernel.with_whole(rows.flatten(0, 1)).reshape(orders, units + 1, 1)
+    at_once = max(1, _CELLS // (2 * orders * (2 * orders + units)))
+    for at in torch.split(places.T, at_once):
+        both = torch.cat([rows[numbers, at + 1], rows[numbers, at]], dim=1)  # (k, 2 R, n)
+        own.append(kernel.between(both, both) @ signs @ signs)
+    with_whole = kernel.with_whole(rows).unsqueeze(-1)
     by_whole = _by_unit(with_whole, places).mean(dim=0)[:, 0]
-    return torch.stack(own) - by_whole**2 / kernel.with_whole(torch.ones_like(rows[0, :1]))
+    return torch.cat(own) - by_whole**2 / kernel.whole

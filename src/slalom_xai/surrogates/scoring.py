@@ -74,7 +74,7 @@ def likeliest(
     pull: Pull,
     evaluations: int,
     bounds: tuple[float, float],
-    held: Tensor | None = None,
+    held: Tensor,
 ) -> Tensor:
     """The numbers (2 n + 6,) of the least loss that is found.
 
@@ -84,7 +84,7 @@ def likeliest(
         pull: what is added.
         evaluations: of the likelihood, at most.
         bounds: of all numbers, lowest and highest.
-        held: which numbers stay as they are; none of them by default.
+        held: (2 n + 6,), which numbers stay as they are.
     """
     numbers = begin.clamp(*bounds)
     here = likelihood.at(numbers)
@@ -92,10 +92,8 @@ def likeliest(
     slope: Tensor | None = None
     for _ in range(evaluations - 1):
         if slope is None:
-            slope, roots = here.slope + pull.slope(numbers), here.roots
-            if held is not None:
-                slope, roots = slope.masked_fill(held, 0.0), roots.masked_fill(held, 0.0)
-            step = -_solved(roots, pull, slope)
+            slope = (here.slope + pull.slope(numbers)).masked_fill(held, 0.0)
+            step = -_solved(here.roots.masked_fill(held, 0.0), pull, slope)
             gain = float(slope @ step)
             length = min(1.0, _LONGEST / (float(step.abs().max()) + _TINY))
         tried = (numbers + length * step).clamp(*bounds)

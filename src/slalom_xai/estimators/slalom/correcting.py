@@ -29,7 +29,8 @@ LEARNING = ProcessSettings(
     grows=True,
     most_rows=900,
     sampled_rows=900,
-    steps=7,
+    steps=6,
+    halved_from=600,
     pull=0.3,
     mean_pull=0.3,
     hold=0.02,
@@ -57,7 +58,7 @@ class CorrectingSettings:
     most_seen: int = 6_000
     few_rows: int = 1_500
     clearly: float = 0.3
-    more_steps: int = 4
+    more_steps: int = 3
     kernel: ProcessSettings = field(default=LEARNING)
 
 

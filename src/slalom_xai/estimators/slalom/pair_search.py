@@ -7,6 +7,7 @@ Shapes: m rows, n units, P pairs, C columns (explained outputs).
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 
 import torch
@@ -78,6 +79,10 @@ class _Estimate:
         """What must be missed to be sure of it, (P, C)."""
         return self.sure * self.errors + TINY
 
+    def of(self, some: Tensor) -> _Estimate:
+        """Only some pairs, by their numbers."""
+        return _Estimate(self.missed[some], self.errors[some], self.sure)
+
 
 class PairSearch:
     """Looks for pairs that the two scores miss.
@@ -98,22 +103,33 @@ class PairSearch:
     ) -> None:
         self._evidence, self._surrogate, self._two = evidence, surrogate, two
         self._known = known
-        only = torch.eye(surrogate.units).to(evidence.fit.table)
-        changes = surrogate.predict(torch.ones_like(only[:1])) - surrogate.predict(1 - only)
+        self._whole = torch.ones(1, surrogate.units).to(evidence.fit.table)
+        self._single = 1 - torch.eye(surrogate.units).to(self._whole)  # texts without one unit
+        changes = surrogate.predict(self._whole) - surrogate.predict(self._single)
         self._largest = changes.abs().amax(dim=0) + TINY  # (C,)
         self._sizes = (changes.abs() / self._largest).amax(dim=1)  # (n,)
 
-    def promising(self) -> Tensor:
-        """The pairs that are worth asking about, (P, 2), those that miss most first."""
+    @functools.cached_property
+    def _judged(self) -> tuple[Tensor, list[_Estimate]]:
+        """Pairs (P, 2) that may miss most, with estimates of what: by regression and process."""
         pairs = self._pairs()
+        by_rows, missed = self._by_rows(pairs), self._missed(pairs)
         judged = torch.zeros(len(pairs), dtype=torch.bool, device=pairs.device)
-        by_rows = self._by_rows(pairs)
-        for size in (self._missed(pairs) / self._largest, by_rows.missed / by_rows.needed):
+        for size in (missed / self._largest, by_rows.missed / by_rows.needed):
             most = size.abs().amax(dim=1).topk(min(INTERACTIONS.judged, len(pairs)))
             judged[most.indices] = True
-        pairs = pairs[judged]
+        some = judged.nonzero()[:, 0]
+        estimates = [by_rows.of(some)]
+        if self._known is not None:
+            errors = self._errors(self._known, pairs[some])
+            estimates.append(_Estimate(missed[some], errors, INTERACTIONS.sure))
+        return pairs[some], estimates
+
+    def promising(self) -> Tensor:
+        """The pairs that are worth asking about, (P, 2), those that miss most first."""
+        pairs, estimates = self._judged
         size = torch.zeros(len(pairs)).to(self._largest)
-        for estimate in self._estimates(pairs):
+        for estimate in estimates:
             missed = estimate.missed.abs()
             certain = torch.where(missed >= estimate.needed, missed, 0.0)
             size = torch.maximum(size, (certain / self._largest).amax(dim=1))
@@ -125,7 +141,7 @@ class PairSearch:
         """The pairs that the model's answers confirm, the strongest first.
 
         Args:
-            pairs: (P, 2).
+            pairs: (P, 2), some of those that are promising.
             answers: (3 P, C), to the texts of ``masks``.
             variance: (C,), of a strength.
         """
@@ -136,13 +152,16 @@ class PairSearch:
             return numbers.expand_as(strengths).gather(1, column)[:, 0]
 
         sign, strength = there(strengths).sign(), there(strengths).abs()
-        missed = there(strengths - self._of_two(pairs))
+        missed = there(strengths - self._joint(self._two, pairs))
         keep = strength >= INTERACTIONS.least_share * there(self._largest)
         keep &= strength >= INTERACTIONS.clear * there(variance.sqrt())
         keep &= sign * missed >= INTERACTIONS.missed * strength
         agrees = torch.zeros_like(keep)
-        for estimate in self._estimates(pairs):
-            agrees |= sign * there(estimate.missed) >= there(estimate.needed)
+        judged, estimates = self._judged
+        numbers = (judged == pairs[:, None]).all(dim=2).long().argmax(dim=1)
+        for estimate in estimates:
+            here = estimate.of(numbers)
+            agrees |= sign * there(here.missed) >= there(here.needed)
         keep &= agrees
         if not bool(keep.any()):
             return None
@@ -172,32 +191,25 @@ class PairSearch:
 
     def _missed(self, pairs: Tensor) -> Tensor:
         """What the two scores miss of the predicted joint effects, (P, C)."""
-        masks = self.masks(pairs).flatten(0, 1)
-        whole = torch.ones_like(masks[:1])
-        predicted = _joint(self._surrogate.predict(whole)[0], self._surrogate.predict(masks))
-        return predicted - self._of_two(pairs)
+        return self._joint(self._surrogate, pairs) - self._joint(self._two, pairs)
 
-    def _of_two(self, pairs: Tensor) -> Tensor:
-        """The joint effects of the two scores, (P, C)."""
-        masks = self.masks(pairs).flatten(0, 1)
-        return _joint(self._two.predict(torch.ones_like(masks[:1]))[0], self._two.predict(masks))
-
-    def _estimates(self, pairs: Tensor) -> list[_Estimate]:
-        """What the two scores miss of pairs, by regression and, if there is one, by the process."""
-        estimates = [self._by_rows(pairs)]
-        if self._known is not None:
-            errors = self._errors(self._known, pairs)
-            estimates.append(_Estimate(self._missed(pairs), errors, INTERACTIONS.sure))
-        return estimates
+    def _joint(self, function: SlalomSurrogate | TwoScores, pairs: Tensor) -> Tensor:
+        """The joint effects that a function has, (P, C)."""
+        both = self.masks(pairs)[2]
+        predicted = function.predict(torch.cat([self._whole, self._single, both]))
+        whole, single, without = torch.split(predicted, [1, len(self._single), len(pairs)])
+        joint: Tensor = whole - single[pairs].sum(dim=1) + without
+        return joint
 
     def _errors(self, known: Conditioned, pairs: Tensor) -> Tensor:
         """Standard errors of the joint effects that a process predicts, (P, C)."""
+        kernel, masks = known.process.kernel, self.masks(pairs)
+        single, both = known.told(self._single), known.told(masks[2])  # (m, n), (m, P)
+        told = both - single[:, pairs].sum(dim=2)
         signs = known.rows.new_tensor([-1.0, -1.0, 1.0])
-        rows = self.masks(pairs).transpose(0, 1).flatten(0, 1)  # (3 P, n)
-        told = known.told(rows).reshape(-1, len(pairs), 3) @ signs  # (m, P)
-        shared = known.process.kernel.anchored(rows, rows)  # of all pairs at once: there are few
-        blocks = shared.reshape(len(pairs), 3, len(pairs), 3).diagonal(dim1=0, dim2=2)  # (3, 3, P)
-        own = torch.einsum("i,ijp,j->p", signs, blocks, signs)
+        rows = masks.transpose(0, 1)  # (P, 3, n)
+        own = kernel.between(rows, rows) @ signs @ signs
+        own = own - (kernel.with_whole(rows) @ signs) ** 2 / kernel.whole
         return known.scaled(own - (told**2).sum(dim=0))
 
     def _by_rows(self, pairs: Tensor) -> _Estimate:
