@@ -78,7 +78,7 @@ def explanation_with(
 
 def drawn_process(draw: Callable[..., torch.Tensor], n: int, full: torch.Tensor) -> Process:
     """A process of twelve rows."""
-    numbers = [draw(n).abs() / n, draw(n).abs(), *draw(4).abs()]
+    numbers = [draw(n).abs() / n, draw(n).abs(), *draw(5).abs()]
     rows = (draw(12, n) > 0).double()
     noise = Noise(full.new_tensor(0.1), full.new_tensor(0.5))
     changes = draw(12, len(full))

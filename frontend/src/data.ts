@@ -198,6 +198,7 @@ function process(units: number, columns: number, value: Fields, where: string): 
     level: number,
     length_level: number,
     length_reach: number,
+    place_level: number,
     growth: number,
   })(value, where);
 }

@@ -65,6 +65,7 @@ export interface Process {
   readonly level: number;
   readonly length_level: number;
   readonly length_reach: number;
+  readonly place_level: number;
   readonly growth: number;
 }
 
@@ -205,6 +206,42 @@ function withPairs({ mains, pairs, joints, full }: Pairs, counts: Counts): numbe
   return found;
 }
 
+const KNOTS = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 14, 17, 20, 25, 32, 45, 70, 110, 180];
+const MOST_PLACES = 2400;
+
+/** How far units may have moved up, as `places.py` says. */
+function knots(units: number): readonly number[] {
+  const reached = KNOTS.slice(1).filter((knot) => knot < units).length;
+  return KNOTS.slice(0, 1 + Math.max(1, Math.min(reached, Math.floor(MOST_PLACES / units))));
+}
+
+/** Between which knots something lies: the number of the lower one, and the share of the upper one. */
+type Place = readonly [lower: number, share: number];
+
+function place(moved: number, at: readonly number[]): Place {
+  const above = at.findIndex((knot) => knot > moved);
+  if (above < 0) return [at.length - 1, 0];
+  return [above - 1, (moved - at[above - 1]!) / (at[above]! - at[above - 1]!)];
+}
+
+/** How far each unit has moved up. */
+function places(present: readonly number[], at: readonly number[]): Place[] {
+  let missing = 0;
+  return present.map((count) => {
+    const here = place(missing, at);
+    missing += 1 - count;
+    return here;
+  });
+}
+
+/** How alike two places are. Knot 0 stands for what has not moved, and does not count. */
+function overlap([lower, share]: Place, [other, part]: Place): number {
+  const counted = (knot: number): number => (knot > 0 ? 1 : 0);
+  if (lower === other) return counted(lower) * (1 - share) * (1 - part) + share * part;
+  if (other === lower + 1) return share * (1 - part);
+  return lower === other + 1 ? (1 - share) * part : 0;
+}
+
 /** A Gaussian process: a sum over the rows that were asked. A unit counts once, however often it is there. */
 function process(surrogate: Process, counts: Counts): number[] {
   const { packed, weights, full, reaches, slopes } = surrogate;
@@ -213,18 +250,21 @@ function process(surrogate: Process, counts: Counts): number[] {
   const length = Math.log(total + 1);
   const grown = (kept: number): number => ((present.length - kept + 1) / (present.length + 1)) ** surrogate.growth;
   const larger = grown(total);
+  const at = knots(present.length);
+  const moved = places(present, at);
   const found = [...full];
   packed.forEach((words, row) => {
-    let [apart, alike, kept] = [0, 0, 0];
+    let [apart, alike, kept, same] = [0, 0, 0, 0];
     for (let unit = 0; unit < present.length; unit++) {
       const bit = Math.floor(words[Math.floor(unit / BITS)]! / 2 ** (unit % BITS)) % 2;
       apart += reaches[unit]! * Math.abs(present[unit]! - bit);
       alike += slopes[unit]! * (1 - present[unit]!) * (1 - bit);
+      if (bit === 1) same += present[unit]! * overlap(moved[unit]!, place(unit - kept, at));
       kept += bit;
     }
     const lengths = Math.abs(length - Math.log(kept + 1));
     const unlike = surrogate.level * Math.exp(-apart) + surrogate.length_level * Math.exp(-surrogate.length_reach * lengths);
-    const kernel = unlike * larger * grown(kept) + alike;
+    const kernel = unlike * larger * grown(kept) + alike + surrogate.place_level * same;
     weights[row]!.forEach((weight, column) => (found[column]! += kernel * weight));
   });
   return found;

@@ -135,7 +135,7 @@ test("pairs count where both of their units are missing", () => {
 });
 
 test("a process adds up the rows that were asked, by how like them a row is", () => {
-  const one = { kind: "process", packed: [[1]], weights: [[2]], full: [3], reaches: [LN2, 2 * LN2], slopes: [5, 7], level: 11, length_level: 13, length_reach: 1, growth: 0 } as const;
+  const one = { kind: "process", packed: [[1]], weights: [[2]], full: [3], reaches: [LN2, 2 * LN2], slopes: [5, 7], level: 11, length_level: 13, length_reach: 1, place_level: 0, growth: 0 } as const;
   // The asked row keeps the first of two units.
   close(predict(one, [1, 0])![0], 3 + 2 * (11 + 7 + 13));
   close(predict(one, [0, 1])![0], 3 + 2 * (11 / 8 + 13));
@@ -148,7 +148,7 @@ test("a process adds up the rows that were asked, by how like them a row is", ()
 });
 
 test("a process beside a share of the heads", () => {
-  const process = { kind: "process", packed: [[1]], weights: [[2]], full: [3], reaches: [LN2, 2 * LN2], slopes: [5, 7], level: 11, length_level: 13, length_reach: 1, growth: 1 } as const;
+  const process = { kind: "process", packed: [[1]], weights: [[2]], full: [3], reaches: [LN2, 2 * LN2], slopes: [5, 7], level: 11, length_level: 13, length_reach: 1, place_level: 0, growth: 1 } as const;
   const heads: Slalom = { kind: "slalom", values: [[[1], [4]]], importances: [[0, LN2]], sink_values: null, sink_importances: null };
   const both: Slalom = { ...heads, correction: { kind: "correction", share: 0.25, process, shapley: [[0], [0]] } };
   close(predict(both, [1, 1])![0], predict(process, [1, 1])![0]!);
@@ -156,9 +156,18 @@ test("a process beside a share of the heads", () => {
   assert.equal(predict(both, [0, 0]), null);
 });
 
+test("units that have moved equally far make rows alike", () => {
+  const still = { kind: "process", packed: [[0b1010]], weights: [[1]], full: [0], reaches: [0, 0, 0, 0], slopes: [0, 0, 0, 0], level: 0, length_level: 0, length_reach: 1, growth: 0 } as const;
+  const moving: Process = { ...still, place_level: 3 };
+  close(predict(moving, [1, 1, 1, 1])![0], 0); // nothing has moved
+  close(predict(moving, [0, 1, 0, 1])![0], 6); // the second by one and the last by two, as in the row
+  close(predict(moving, [0, 1, 1, 1])![0], 3); // the last by one only
+  close(predict(moving, [0.5, 1, 0, 1])![0], 3 * (0.5 + 0.5));
+});
+
 test("a packed row goes on in the next number after 48 units", () => {
   const units = 50;
-  const long: Process = { kind: "process", packed: [[2 ** 47, 2]], weights: [[1]], full: [0], reaches: Array(units).fill(100), slopes: Array(units).fill(0), level: 1, length_level: 0, length_reach: 1, growth: 0 };
+  const long: Process = { kind: "process", packed: [[2 ** 47, 2]], weights: [[1]], full: [0], reaches: Array(units).fill(100), slopes: Array(units).fill(0), level: 1, length_level: 0, length_reach: 1, place_level: 0, growth: 0 };
   const kept = (...places: number[]) => Array.from({ length: units }, (_, unit) => (places.includes(unit) ? 1 : 0));
   close(predict(long, kept(47, 49))![0], 1);
   for (const other of [kept(46, 49), kept(47, 48), kept(47)]) assert.ok(predict(long, other)![0]! < 1e-40);

@@ -10,6 +10,7 @@ from tiny import ARCHITECTURES, BY_NAME, TEXT, deletions, log_odds, shortened, t
 from slalom_xai import Explainer
 from slalom_xai.errors import InputError
 from slalom_xai.estimators import Slalom
+from slalom_xai.surrogates.places import knots
 from slalom_xai.surrogates.scores import SCORES
 
 BUDGET = 600
@@ -125,8 +126,24 @@ def process_by_hand(function, rows):
         )
         missing = ((~rows).sum(axis=1) + 1) * ((~asked).sum() + 1) / (units + 1) ** 2
         kernel = alike * missing ** float(function.growth) + (~rows & ~asked) @ slopes
+        kernel = kernel + float(function.place_level) * moved_alike(rows, asked)
         found += kernel * weights[0]
     return found
+
+
+def moved_alike(rows, asked):
+    """In how many units masks (m, n) are like another (n,): kept and moved equally far.
+
+    Units that have moved by more than twelve places may be alike in part.
+    """
+    moved = [np.cumsum(~some, axis=-1) - ~some for some in (rows, asked)]
+    at = np.array(knots(rows.shape[1]))
+    hats = [
+        np.stack([np.interp(some, at, np.eye(len(at))[k]) for k in range(1, len(at))], axis=-1)
+        for some in moved
+    ]
+    both = (rows & asked)[..., None]
+    return (hats[0] * hats[1] * both).sum(axis=(1, 2))
 
 
 def by_hand(explanation, counts):

@@ -22,7 +22,7 @@ from slalom_xai.surrogates.scoring import Pull, _solved, _solved_in_rounds
 
 def some_kernel(units=5, seed=0):
     generator = torch.Generator().manual_seed(seed)
-    numbers = torch.rand(2 * units + 4, generator=generator, dtype=torch.float64)
+    numbers = torch.rand(2 * units + 5, generator=generator, dtype=torch.float64)
     return Kernel(numbers[:units], numbers[units : 2 * units], *numbers[2 * units :])
 
 
@@ -38,7 +38,13 @@ def test_the_kernel_is_its_formula():
             missing = (6 - first.sum()) * (6 - second.sum()) / 36
             grown = missing ** float(kernel.growth)
             alike = float(kernel.level) * product + length
-            assert float(found[i, j]) == pytest.approx(grown * alike + added)
+            moved = [
+                (np.cumsum(1 - row) - (1 - row)).astype(int) * row.astype(int)
+                for row in (first, second)
+            ]
+            places = float(kernel.place_level) * ((moved[0] == moved[1]) & (moved[0] > 0)).sum()
+            expected = grown * alike + added + places
+            assert float(found[i, j]) == pytest.approx(expected)
 
 
 def test_conditioning_is_that_of_all_rows_with_a_sure_whole_text():
@@ -123,25 +129,25 @@ def test_the_curvature_is_the_one_that_is_expected():
 
 
 def test_the_pull_is_the_formula():
-    start = torch.cat([torch.full((4,), -1.0), torch.full((4,), 2.0), torch.arange(6.0)]).double()
+    start = torch.cat([torch.full((4,), -1.0), torch.full((4,), 2.0), torch.arange(7.0)]).double()
     pull, generator = Pull(start, 0.3, 0.2, 0.1), torch.Generator().manual_seed(0)
-    at = start + torch.randn(14, generator=generator).double()
+    at = start + torch.randn(15, generator=generator).double()
     expected = 0.1 * (at[8:] - start[8:]).pow(2).sum()
     for part in (slice(0, 4), slice(4, 8)):
         mean = at[part].mean()
         expected += 0.3 * (at[part] - mean).pow(2).sum() + 0.2 * (mean - start[part][0]) ** 2
     assert pull.loss(at) == pytest.approx(float(expected))
-    step = 1e-3 * torch.randn(14, generator=generator).double()
+    step = 1e-3 * torch.randn(15, generator=generator).double()
     difference = pull.loss(at + step) - pull.loss(at - step)
     assert float(pull.slope(at) @ step) == pytest.approx(difference / 2)
-    table = pull.added_to(torch.zeros(14, 14).double())
+    table = pull.added_to(torch.zeros(15, 15).double())
     assert torch.allclose(table @ step, pull.curved(step))
 
 
 def test_many_numbers_are_solved_for_without_a_table():
     generator = torch.Generator().manual_seed(0)
-    roots, slope = (torch.randn(*size, generator=generator).double() for size in ((60, 26), (26,)))
-    pull = Pull(torch.zeros(26).double(), 0.3, 0.3, 0.02)
+    roots, slope = (torch.randn(*size, generator=generator).double() for size in ((60, 27), (27,)))
+    pull = Pull(torch.zeros(27).double(), 0.3, 0.3, 0.02)
     in_rounds = _solved_in_rounds(roots, pull, slope)
     assert torch.allclose(in_rounds, _solved(roots, pull, slope), rtol=1e-4, atol=1e-6)
 

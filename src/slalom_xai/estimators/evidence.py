@@ -168,6 +168,7 @@ class Evidence:
             known of it.
         work: where fits and covariances are handed in, perhaps with those of other texts.
         whole_variance: (C,), of ``full``, where the model does not repeat itself; else None.
+        moves: whether units after a deleted one move up.
     """
 
     fit: AnsweredRows
@@ -177,6 +178,7 @@ class Evidence:
     offsets: Tensor
     work: WorkPool
     whole_variance: Tensor | None = None
+    moves: bool = True
 
     @property
     def settled(self) -> Evidence:

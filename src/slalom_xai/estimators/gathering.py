@@ -59,6 +59,7 @@ class Gathering:
             occurrence_offsets(queries, fit.outputs),
             queries.work,
             queries.whole_variance,
+            queries.prompt.moves,
         )
 
     def more(self, evidence: Evidence, calls: int) -> Evidence:

@@ -44,6 +44,8 @@ class GaussianProcess(Estimator):
         evidence = gather(queries, parameters, rng).settled
         generator = torch.Generator().manual_seed(int(rng.integers(2**31)))
         rows = evidence.fit
-        process = fit_process(rows.table, rows.outputs, evidence.full, generator)
+        process = fit_process(
+            rows.table, rows.outputs, evidence.full, generator, moves=evidence.moves
+        )
         fidelity = measure(evidence, process)
         return Findings(process, ({},) * len(evidence.full), fidelity, (_NOTE,))

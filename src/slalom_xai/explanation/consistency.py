@@ -209,6 +209,7 @@ def _shapes(function: AnyFunction, units: int, columns: int) -> dict[str, tuple[
             "level": (),
             "length_level": (),
             "length_reach": (),
+            "place_level": (),
             "growth": (),
         }
     if isinstance(function, Correction):

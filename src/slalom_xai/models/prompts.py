@@ -63,6 +63,11 @@ class Prompt:
         return np.where(self.inert, INERT, np.arange(len(self.units)))
 
     @property
+    def moves(self) -> bool:
+        """Whether units after a removed one move up; types stand in several places."""
+        return not self.reading.in_place and bool((self.occurrences == 1).all())
+
+    @property
     def whole(self) -> NDArray[np.bool_]:
         """The mask that keeps every unit, (1, n)."""
         return np.ones((1, len(self.units)), dtype=bool)

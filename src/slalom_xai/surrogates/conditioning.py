@@ -13,11 +13,12 @@ Shapes: m rows, n units, C columns (explained outputs).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
+from slalom_xai.surrogates.places import place_entries
 from slalom_xai.surrogates.process import Kernel, Noise, Process, packed_rows
 
 # A row's variance is held to be larger by this part of it. Without noise, rows that are alike would
@@ -69,17 +70,19 @@ class Changes:
         rows: (m, n), each of which deletes something.
         changes: (m, C), against the whole text.
         scale: (C,), the root of each column's mean square; 1 where nothing changes.
+        moves: whether later units move up where one is deleted.
     """
 
     rows: Tensor
     changes: Tensor
     scale: Tensor
+    moves: bool = True
 
     @classmethod
-    def of(cls, rows: Tensor, changes: Tensor) -> Changes:
+    def of(cls, rows: Tensor, changes: Tensor, moves: bool = True) -> Changes:
         """Rows (m, n) with changes (m, C)."""
         scale = changes.pow(2).mean(dim=0).sqrt()
-        return cls(rows, changes, torch.where(scale > 0, scale, torch.ones_like(scale)))
+        return cls(rows, changes, torch.where(scale > 0, scale, torch.ones_like(scale)), moves)
 
     @property
     def scaled(self) -> Tensor:
@@ -91,7 +94,7 @@ class Changes:
         if len(self.rows) <= most:
             return self
         drawn = torch.randperm(len(self.rows), generator=generator)[:most].to(self.rows.device)
-        return Changes(self.rows[drawn], self.changes[drawn], self.scale)
+        return replace(self, rows=self.rows[drawn], changes=self.changes[drawn])
 
 
 def conditioned(
@@ -137,6 +140,8 @@ def own_variances(kernel: Kernel, rows: Tensor) -> Tensor:
     grown = torch.exp(kernel.log_grown(rows.sum(dim=1), rows.shape[1]))
     own = (kernel.level + kernel.length_level) * grown**2
     own = own + ((1 - rows) ** 2) @ kernel.slopes
+    if kernel.has_places:
+        own = own + kernel.place_level * place_entries(rows).pow(2).sum(dim=1)
     return own - kernel.with_whole(rows) ** 2 / kernel.whole
 
 

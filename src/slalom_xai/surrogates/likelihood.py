@@ -1,6 +1,6 @@
 """How unlikely changes are under the kernel of a Gaussian process, with its derivatives.
 
-What it has to do: for the 2 n + 6 numbers of a ``Kernel`` and its ``Noise``, work out
+What it has to do: for the 2 n + 7 numbers of a ``Kernel`` and its ``Noise``, work out
 
     y' K^-1 y / 2  +  log |K| / 2
 
@@ -30,10 +30,11 @@ import torch
 from torch import Tensor
 
 from slalom_xai.surrogates.conditioning import JITTER, Changes, factored
+from slalom_xai.surrogates.places import alike_in_places
 from slalom_xai.surrogates.process import Kernel, Noise, log_deleted
 
 _SIGNS = 4  # vectors of random signs
-SHARED = 6  # numbers that all units share, the last of all
+SHARED = 7  # numbers that all units share, the last of all
 
 
 class Likelihood:
@@ -51,6 +52,7 @@ class Likelihood:
         deleted: (m,), the logarithms that the noise depends on.
         apart: (n + 1, n + 1), how far the logarithms of numbers kept, plus one, lie apart.
         log_missing: (n + 1,), the logarithm of what grows, by the number kept.
+        places: (m, m), in how many units that have moved rows are alike; None where none moves.
         signs: (m, p), random signs.
     """
 
@@ -64,12 +66,13 @@ class Likelihood:
         numbers = torch.arange(units + 1, device=rows.device).to(rows)
         self.apart = ((numbers[:, None] + 1).log() - (numbers + 1).log()).abs()
         self.log_missing = ((units - numbers + 1) / (units + 1)).log()
+        self.places = alike_in_places(rows, rows) if changes.moves else None
         generator = torch.Generator().manual_seed(0)
         signs = torch.randint(2, (len(rows), _SIGNS), generator=generator)
         self.signs = (2 * signs - 1).to(rows)
 
     def at(self, numbers: Tensor) -> Evaluated:
-        """Here, for numbers (2 n + 6,)."""
+        """Here, for numbers (2 n + 7,)."""
         return Evaluated(self, numbers)
 
 
@@ -78,7 +81,7 @@ class Evaluated:
 
     Args:
         given: the rows.
-        numbers: (2 n + 6,).
+        numbers: (2 n + 7,).
 
     Attributes:
         loss: minus the logarithm of the likelihood.
@@ -102,6 +105,8 @@ class Evaluated:
         left = torch.cat([given.missing * kernel.slopes, -self._share[:, None]], dim=1)
         right = torch.cat([given.missing, column[:, None]], dim=1)
         matrix.add_(self._product).addmm_(left, right.T)
+        if given.places is not None:
+            matrix.add_(kernel.place_level * given.places)
         self._spread = noise.base * torch.exp(noise.power * given.deleted)
         matrix.diagonal().mul_(1 + JITTER).add_(self._spread)
         self._factor = factored(matrix)
@@ -112,7 +117,7 @@ class Evaluated:
 
     @functools.cached_property
     def slope(self) -> Tensor:
-        """The derivative, (2 n + 6,)."""
+        """The derivative, (2 n + 7,)."""
         given, kernel, units = self._given, self._kernel, self._given.rows.shape[1]
         # Twice the derivative by the matrix, and then by the kernel with the whole text: the
         # matrix is P joint P' with P = [1, -share], and so is its change where the kernel changes.
@@ -121,6 +126,9 @@ class Evaluated:
         inner.addmm_(self._weights, self._weights.T, alpha=-1 / columns)
         of_noise = inner.diagonal() * self._spread
         inner.diagonal().mul_(1 + JITTER)
+        places = inner.new_zeros(())
+        if given.places is not None:
+            places = kernel.place_level * (inner * given.places).sum()
         carried = inner @ self._share
         corner = self._share @ carried
         # Of interactions.
@@ -143,12 +151,12 @@ class Evaluated:
         reach = -kernel.length_reach * (lengths * given.apart).sum()
         level = total.sum() + 2 * with_whole.sum() + whole
         noise = of_noise.sum(), of_noise @ given.deleted
-        last = torch.stack([level, lengths.sum(), reach, growth, *noise])
+        last = torch.stack([level, lengths.sum(), reach, places, growth, *noise])
         return torch.cat([-2 * kernel.reaches * apart, kernel.slopes * missed, last]) / 2
 
     @functools.cached_property
     def roots(self) -> Tensor:
-        """A table (p m, 2 n + 6) whose columns W z have the curvature as inner products."""
+        """A table (p m, 2 n + 7) whose columns W z have the curvature as inner products."""
         given, factor, share = self._given, self._factor, self._share
         shown = torch.linalg.solve_triangular(factor.mT, given.signs, upper=True)  # (m, p)
         changed = self._changed(shown, -(share @ shown))
@@ -160,7 +168,7 @@ class Evaluated:
         return roots.flatten(0, 1) / math.sqrt(2 * shown.shape[1])
 
     def _changed(self, shown: Tensor, whole: Tensor) -> Tensor:
-        """The derivatives of K times vectors, by all but single units' numbers, (m, p, n + 6).
+        """The derivatives of K times vectors, by all but single units' numbers, (m, p, n + 7).
 
         Args:
             shown: (m, p), the vectors.
@@ -185,8 +193,12 @@ class Evaluated:
         lengths_growing = self._lengths @ (grown[:, None] * by_number) + grown[:, None] * lengths
         growth = growing + of_rows[:, None] * total + lengths_growing[given.kept]
         growth_of_all = of_all[:, -1] + of_whole * of_all[:, units] + lengths_growing[units]
-        shared = [total, lengths[given.kept], reach[given.kept], growth]
-        shared_of_all = [of_all[:, units], lengths[units], reach[units], growth_of_all]
+        places = torch.zeros_like(shown)
+        if given.places is not None:
+            places = kernel.place_level * (given.places @ shown)
+        shared = [total, lengths[given.kept], reach[given.kept], places, growth]
+        nothing = torch.zeros_like(whole)  # has moved in the whole text
+        shared_of_all = [of_all[:, units], lengths[units], reach[units], nothing, growth_of_all]
         changed = torch.cat([-kernel.reaches * reaches, torch.stack(shared, dim=2)], dim=2)
         reaches_of_all = -kernel.reaches * (of_all[:, units, None] - of_all[:, :units])
         change_of_all = torch.cat([reaches_of_all, torch.stack(shared_of_all, dim=1)], dim=1)
@@ -197,16 +209,17 @@ class Evaluated:
 
 
 def parts(numbers: Tensor, units: int) -> tuple[Kernel, Noise]:
-    """The kernel and the noise of numbers (2 n + 6,)."""
+    """The kernel and the noise of numbers (2 n + 7,)."""
     *logarithms, growth, base, power = numbers[2 * units :]
-    level, length_level, length_reach = (number.exp() for number in logarithms)
     each = numbers[: 2 * units].exp()
-    kernel = Kernel(each[:units], each[units:], level, length_level, length_reach, growth)
+    levels = [number.exp() for number in logarithms]
+    kernel = Kernel(each[:units], each[units:], *levels, growth)
     return kernel, Noise(base.exp(), power)
 
 
 def numbers_of(kernel: Kernel, noise: Noise) -> Tensor:
     """The inverse of ``parts``."""
-    logarithms = [kernel.level.log(), kernel.length_level.log(), kernel.length_reach.log()]
+    levels = [kernel.level, kernel.length_level, kernel.length_reach, kernel.place_level]
+    logarithms = [level.log() for level in levels]
     last = torch.stack([*logarithms, kernel.growth, noise.base.log(), noise.power])
     return torch.cat([kernel.reaches.log(), kernel.slopes.log(), last])

@@ -6,6 +6,7 @@ other rows. Changes f(x) - f(all) are taken for a draw from a Gaussian process w
     k(x, x') =   g g' a exp(-sum_i w_i |x_i - x'_i|)         interactions of every order
                + sum_i u_i (1 - x_i) (1 - x'_i)              what each unit adds by itself
                + g g' l exp(-q |log(k + 1) - log(k' + 1)|)   what the numbers kept, k and k', decide
+               + p phi(x) . phi(x')                          what units do that have moved (``places``)
 
     g(x) = ((d(x) + 1) / (n + 1))^r                          d units are deleted from x
 
@@ -16,20 +17,23 @@ The process is held at 0 for the whole text (``conditioning``), so the kernel of
 
     k(x, x') - k(x, 1) k(1, x') / k(1, 1).
 
-Why it is done this way: ``process_fit`` finds all of a, w, u, l, q, r, s and t from the answers, so
-nothing needs held-out rows. A prediction is a weighted sum of kernels with the rows that were
-asked. It needs their bits, one weight a row and 2 n + 4 numbers, so that a file can hold it.
+Why it is done this way: ``process_fit`` finds all of a, w, u, l, q, p, r, s and t from the answers,
+so nothing needs held-out rows. A prediction is a weighted sum of kernels with the rows that were
+asked. It needs their bits, one weight a row and 2 n + 5 numbers, so that a file can hold it.
 
 Shapes: m rows, n units, C columns (explained outputs).
 """
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+
+from slalom_xai.surrogates.places import alike_in_places, place_entries
 
 BITS = 48  # in one number of a file: whole numbers of up to 53 bits are exact there
 _CELLS = 1_000_000  # entries of a kernel that are held at once in predictions
@@ -45,7 +49,8 @@ class Kernel:
         level: (), a: the variance of interactions.
         length_level: (), l: the variance of what the number of units kept decides.
         length_reach: (), q: how fast that changes with the logarithm of the number.
-        growth: (), r: the power of the number deleted by which both grow.
+        place_level: (), p: the variance of what a unit does that has moved; 0 where none moves.
+        growth: (), r: the power of the number deleted by which interactions and lengths grow.
     """
 
     reaches: Tensor
@@ -53,20 +58,36 @@ class Kernel:
     level: Tensor
     length_level: Tensor
     length_reach: Tensor
+    place_level: Tensor
     growth: Tensor
 
     def between(self, rows: Tensor, others: Tensor) -> Tensor:
         """The kernel (..., m, m') of rows (..., m, n) and others (..., m', n).
 
-        Entries of rows are from 0 to 1, those of others 0 or 1. What the formula says is worked out
-        with as few passes over (m, m') numbers as possible: that is where the time goes.
+        Entries of rows are from 0 to 1, those of others 0 or 1.
+        """
+        kernel = self.without_places(rows, others)
+        if self.has_places:
+            kernel.add_(self.place_level * alike_in_places(rows, others))
+        return kernel
+
+    @property
+    def has_places(self) -> bool:
+        """Whether it matters that units have moved."""
+        return float(self.place_level) > 0
+
+    def without_places(self, rows: Tensor, others: Tensor) -> Tensor:
+        """``between`` but for what units do that have moved, (..., m, m').
+
+        What the formula says is worked out with as few passes over (m, m') numbers as possible:
+        that is where the time goes.
         """
         kernel = self.interactions(rows, others)
         kernel.add_(((1 - rows) * self.slopes) @ (1 - others).mT)
         return kernel.add_(self._lengths(rows, others))
 
     def with_whole(self, rows: Tensor) -> Tensor:
-        """The kernel of rows (..., n) and the whole text, (...)."""
+        """The kernel of rows (..., n) and the whole text, where nothing has moved, (...)."""
         units = rows.shape[-1]
         kept = rows.sum(dim=-1)
         grown = torch.exp(
@@ -83,10 +104,17 @@ class Kernel:
         grown = torch.exp(2 * self.log_grown(self.level.new_tensor(units), units))
         return grown * (self.level + self.length_level)
 
-    def anchored(self, rows: Tensor, others: Tensor) -> Tensor:
-        """``between`` once the process is held at 0 for the whole text, (m, m')."""
+    def anchored(self, rows: Tensor, others: Tensor, *, places: bool = True) -> Tensor:
+        """``between`` once the process is held at 0 for the whole text, (m, m').
+
+        Args:
+            rows: (m, n).
+            others: (m', n).
+            places: with what units do that have moved.
+        """
+        kernel = self.between(rows, others) if places else self.without_places(rows, others)
         share = self.with_whole(others) / self.whole
-        return self.between(rows, others).addr_(self.with_whole(rows), share, alpha=-1)
+        return kernel.addr_(self.with_whole(rows), share, alpha=-1)
 
     def log_grown(self, kept: Tensor, units: int) -> Tensor:
         """How much larger changes are, the more is missing: log g where so many units are kept."""
@@ -159,6 +187,7 @@ class Process:
         level: ().
         length_level: ().
         length_reach: ().
+        place_level: ().
         growth: ().
     """
 
@@ -170,6 +199,7 @@ class Process:
     level: Tensor
     length_level: Tensor
     length_reach: Tensor
+    place_level: Tensor
     growth: Tensor
 
     @property
@@ -191,6 +221,7 @@ class Process:
             self.level,
             self.length_level,
             self.length_reach,
+            self.place_level,
             self.growth,
         )
 
@@ -199,10 +230,23 @@ class Process:
         present = counts.to(self.weights).clamp(max=1)
         rows = self.rows
         at_once = max(1, _CELLS // len(rows))
+        kernel = self.kernel
         changes = [
-            self.kernel.between(some, rows) @ self.weights for some in torch.split(present, at_once)
+            kernel.without_places(some, rows) @ self.weights + self.by_places(some)
+            for some in torch.split(present, at_once)
         ]
         return self.full + torch.cat(changes)
+
+    def by_places(self, rows: Tensor) -> Tensor:
+        """What units that have moved add to predictions for rows (..., m, n), (..., m, C)."""
+        if not self.kernel.has_places:
+            return rows.new_zeros(*rows.shape[:-1], len(self.full))
+        return place_entries(rows) @ self._place_effects
+
+    @functools.cached_property
+    def _place_effects(self) -> Tensor:
+        """What each unit adds by how far it has moved, (n k, C)."""
+        return self.place_level * (place_entries(self.rows).mT @ self.weights)
 
     @property
     def unit_scores(self) -> Tensor:

@@ -11,7 +11,7 @@ Shapes: m rows, n units, C columns (explained outputs).
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -60,7 +60,12 @@ CEILING = ProcessSettings(pull=0.1)
 
 
 def fit_process(
-    counts: Tensor, outputs: Tensor, full: Tensor, generator: torch.Generator | None = None
+    counts: Tensor,
+    outputs: Tensor,
+    full: Tensor,
+    generator: torch.Generator | None = None,
+    *,
+    moves: bool = True,
 ) -> Process:
     """A process of the changes against the whole text.
 
@@ -69,9 +74,10 @@ def fit_process(
         outputs: (m, C), what the model answered.
         full: (C,), its answer to the whole text, which is met exactly.
         generator: chooses the rows that decide the kernel, where there are many; on the CPU.
+        moves: whether later units move up where one is deleted.
     """
     deleting = counts.sum(dim=1) < counts.shape[1]
-    changes = Changes.of(counts[deleting], (outputs - full)[deleting])
+    changes = Changes.of(counts[deleting], (outputs - full)[deleting], moves)
     kernel, noise = fit_kernel(changes, CEILING, generator)
     return conditioned(kernel, noise, changes, full).process
 
@@ -97,6 +103,7 @@ def fit_kernel(
     pull = Pull(start, settings.pull, settings.mean_pull, settings.hold)
     held = torch.zeros_like(start, dtype=torch.bool)
     held[2 * units + _GROWTH] = not settings.grows
+    held[2 * units + _PLACES] = not changes.moves
     bounds = settings.lowest, settings.highest
 
     def search(some: Changes, begin: Tensor, steps: int) -> Tensor:
@@ -110,37 +117,41 @@ def fit_kernel(
         if len(rows) >= settings.halved_from:
             begin = search(changes.some(len(rows) // 2, generator), begin, steps)
             steps = settings.last_steps
-    return parts(search(changes, begin, steps), units)
+    kernel, noise = parts(search(changes, begin, steps), units)
+    if not changes.moves:
+        kernel = replace(kernel, place_level=torch.zeros_like(kernel.level))
+    return kernel, noise
 
 
-_GROWTH = 3  # its place among the numbers that units share
+_PLACES, _GROWTH = 3, 4  # where they are among the numbers that units share
 # How far numbers are found from their start, on average over reviews of 9 to 108 tokens and the
 # embedded model. The search for changes that grow begins there, which saves it two steps.
 _REACHES, _SLOPES = -0.4, -1.0
-_LAST = (-1.4, -1.8, 1.5, -0.4, 0.5, -4.5)
+_LAST = (-1.4, -1.8, 1.5, 0.0, -0.4, 0.5, -4.5)
 
 
 def _moved(units: int) -> Tensor:
-    """From the start to where a search begins, (2 n + 6,)."""
+    """From the start to where a search begins, (2 n + 7,)."""
     each = torch.tensor([_REACHES, _SLOPES]).repeat_interleave(units)
     return torch.cat([each, torch.tensor(_LAST)])
 
 
 def _start(rows: Tensor) -> Tensor:
-    """Where the search begins, for changes of mean square 1 that do not grow: (2 n + 6,)."""
+    """Where the search begins, for changes of mean square 1 that do not grow: (2 n + 7,)."""
     units = rows.shape[1]
     start = torch.full(
         (2 * units + SHARED,), -math.log(units), dtype=rows.dtype, device=rows.device
     )
-    start[2 * units :] = torch.tensor([0.0, math.log(0.1), 0.0, 0.0, math.log(0.02), 0.0])
+    places = math.log(0.05 / units)
+    start[2 * units :] = torch.tensor([0.0, math.log(0.1), 0.0, places, 0.0, math.log(0.02), 0.0])
     return start
 
 
 def _growing_start(rows: Tensor, changes: Tensor) -> Tensor:
-    """The same for changes that grow, (2 n + 6,): how they do is seen at once.
+    """The same for changes that grow, (2 n + 7,): how they do is seen at once.
 
-    Half of the variance of a few deletions is laid to single units and half of all variance to
-    interactions, a thirtieth to lengths and a twentieth to noise.
+    Half of the variance of a few deletions is laid to single units and as much to places, half of
+    all variance to interactions, a thirtieth to lengths and a twentieth to noise.
     """
     units = rows.shape[1]
     level, power = _growth(rows, changes)
@@ -149,6 +160,7 @@ def _growing_start(rows: Tensor, changes: Tensor) -> Tensor:
         level + math.log(0.5),
         level + math.log(0.03),
         0.0,
+        few + math.log(0.5 / units),
         power / 2,
         level + math.log(0.05) - power * math.log(units + 1),
         power * math.log(units + 1),

@@ -24,6 +24,7 @@ import torch
 from torch import Tensor
 
 from slalom_xai.surrogates.conditioning import Conditioned
+from slalom_xai.surrogates.places import place_entries
 
 ORDERS = 32  # at most, half of them the reverses of others
 FEWEST_ORDERS = 4
@@ -60,25 +61,35 @@ def process_shapley(
     rows = _growing(orders).to(known.rows)  # (R, n + 1, n)
     places = orders.argsort(dim=1)  # (R, n), when each unit comes
     predicted, told = _over_orders(known, rows, places)
+    own = _own(known, rows, places)
+    if known.process.kernel.has_places:
+        level = known.process.kernel.place_level
+        predicted = predicted + known.process.by_places(rows)
+        moved = _by_unit(place_entries(rows), places).mean(dim=0)  # (n, n k)
+        told = told + level * moved @ place_entries(known.rows).T
+        own = own + level * moved.pow(2).sum(dim=1)
     if beside is not None:
         predicted = predicted + beside(rows.flatten(0, 1)).reshape(predicted.shape)
     by_unit = _by_unit(predicted, places)
     both_ways = (by_unit[:half] + by_unit[half:]) / 2
     by_chance = both_ways.var(dim=0) / half
     known_part = (known.solved(told.T) ** 2).sum(dim=0)
-    errors = known.scaled(_own(known, rows, places) - known_part)
+    errors = known.scaled(own - known_part)
     return ProcessShapley(by_unit.mean(dim=0), (by_chance + errors**2).sqrt())
 
 
 def _over_orders(known: Conditioned, rows: Tensor, places: Tensor) -> tuple[Tensor, Tensor]:
-    """Predicted changes (R, n + 1, C), and what units change in the kernel, on average (n, m)."""
+    """Predicted changes (R, n + 1, C), and what units change in the kernel, on average (n, m).
+
+    Both without what units do that have moved.
+    """
     orders, _, units = rows.shape
     weights = known.process.weights[:-1]  # without the whole text's, at which the kernel is 0
     told = known.rows.new_zeros(units, len(known.rows))
     predicted = []
     at_once = max(1, _CELLS // (len(known.rows) * (units + 1)))
     for some, comes in zip(torch.split(rows, at_once), torch.split(places, at_once), strict=True):
-        shared = known.process.kernel.anchored(some.flatten(0, 1), known.rows)
+        shared = known.process.kernel.anchored(some.flatten(0, 1), known.rows, places=False)
         predicted.append((shared @ weights).reshape(*some.shape[:2], -1))
         told += _by_unit(shared.reshape(*some.shape[:2], -1), comes).sum(dim=0)
     return torch.cat(predicted), told / orders
@@ -107,7 +118,10 @@ def _growing(orders: Tensor) -> Tensor:
 
 
 def _own(known: Conditioned, rows: Tensor, places: Tensor) -> Tensor:
-    """The variance of each unit's value before any row is seen and before any scale, (n,)."""
+    """The variance of each unit's value before any row is seen and before any scale, (n,).
+
+    Without what units do that have moved.
+    """
     orders, _, units = rows.shape
     kernel, own = known.process.kernel, []
     numbers = torch.arange(orders, device=rows.device)
@@ -115,7 +129,7 @@ def _own(known: Conditioned, rows: Tensor, places: Tensor) -> Tensor:
     at_once = max(1, _CELLS // (2 * orders * (2 * orders + units)))
     for at in torch.split(places.T, at_once):
         both = torch.cat([rows[numbers, at + 1], rows[numbers, at]], dim=1)  # (k, 2 R, n)
-        own.append(kernel.between(both, both) @ signs @ signs)
+        own.append(kernel.without_places(both, both) @ signs @ signs)
     with_whole = kernel.with_whole(rows).unsqueeze(-1)
     by_whole = _by_unit(with_whole, places).mean(dim=0)[:, 0]
     return torch.cat(own) - by_whole**2 / kernel.whole

@@ -1,7 +1,7 @@
 """Finds the likeliest kernel of a Gaussian process: Fisher's scoring.
 
 What it has to do: minimise the loss of a ``Likelihood`` and a pull of each unit's numbers to a
-common one, over the 2 n + 6 numbers of the kernel and its noise.
+common one, over the 2 n + 7 numbers of the kernel and its noise.
 
 Why it is done this way: a step solves with the curvature that is expected, which knows how numbers
 of different kinds depend on each other. Six or seven evaluations find what L-BFGS finds in twenty.
@@ -30,7 +30,7 @@ class Pull:
     """What draws the numbers of a kernel to where they start, and those of units to each other.
 
     Attributes:
-        start: (2 n + 6,).
+        start: (2 n + 7,).
         units: how strongly each unit's numbers are drawn to their mean.
         means: how strongly these means are drawn to their start.
         shared: how strongly the numbers that all units share are drawn to their start.
@@ -42,7 +42,7 @@ class Pull:
     shared: float
 
     def slope(self, numbers: Tensor) -> Tensor:
-        """Of what it adds, (2 n + 6,)."""
+        """Of what it adds, (2 n + 7,)."""
         return self.curved(numbers - self.start)
 
     def loss(self, numbers: Tensor) -> float:
@@ -51,14 +51,14 @@ class Pull:
         return float(moved @ self.curved(moved)) / 2
 
     def curved(self, moved: Tensor) -> Tensor:
-        """Its curvature times a vector (2 n + 6,)."""
+        """Its curvature times a vector (2 n + 7,)."""
         each = moved[:-SHARED].reshape(2, -1)  # of reaches and of slopes
         mean = each.mean(dim=1, keepdim=True)
         of_units = self.units * (each - mean) + self.means * mean / each.shape[1]
         return 2 * torch.cat([of_units.flatten(), self.shared * moved[-SHARED:]])
 
     def added_to(self, curvature: Tensor) -> Tensor:
-        """A table of curvatures (2 n + 6, 2 n + 6) with its own, in place."""
+        """A table of curvatures (2 n + 7, 2 n + 7) with its own, in place."""
         units = (len(curvature) - SHARED) // 2
         for part in (slice(0, units), slice(units, 2 * units)):
             curvature[part, part] += 2 * (self.means / units - self.units) / units
@@ -76,7 +76,7 @@ def likeliest(
     bounds: tuple[float, float],
     held: Tensor,
 ) -> Tensor:
-    """The numbers (2 n + 6,) of the least loss that is found.
+    """The numbers (2 n + 7,) of the least loss that is found.
 
     Args:
         likelihood: of the changes.
@@ -84,7 +84,7 @@ def likeliest(
         pull: what is added.
         evaluations: of the likelihood, at most.
         bounds: of all numbers, lowest and highest.
-        held: (2 n + 6,), which numbers stay as they are.
+        held: (2 n + 7,), which numbers stay as they are.
     """
     numbers = begin.clamp(*bounds)
     here = likelihood.at(numbers)
@@ -118,12 +118,12 @@ def _shorter(rise: float, gain: float) -> float:
 
 
 def _solved(roots: Tensor, pull: Pull, slope: Tensor) -> Tensor:
-    """The curvature's inverse times the slope, (2 n + 6,).
+    """The curvature's inverse times the slope, (2 n + 7,).
 
     Args:
-        roots: (p m, 2 n + 6), of the likelihood's curvature.
+        roots: (p m, 2 n + 7), of the likelihood's curvature.
         pull: has one of its own.
-        slope: (2 n + 6,).
+        slope: (2 n + 7,).
     """
     if len(slope) > _MOST_DENSE:
         return _solved_in_rounds(roots, pull, slope)

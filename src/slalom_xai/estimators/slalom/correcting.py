@@ -136,6 +136,7 @@ def learn(evidence: Evidence, heads: SlalomSurrogate, loss: float) -> Learnt | N
     for share in CORRECTING.shares:
         generator = torch.Generator().manual_seed(0)
         left = _left(evidence.fit, heads, evidence.full, share)
+        left = replace(left, moves=evidence.moves)
         near = kernel, noise = fit_kernel(left, search, generator, near)
         search = replace(search, steps=CORRECTING.more_steps)
         tried = Learnt(share, kernel, noise)
