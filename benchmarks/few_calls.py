@@ -16,6 +16,7 @@ budget. On as many calls as ``slalom`` has, all fitted, the yardsticks are
               error, one on wide deletions for the wide error
     gp        a Gaussian process on the rows of the method ``gp``, less those it tests itself with
     gp, all   the same on all its rows
+    places    the same as ``gp``, but it knows how far units have moved up, as ``slalom`` does
 
 A budget is left out where a text has fewer than four times as many distinct rows. ``--race`` times
 ``slalom`` and ``lime`` on the first texts of both groups, one text after another: which is the
@@ -266,8 +267,9 @@ def compared(ground: Ground, explanation: Explanation, budget: int, asked: Keys)
         "variance": ground.variances(asked),
         "slalom": ground.errors(on_device(function.predict, device), asked),
         "linear": ground.linear_errors(budget, asked),
-        "gp": ground.process_errors(budget, asked, all_calls=False),
+        "gp": ground.process_errors(budget, asked),
         "gp_all": ground.process_errors(budget, asked, all_calls=True),
+        "places": ground.process_errors(budget, asked, places=True),
     }
     if two_scores is not None:
         found["two_scores"] = ground.errors(on_device(two_scores.predict, device), asked)

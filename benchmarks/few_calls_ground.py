@@ -153,18 +153,21 @@ class Ground:
             errors[name] = self.errors(fit.surrogate.predict, asked)[name]
         return errors
 
-    def process_errors(self, budget: int, asked: Keys, all_calls: bool) -> Errors:
+    def process_errors(
+        self, budget: int, asked: Keys, *, all_calls: bool = False, places: bool = False
+    ) -> Errors:
         """Of Gaussian processes.
 
         Args:
             budget: calls.
             asked: keys of rows that do not count.
             all_calls: fit to all of them; otherwise keep those back that ``gp`` tests itself with.
+            places: let it know how far units have moved up, which ``gp`` does not.
         """
         plan = self._plans[budget]
         rows = self._answered(_every_row(plan) if all_calls else _fitted_rows(plan))
         generator = torch.Generator().manual_seed(0)
-        process = fit_process(rows.counts, rows.outputs, self.full, generator)
+        process = fit_process(rows.counts, rows.outputs, self.full, generator, moves=places)
         return self.errors(process.predict, asked)
 
     def _fresh_pool(self) -> RowPool:

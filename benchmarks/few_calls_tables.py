@@ -15,7 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 REGIMES = {"local": "few", "wide": "any"}  # deletions, as a table names them
-YARDSTICKS = {"linear": "linear", "gp": "gp", "gp_all": "gp, all"}
+YARDSTICKS = {"linear": "linear", "gp": "gp", "gp_all": "gp, all", "places": "gp with places"}
 BOOTSTRAPS = 2000  # draws of texts
 ENDS = (0.05, 0.95)
 BY = ["model", "group", "budget"]

@@ -44,8 +44,6 @@ class GaussianProcess(Estimator):
         evidence = gather(queries, parameters, rng).settled
         generator = torch.Generator().manual_seed(int(rng.integers(2**31)))
         rows = evidence.fit
-        process = fit_process(
-            rows.table, rows.outputs, evidence.full, generator, moves=evidence.moves
-        )
+        process = fit_process(rows.table, rows.outputs, evidence.full, generator)
         fidelity = measure(evidence, process)
         return Findings(process, ({},) * len(evidence.full), fidelity, (_NOTE,))

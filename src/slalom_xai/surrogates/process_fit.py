@@ -65,7 +65,7 @@ def fit_process(
     full: Tensor,
     generator: torch.Generator | None = None,
     *,
-    moves: bool = True,
+    moves: bool = False,
 ) -> Process:
     """A process of the changes against the whole text.
 
