@@ -15,7 +15,8 @@ Where to start reading:
     exact_shapley   Shapley values (``quadrature``)
     additive        the linear surrogate
     pairs           a linear surrogate with some pairs of units (``pairs_fit`` finds them)
-    process         a Gaussian process, which predicts and does not explain (``process_fit``)
+    process         a Gaussian process, which predicts and does not explain (``conditioning``: what
+                    it learns of rows; ``process_fit``: its kernel, by ``likelihood``, ``scoring``)
     quality         how well a surrogate predicts, in numbers and in words
     recover         closed forms for models that are SLALOMs
     published       the paper's solvers, for comparison
