@@ -110,7 +110,7 @@ def test_tables_of_the_shared_cells(found, tmp_path):
 
 def test_the_printed_review_is_explained(settings, tmp_path):
     embedded = replace(BERT, init=EMBEDDED, family=None, limit=512)
-    size = replace(TINY, models=(embedded,), calls=600)
+    size = replace(TINY, models=(embedded,), calls=330)
     printed = Study(replace(settings, store=None), "fig-5", size).printed()
     outcome = fig_5.outcome(printed)
     table = outcome.tables["words"].set_index(["method", "word"])
