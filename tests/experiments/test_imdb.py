@@ -79,7 +79,7 @@ def test_every_way_is_measured_on_every_review(found):
 def test_a_share_fills_cells_and_a_second_run_finds_them(settings, found):
     again = Study(settings, "fig-6", TINY).explanations()
     assert again.rows == found.rows
-    with pytest.raises(ShareDone, match="share 2/3 is finished, 1 cells of 3"):
+    with pytest.raises(ShareDone, match="share 2/3 is finished, 2 cells of 5"):
         Study(replace(settings, share=(2, 3)), "fig-6", TINY).explanations()
     shown = Study(replace(settings, finished=True), "fig-6", TINY).explanations()
     assert shown.rows == found.rows
