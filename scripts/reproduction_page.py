@@ -11,6 +11,7 @@ compares the page with what this writes.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -203,7 +204,7 @@ def _section(one: Experiment, record: Mapping[str, Any]) -> list[str]:
     lines += [_check(check) for check in record["checks"]]
     for name, rows in record["tables"].items():
         title = name.replace("-", " ").capitalize()
-        frame = pd.DataFrame(rows)
+        frame = pd.DataFrame(rows).replace({None: math.nan})  # JSON has no NaN
         lines += ["", f"**{title}**", "", *table_lines(frame)]
     for remark in record["remarks"]:
         lines += ["", remark]

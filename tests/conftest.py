@@ -1,6 +1,32 @@
 """Settings for all tests: a slow machine is not a failure."""
 
+from types import SimpleNamespace
+
+import pytest
 from hypothesis import HealthCheck, settings
 
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("patient")
+
+
+@pytest.fixture
+def slalom(monkeypatch, capsys):
+    """The command line in this process, which has paid for the imports already.
+
+    A process of its own takes seconds to import torch: few tests need one.
+    """
+    from slalom_xai.cli import main
+
+    def run(*arguments):
+        monkeypatch.setattr("sys.argv", ["slalom", *map(str, arguments)])
+        monkeypatch.setenv("COLUMNS", "100")
+        capsys.readouterr()  # what was printed before
+        code = 0
+        try:
+            main()
+        except SystemExit as ended:
+            code = ended.code or 0
+        told = capsys.readouterr()
+        return SimpleNamespace(returncode=code, stdout=told.out, stderr=told.err)
+
+    return run

@@ -13,7 +13,7 @@ from slalom_xai.estimators import Slalom
 from slalom_xai.surrogates.places import knots
 from slalom_xai.surrogates.scores import SCORES
 
-BUDGET = 600
+BUDGET = 400
 TWO_HEADS = "slalom of two heads"
 MADE = {TWO_HEADS: Slalom(heads=2)}  # methods that are not given by name
 OWN = (
@@ -23,12 +23,8 @@ OWN = (
     "slalom-fidel",
     "slalom-exact",
 )  # the package's own, on every architecture
-FEW = (
-    "bert",
-    "gpt2",
-    "xlnet",
-    "t5",
-)  # where all other methods are explained anew, which takes long
+FEW = ("bert", "gpt2", "xlnet", "t5")  # where methods run that only ask, and take long
+TWO = ("bert", "gpt2")  # where all methods are explained anew, which takes long
 CHANCELESS = (
     "slalom-exact",
     "occlusion",
@@ -58,8 +54,12 @@ EVERY = [
 ]
 EVERY += [(a, TWO_HEADS) for a in FEW]
 pairs = pytest.mark.parametrize(("architecture", "method"), EVERY)
-dear_pairs = pytest.mark.parametrize(
+own_pairs = pytest.mark.parametrize(
     ("architecture", "method"), [(a, m) for a, m in EVERY if m in OWN or a in FEW]
+)
+# Every method somewhere, and one that asks and fits on every architecture.
+dear_pairs = pytest.mark.parametrize(
+    ("architecture", "method"), [(a, m) for a, m in EVERY if m == "slalom" or a in TWO]
 )
 architectures = pytest.mark.parametrize("architecture", ARCHITECTURES)
 
@@ -73,9 +73,8 @@ def fresh(architecture, method, **options):
 explain = functools.cache(fresh)  # explanations are frozen, so that tests may share them
 
 
-def wide_rows(explanation, count, seed=99):
+def wide_rows(units, count, seed=99):
     generator = np.random.default_rng(seed)
-    units = len(explanation)
     rows = np.zeros((count, units), dtype=bool)
     for row in rows:
         row[generator.choice(units, units - generator.integers(1, units), replace=False)] = True
@@ -86,6 +85,13 @@ def asked_directly(architecture, rows):
     """The model's own answers to rows, one at a time and without the package."""
     model, tokenizer = tiny(architecture)
     return np.array([log_odds(model, *row) for row in shortened(tokenizer, rows)])
+
+
+@functools.cache
+def fresh_rows(architecture, units):
+    """Rows that keep any number of units, and the model's own answers to them."""
+    rows = wide_rows(units, 100)
+    return rows, asked_directly(architecture, rows)
 
 
 def length_effect(explanation, rows):
@@ -172,7 +178,7 @@ def by_hand(explanation, counts):
 @architectures
 def test_deletions_move_the_tiny_models(architecture):
     model, tokenizer = tiny(architecture)
-    answers = [log_odds(model, *row) for row in deletions(tokenizer, 200, seed=5)]
+    answers = [log_odds(model, *row) for row in deletions(tokenizer, 100, seed=5)]
     assert max(answers) - min(answers) >= 1
 
 
@@ -226,7 +232,7 @@ def test_the_same_seed_gives_the_same_explanation(architecture, method):
 def test_the_batch_size_does_not_matter(architecture, method):
     small, large = fresh(architecture, method, batch_tokens=64), explain(architecture, method)
     assert small.calls == large.calls
-    everything = wide_rows(large, 50)
+    everything = wide_rows(len(large), 50)
     first, second = small.predict(everything), large.predict(everything)
     assert np.allclose(
         first, second, atol=0.02 * (1 + second.std())
@@ -242,8 +248,7 @@ WIDE_METHODS = ("slalom", "linear", "pairs", "gp", TWO_HEADS)
 )
 def test_predictions_beat_the_mean_on_fresh_wide_rows(architecture, method):
     explanation = explain(architecture, method)
-    rows = wide_rows(explanation, 200)
-    true = asked_directly(architecture, rows)
+    rows, true = fresh_rows(architecture, len(explanation))
     assert ((explanation.predict(rows) - true) ** 2).mean() < true.var()
 
 
@@ -259,7 +264,7 @@ def test_the_prediction_is_the_models_own(architecture, method):
 @pairs
 def test_additive_methods_predict_by_subtraction_and_others_by_their_formula(architecture, method):
     explanation = explain(architecture, method)
-    rows = wide_rows(explanation, 20)
+    rows = wide_rows(len(explanation), 20)
     if explanation.surrogate == "linear":
         assert np.allclose(
             explanation.predict(rows), explanation.prediction - (~rows) @ explanation.values
@@ -271,7 +276,7 @@ def test_additive_methods_predict_by_subtraction_and_others_by_their_formula(arc
     assert np.allclose(explanation.predict(rows), written[explanation.surrogate](explanation, rows))
 
 
-@dear_pairs
+@own_pairs
 def test_values_and_importances_are_those_of_what_is_read(architecture, method):
     """Of the two scores, where values were measured; otherwise of the only head."""
     explanation = explain(architecture, method)
@@ -366,8 +371,10 @@ def test_a_model_is_left_as_it_was(architecture):
 
 
 @pytest.mark.parametrize("granularity", ["type", "word", "phrase", "sentence"])
-@pytest.mark.parametrize("method", [*BY_NAME, TWO_HEADS])
-@pytest.mark.parametrize("architecture", ["bert", "gpt2"])
+@pytest.mark.parametrize(
+    ("architecture", "method"),
+    [*(("bert", method) for method in (*BY_NAME, TWO_HEADS)), *(("gpt2", one) for one in OWN)],
+)
 def test_units_of_every_granularity_are_fitted_and_checked(architecture, method, granularity):
     text = (
         "A slow film, a long film; yet I liked the end! It moved me. A good end, a good film. "
@@ -375,7 +382,7 @@ def test_units_of_every_granularity_are_fitted_and_checked(architecture, method,
     )
     model, tokenizer = tiny(architecture)
     explanation = Explainer(
-        model, tokenizer, method=MADE.get(method, method), granularity=granularity, budget=500
+        model, tokenizer, method=MADE.get(method, method), granularity=granularity, budget=300
     )(text)
     tokens = tokenizer(text, add_special_tokens=False)["input_ids"]
     if granularity == "type":

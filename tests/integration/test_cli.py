@@ -23,7 +23,8 @@ REVIEW = "The opening is slow, but the two leads are wonderful and I would gladl
 ROOT = Path(__file__).parents[2]
 
 
-def slalom(*arguments, stdin=None, **options):
+def as_process(*arguments, stdin=None, **options):
+    """The command in a process of its own, where that is the point."""
     environment = os.environ | {"COLUMNS": "100", "HF_HUB_OFFLINE": "1"}
     command = [sys.executable, "-m", "slalom_xai", *map(str, arguments)]
     return subprocess.run(
@@ -39,7 +40,8 @@ def slalom(*arguments, stdin=None, **options):
 
 
 def test_explain_shows_the_text_the_scores_the_trust_and_the_file(tmp_path):
-    done = slalom("explain", REVIEW, "--out", tmp_path / "e.json", "--html", tmp_path / "e.html")
+    files = ("--out", tmp_path / "e.json", "--html", tmp_path / "e.html")
+    done = as_process("explain", REVIEW, *files)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""  # quiet when piped
     assert "wonderful" in done.stdout
@@ -55,7 +57,7 @@ def test_explain_shows_the_text_the_scores_the_trust_and_the_file(tmp_path):
     assert (tmp_path / "e.html").read_text().startswith("<!doctype html>")
 
 
-def test_json_from_a_file_and_from_standard_input_agree(tmp_path):
+def test_json_from_a_file_and_from_standard_input_agree(slalom, tmp_path):
     (tmp_path / "review.txt").write_text(REVIEW)
     by_file = slalom(
         "explain",
@@ -69,7 +71,7 @@ def test_json_from_a_file_and_from_standard_input_agree(tmp_path):
         "--target",
         "negative",
     )
-    by_pipe = slalom(
+    by_pipe = as_process(
         "explain", "-", "--json", "--seed", "3", "--budget", "200", "--target", "0", stdin=REVIEW
     )
     assert by_file.returncode == by_pipe.returncode == 0
@@ -83,7 +85,7 @@ def test_json_from_a_file_and_from_standard_input_agree(tmp_path):
     assert shown["scores"]["value"] == explanation.values.tolist()
 
 
-def test_methods_lists_every_method():
+def test_methods_lists_every_method(slalom):
     done = slalom("methods")
     assert [line.split()[0] for line in done.stdout.splitlines()] == list(methods())
     assert json.loads(slalom("methods", "--json").stdout) == methods()
@@ -128,7 +130,7 @@ def test_methods_lists_every_method():
         (["explode"], "explode"),
     ],
 )
-def test_an_error_is_one_line_and_a_nonzero_exit(arguments, message):
+def test_an_error_is_one_line_and_a_nonzero_exit(slalom, arguments, message):
     done = slalom(*arguments)
     assert done.returncode != 0
     assert done.stdout == ""
@@ -137,14 +139,14 @@ def test_an_error_is_one_line_and_a_nonzero_exit(arguments, message):
     assert message in done.stderr
 
 
-def test_a_file_that_is_not_text_is_named(tmp_path):
+def test_a_file_that_is_not_text_is_named(slalom, tmp_path):
     (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
     done = slalom("explain", "--file", tmp_path / "binary")
     assert done.returncode == 1
     assert "not UTF-8" in done.stderr
 
 
-def test_truncation_is_reported():
+def test_truncation_is_reported(slalom):
     done = slalom(
         "explain",
         "a dull story with a good end and more words " * 60,
@@ -158,7 +160,7 @@ def test_truncation_is_reported():
     assert "characters are left out" in done.stdout
 
 
-def test_hostile_text_cannot_reach_the_terminal():
+def test_hostile_text_cannot_reach_the_terminal(slalom):
     done = slalom("explain", "good \x1b[31m film \x07 [bold]not markup[/bold]")
     assert done.returncode == 0, done.stderr
     assert "\x1b" not in done.stdout
@@ -166,7 +168,7 @@ def test_hostile_text_cannot_reach_the_terminal():
     assert "[bold]not markup[/bold]" in done.stdout
 
 
-def test_help_has_examples_and_does_not_import_torch():
+def test_help_has_examples_and_does_not_import_torch(slalom):
     code = (
         "import sys; sys.argv = ['slalom', '--help']\n"
         "from slalom_xai.cli import main\n"
@@ -227,7 +229,7 @@ main()
 """
 
 
-@pytest.mark.parametrize("module", ["typer", "torch", "transformers"])
+@pytest.mark.parametrize("module", ["typer", "transformers"])
 def test_control_c_inside_an_import_that_swallows_it_ends_the_command(module):
     command = [sys.executable, "-c", SWALLOWED.format(module=module)]
     with started(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
@@ -269,14 +271,13 @@ def test_control_c_inside_a_callback_is_heard_afterwards():
     assert (output, errors) == ("heard\n", "")
 
 
-def test_version():
+def test_version(slalom):
     done = slalom("--version")
     assert done.returncode == 0
     assert done.stdout == f"slalom-xai {slalom_xai.__version__}\n"
 
 
-@pytest.mark.parametrize("encoding", ["cp1252", "latin-1", "ascii"])
-def test_json_can_be_loaded_whatever_the_encoding_of_standard_output(encoding, tmp_path):
+def test_json_can_be_loaded_whatever_the_encoding_of_standard_output(tmp_path):
     text = "Ein schöner Film – 好 “really” ±"
     path = tmp_path / "e.json"
     with path.open("w") as file:
@@ -290,7 +291,7 @@ def test_json_can_be_loaded_whatever_the_encoding_of_standard_output(encoding, t
             "--budget",
             "60",
         ]
-        environment = os.environ | {"PYTHONIOENCODING": encoding, "HF_HUB_OFFLINE": "1"}
+        environment = os.environ | {"PYTHONIOENCODING": "ascii", "HF_HUB_OFFLINE": "1"}
         done = subprocess.run(
             command, stdout=file, stderr=subprocess.PIPE, env=environment, check=False
         )
@@ -307,7 +308,7 @@ def no_space():
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs limits as Unix has them")
 def test_a_result_that_cannot_be_saved_is_printed_and_nothing_is_lost(tmp_path):
-    done = slalom(
+    done = as_process(
         "explain",
         REVIEW,
         "--out",
@@ -373,7 +374,7 @@ def test_errors_name_options_and_not_arguments(said, shown):
     assert for_command_line(said) == shown
 
 
-def test_every_option_and_method_is_documented():
+def test_every_option_and_method_is_documented(slalom):
     page = (ROOT / "docs" / "cli.md").read_text()
     for command in ("explain", "methods", "train"):
         options = set(re.findall(r"--[a-z]+", slalom(command, "--help").stdout)) - {"--help"}
@@ -382,7 +383,7 @@ def test_every_option_and_method_is_documented():
     assert [name for name in methods() if f"`{name}`" not in everything] == []
 
 
-def test_classes_that_are_only_numbered_can_be_named(tmp_path):
+def test_classes_that_are_only_numbered_can_be_named(slalom, tmp_path):
     model, tokenizer = tiny("bert")
     model.config.id2label = {0: "LABEL_0", 1: "LABEL_1"}
     model.save_pretrained(tmp_path)

@@ -457,10 +457,6 @@ def test_damaged_weights_are_named(trained, reviews, tmp_path):
         train(reviews, tmp_path / "out", TrainingOptions(init=start))
 
 
-def slalom(*arguments):
-    return [sys.executable, "-m", "slalom_xai", *map(str, arguments)]
-
-
 SHAPE = [
     "--layers",
     1,
@@ -478,11 +474,9 @@ SHAPE = [
 ENVIRONMENT = os.environ | {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
 
 
-def test_the_command_trains_reports_and_leads_on(reviews, tmp_path):
-    command = slalom(
-        "train", reviews, "--out", tmp_path / "out", "--epochs", 4, "--test", reviews, *SHAPE
-    )
-    done = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, check=False)
+def test_the_command_trains_reports_and_leads_on(slalom, reviews, tmp_path):
+    out = tmp_path / "out"
+    done = slalom("train", reviews, "--out", out, "--epochs", 4, "--test", reviews, *SHAPE)
     assert done.returncode == 0, done.stderr
     assert [line.split(":")[0] for line in done.stderr.splitlines()] == [
         f"epoch {epoch}/4" for epoch in range(1, 5)
@@ -492,22 +486,11 @@ def test_the_command_trains_reports_and_leads_on(reviews, tmp_path):
         done.stdout,
         re.MULTILINE,
     )
-    assert f'Next: slalom explain --model {tmp_path / "out"} "..."' in done.stdout
-    command = slalom(
-        "explain",
-        "--model",
-        tmp_path / "out",
-        "--json",
-        "--device",
-        "cpu",
-        "the warm story of music",
-    )
-    explained = subprocess.run(
-        command, capture_output=True, text=True, env=ENVIRONMENT, check=False
-    )
+    assert f'Next: slalom explain --model {out} "..."' in done.stdout
+    review = "the warm story of music"
+    explained = slalom("explain", "--model", out, "--json", "--device", "cpu", review)
     assert Explanation.from_dict(json.loads(explained.stdout)).target == "good"
-    command = slalom("train", reviews, "--out", tmp_path / "out")
-    refused = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, check=False)
+    refused = slalom("train", reviews, "--out", out)
     assert refused.returncode == 1
     assert refused.stdout == ""
     assert refused.stderr.startswith("error: --out is ")
@@ -515,18 +498,9 @@ def test_the_command_trains_reports_and_leads_on(reviews, tmp_path):
 
 
 def test_control_c_saves_the_best_epoch_and_exits_130(reviews, tmp_path):
-    command = slalom(
-        "train",
-        reviews,
-        "--out",
-        tmp_path / "out",
-        "--epochs",
-        100000,
-        "--patience",
-        100000,
-        "--json",
-        *SHAPE,
-    )
+    arguments = ("train", reviews, "--out", tmp_path / "out", "--json", *SHAPE)
+    arguments += ("--epochs", 100000, "--patience", 100000)
+    command = [sys.executable, "-m", "slalom_xai", *map(str, arguments)]
     with started(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT
     ) as process:

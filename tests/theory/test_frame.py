@@ -4,12 +4,10 @@ import json
 import math
 import re
 from pathlib import Path
-from types import SimpleNamespace
 
 import pandas as pd
 import pytest
 
-from slalom_xai.cli import main
 from slalom_xai.errors import InputError
 from slalom_xai.experiments import chosen, everything
 from slalom_xai.theory import Outcome, Settings, base, reproductions
@@ -17,23 +15,6 @@ from slalom_xai.theory.base import Reproduction, at_least, at_most, unknown_name
 from slalom_xai.theory.report import as_dict, markdown, save
 
 ROOT = Path(__file__).parents[2]
-
-
-@pytest.fixture
-def slalom(monkeypatch, capsys):
-    """The command line in this process, which has paid for the imports already."""
-
-    def run(*arguments):
-        monkeypatch.setattr("sys.argv", ["slalom", *arguments])
-        code = 0
-        try:
-            main()
-        except SystemExit as ended:
-            code = ended.code
-        told = capsys.readouterr()
-        return SimpleNamespace(returncode=code, stdout=told.out, stderr=told.err)
-
-    return run
 
 
 def test_a_check_holds_up_to_its_bound_and_never_for_nan():

@@ -21,7 +21,6 @@ from slalom_xai.theory.slides.debate import (
     bag_of_words_sign,
     debate_text,
     divergences,
-    diverging_classifier,
 )
 from slalom_xai.theory.slides.embedded_attention import FILMS, LastLayer, embedded_model
 from slalom_xai.theory.slides.explainers import (
@@ -34,12 +33,9 @@ from slalom_xai.theory.slides.explainers import (
 from slalom_xai.theory.slides.histogram import (
     WORD_LENGTH,
     HistogramModel,
-    accuracy,
-    blind,
     counts,
     draw_words,
     equal_letters,
-    solve,
     spell,
 )
 from slalom_xai.theory.slides.reviews import (
@@ -215,11 +211,7 @@ def test_a_debate_correlates_attention_with_each_importance(model):
         assert debated.output == pytest.approx(float(model(ids[None])), abs=1e-5)
 
 
-def test_a_whole_model_can_attend_elsewhere(single, reviews):
-    rival = diverging_classifier(single, reviews, 0.3, seed=0, steps=300)
-    far, change = apart(single, rival, write_reviews(200, 8))
-    assert far > 0.2
-    assert change < 0.12
+def test_a_model_is_not_apart_from_itself(single, reviews):
     assert apart(single, single, reviews) == pytest.approx((0.0, 0.0), abs=1e-6)
 
 
@@ -266,22 +258,6 @@ def test_a_search_goes_farther_for_nearly_the_same_answer(layer):
 
 def test_counts_of_the_slides_word():
     assert counts(spell("DATAIAIAIA")).tolist() == [[1, 5, 1, 5, 3, 5, 3, 5, 3, 5]]
-
-
-@pytest.mark.parametrize("start", ["letters", "places"])
-def test_the_histogram_is_counted_in_two_ways(start):
-    model = solve(start, seed=0, steps=600).model
-    words = draw_words(500, torch.Generator().manual_seed(99))
-    assert accuracy(model, words) > 0.9
-    without = accuracy(model, words, blind(model, words))
-    if start == "letters":
-        assert equal_letters(model, words) > 10
-        assert without < 0.25
-    else:
-        assert equal_letters(model, words) < 1.5
-        assert (
-            without > 0.35
-        )  # 0.9 after more steps, where a letter-blind guess from the start above has 0.14
 
 
 def test_attention_to_letters_starts_from_letters_only():

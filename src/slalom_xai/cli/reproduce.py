@@ -141,7 +141,8 @@ def _check(wanted: list[Reproduction], settings: Settings, yes: bool) -> None:
             check_ready(one, settings, yes=yes)
         elif settings.full:
             raise InputError(
-                f"--full is for experiments, but {one.name} has one size: leave it out"
+                f"--full is for experiments, but {one.name} has one size: leave --full out, or "
+                "name experiments only"
             )
         elif settings.share is not None or settings.finished:
             raise InputError(

@@ -16,8 +16,9 @@ from typing import Any
 from slalom_xai.errors import InputError
 from slalom_xai.experiments.cells import Origin, made_here
 from slalom_xai.models.load import chosen_device
-from slalom_xai.tables import read_table
+from slalom_xai.tables import Table, read_table
 from slalom_xai.tables.examples import Examples, Fields, read_examples
+from slalom_xai.tables.table import listed
 from slalom_xai.theory.base import Outcome, Reproduction, Settings
 
 PAPER = "Leemann et al. 2024"
@@ -30,10 +31,12 @@ class DataFile:
     Attributes:
         name: the file's name up to its first dot; any format that the package reads will do.
         origin: where it comes from, for a reader who does not have it.
+        columns: that it must have.
     """
 
     name: str
     origin: str
+    columns: tuple[str, ...] = ("text", "label")
 
     def find(self, experiment: str, folder: Path | None) -> Path:
         """The file in a folder.
@@ -41,7 +44,8 @@ class DataFile:
         Raises:
             InputError: there is no folder, or no such file in it.
         """
-        wanted = f"{self.name}.csv or {self.name}.jsonl.gz, with columns text and label"
+        named = f"{', '.join(self.columns[:-1])} and {self.columns[-1]}"
+        wanted = f"{self.name}.csv or {self.name}.jsonl.gz, with columns {named}"
         if folder is None:
             raise InputError(
                 f"{experiment} needs real data: give --data FOLDER with {wanted}: {self.origin}"
@@ -61,7 +65,23 @@ class DataFile:
         Raises:
             InputError: it is not there, or is not a table of texts and labels.
         """
-        return read_examples(read_table(self.find(experiment, folder)), Fields())
+        return read_examples(self.table(experiment, folder), Fields())
+
+    def table(self, experiment: str, folder: Path | None) -> Table:
+        """The file as it is.
+
+        Raises:
+            InputError: it is not there, or lacks a column.
+        """
+        table = read_table(self.find(experiment, folder))
+        missing = [f"no column {column!r}" for column in self.columns if column not in table.fields]
+        if missing:
+            there = listed(table.fields) if table.fields else "none at all"
+            raise InputError(
+                f"{table.path} has {' and '.join(missing)}, only {there}: rename its columns, or "
+                f"give another table: {self.origin}"
+            )
+        return table
 
 
 @dataclass(frozen=True)
@@ -115,12 +135,12 @@ def check_ready(one: Experiment, settings: Settings, *, yes: bool) -> None:
         yes: run the full size without a GPU, too.
 
     Raises:
-        InputError: a table is missing, or the full size has no GPU.
+        InputError: a table or a column is missing, or the full size has no GPU.
     """
     if settings.finished:
         return  # nothing will be measured
-    for table in one.data:
-        table.find(one.name, settings.data)
+    for needed in one.data:
+        needed.table(one.name, settings.data)
     if settings.full and not yes and chosen_device(None).type == "cpu":
         raise InputError(
             f"{one.name} at full size takes about {one.hours:g} hours on two cores, "

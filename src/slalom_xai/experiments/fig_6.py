@@ -13,6 +13,7 @@ from slalom_xai.experiments.imdb import DATA, HOURS, STUDY, Found, Study
 from slalom_xai.experiments.imdb_methods import (
     EFF,
     FIDEL,
+    FIDEL_ALTERNATING,
     LIME,
     LRP,
     MOST_DELETED,
@@ -21,7 +22,7 @@ from slalom_xai.experiments.imdb_methods import (
     SHAP_UNK,
     WAYS,
 )
-from slalom_xai.experiments.imdb_tables import MODELS, failures
+from slalom_xai.experiments.imdb_tables import MODELS, failures, solver
 from slalom_xai.experiments.language import STYLES, standard_error
 from slalom_xai.metrics.case import Array
 from slalom_xai.theory.base import Check, Outcome, Settings, at_least, at_most
@@ -62,7 +63,8 @@ def outcome(found: Found) -> Outcome:
             "any number of tokens up to all but one, which the paper leaves out. Additive scores "
             "predict that a deletion takes the token's score away. All explain log odds; "
             f"{SHAP_UNK} is the paper's Kernel SHAP. LIME of probabilities and gradients of a "
-            "logit are on other scales and are left out.",
+            "logit are on other scales and are left out. slalom-fidel is fitted by our solver.",
+            *solver(found),
             "Few deletions are few rows, so some of them are among those that methods asked.",
             *found.remarks,
             *failures(found),
@@ -80,7 +82,7 @@ def errors_of(found: Found) -> dict[tuple[str, str], Array]:
     for spec in found.models:
         cells = [cell for name, cell in found.rows[spec.key].items() if "review" in name]
         for label, way in WAYS.items():
-            rows = np.array([_errors(cell[label]) for cell in cells])
+            rows = np.array([_errors(cell.get(label, {})) for cell in cells])
             if way.predicts and np.isfinite(rows).any():
                 errors[spec.name, label] = rows
     return errors
@@ -115,14 +117,14 @@ def _reductions(errors: dict[tuple[str, str], Array]) -> pd.DataFrame:
     """By how much SLALOMs have less error than AttnLRP at ten deletions, and `slalom` elsewhere."""
     rows = []
     for model in dict.fromkeys(model for model, _ in errors):
-        for method in (FIDEL, EFF, OURS):
+        for method in (FIDEL, FIDEL_ALTERNATING, EFF, OURS):
             for place, name in ((MOST_DELETED - 1, "10 deletions"), (MOST_DELETED, "wide")):
                 if not {(model, method), (model, LRP)} <= errors.keys():
                     continue
                 ours, theirs = both(errors[model, method], errors[model, LRP])
                 share, error = reduction(ours[:, place], theirs[:, place])
                 printed = float("nan")
-                if method == FIDEL and place < MOST_DELETED:
+                if method in (FIDEL, FIDEL_ALTERNATING) and place < MOST_DELETED:
                     printed = _REDUCTION[MODELS.index(model)]
                 rows.append(
                     {
@@ -191,7 +193,11 @@ def _finding(errors: dict[tuple[str, str], Array]) -> str:
             for (name, method), found in errors.items()
             if name == model
         }
-        named = [method for method in (OURS, FIDEL, EFF, *_RIVALS, "linear") if method in own]
+        named = [
+            method
+            for method in (OURS, FIDEL, FIDEL_ALTERNATING, EFF, *_RIVALS, "linear")
+            if method in own
+        ]
         few = ", ".join(f"{own[method][MOST_DELETED - 1]:.3g} for {method}" for method in named)
         wide = ", ".join(f"{own[method][-1]:.3g} for {method}" for method in named)
         each.append(f"For the {model}, the error of 10 deletions is {few}; of any number, {wide}.")

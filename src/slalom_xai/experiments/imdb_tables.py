@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from slalom_xai.experiments.imdb import Found
-from slalom_xai.experiments.imdb_methods import WAYS
+from slalom_xai.experiments.imdb_methods import FIDEL_ALTERNATING, WAYS
 from slalom_xai.experiments.language import standard_error
 from slalom_xai.theory.base import Check, at_least
 from slalom_xai.theory.drawing import BLUE, NEUTRAL, panels
@@ -24,7 +24,12 @@ WHICH = (
     "gradients are those of the predicted class's logit (summed over the embedding), and Kernel "
     "SHAP puts [UNK] in the place of words. The other rows explain log odds and delete words. The "
     "paper's number stands in both. `slalom` and `linear` are not in the paper. Where a linear fit "
-    "predicts deletions better, `slalom` gives that one, which has no importances."
+    "predicts deletions better, `slalom` gives that one, which has no importances. `slalom-fidel` "
+    "is fitted by our solver."
+)
+_SOLVER = (
+    f"`{FIDEL_ALTERNATING}` is fitted as in the paper, by alternating least squares, which goes on "
+    "while a round brings anything; the authors' code stops after one."
 )
 
 
@@ -81,6 +86,12 @@ def pick(table: pd.DataFrame, method: str, score: str = "shapley") -> pd.Series[
 def ahead(statement: str, better: pd.Series[float], other: pd.Series[float], slack: float) -> Check:
     """Whether one is above another for every model, or below by the slack at most."""
     return at_least(f"{statement}, smallest lead", (better - other).min(), 0.0 - slack)
+
+
+def solver(found: Found) -> tuple[str, ...]:
+    """What the paper's solver is, if any review was explained with it."""
+    cells = [cell for spec in found.models for cell in found.rows[spec.key].values()]
+    return (_SOLVER,) if any(FIDEL_ALTERNATING in cell for cell in cells) else ()
 
 
 def failures(found: Found) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ MARKED = DataFile(
     "yelp_hat_raw",
     "the single annotators' maps of Yelp-HAT (Sen et al. 2020), whose further columns are words, "
     "a list of them, and maps, for each annotator the number of words and the active ones",
+    columns=("text", "label", "maps", "words"),
 )
 LEAST_ANNOTATORS = 2
 

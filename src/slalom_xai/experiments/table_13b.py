@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -12,18 +12,17 @@ import pandas as pd
 import torch
 
 from slalom_xai.experiments.base import PAPER, experiment
-from slalom_xai.experiments.cells import Cells, Numbers
+from slalom_xai.experiments.cells import Numbers
 from slalom_xai.experiments.table_2 import EFF, INSIDE, LIME, OURS, SHAP
 from slalom_xai.experiments.table_12 import REVIEWS
 from slalom_xai.experiments.timing import (
     ALONE,
     INSIDE_CALLS,
-    Clock,
     Timed,
-    by_text,
+    TimedSize,
     ratios,
     seconds_table,
-    timed_work,
+    timed_study,
 )
 from slalom_xai.theory.base import Outcome, Settings, at_least, at_most
 from slalom_xai.theory.drawing import BLUE, NEUTRAL, panels
@@ -42,25 +41,19 @@ _PRINTED = {
 
 
 @dataclass(frozen=True)
-class Size:
+class Size(TimedSize):
     """How much is computed.
 
     Attributes:
-        texts: reviews that are explained.
-        words: of a review at most; one word is one token. Kernel SHAP needs three calls a token.
         calls: of an explanation.
-        alone: texts that Kernel SHAP explains with one row a call, too.
-        width: of the model.
         layers: of the model.
         heads: of each layer.
         half: whether its weights are in bfloat16, as on the paper's GPU.
     """
 
-    texts: int = 5
     words: int = 100
-    calls: int = 500
-    alone: int = 2
     width: int = 128
+    calls: int = 500
     layers: int = 4
     heads: int = 4
     half: bool = False
@@ -92,19 +85,16 @@ def study(settings: Settings, size: Size) -> dict[str, Numbers]:
     Returns:
         The numbers of ``Clock.seconds`` by review.
     """
-    identity = {"study": "table-13b", "seed": settings.seed, "size": asdict(size)}
-    cells = Cells.open(settings.store, identity)
-    clock = Clock(
-        partial(REVIEWS.read, "table-13b", settings.data),
-        texts=size.texts,
-        words=size.words,
+    return timed_study(
+        settings,
+        "table-13b",
+        REVIEWS,
+        size,
+        timed(size),
         configured=partial(_bloom, size),
         framed=False,
         dtype=torch.bfloat16 if size.half else torch.float32,
-        seed=settings.seed,
     )
-    work = timed_work(clock, size.texts, timed(size), size.alone)
-    return by_text(cells.fill(work, settings, "explaining under the clock"))
 
 
 def timed(size: Size) -> list[Timed]:

@@ -19,6 +19,7 @@ from slalom_xai.experiments.imdb_tables import (
     means,
     pick,
     shown,
+    solver,
 )
 from slalom_xai.theory.base import Check, Outcome, Settings, at_most
 
@@ -66,6 +67,7 @@ def outcome(found: Found) -> Outcome:
             "learn from; pieces of a word share its weight. The places of a token share the mean "
             "of their scores. Importances are compared with the size of the weights.",
             WHICH,
+            *solver(found),
             *found.remarks,
             *failures(found),
         ),

@@ -27,6 +27,7 @@ from slalom_xai.experiments.imdb_tables import (
     means,
     pick,
     shown,
+    solver,
 )
 from slalom_xai.theory.base import Check, Outcome, Settings, at_least
 
@@ -86,6 +87,7 @@ def outcome(found: Found) -> Outcome:
             "(insertion) or the worst only (deletion). Table 1c's caption says deletion; its "
             "numbers are insertion's.",
             WHICH,
+            *solver(found),
             *found.remarks,
             *failures(found),
         ),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -13,17 +13,16 @@ import pandas as pd
 from slalom_xai.estimators import Estimator
 from slalom_xai.estimators.gradients import IntegratedGradients
 from slalom_xai.experiments.base import PAPER, experiment
-from slalom_xai.experiments.cells import Cells, Numbers
+from slalom_xai.experiments.cells import Numbers
 from slalom_xai.experiments.table_12 import REVIEWS
 from slalom_xai.experiments.timing import (
     ALONE,
     INSIDE_CALLS,
-    Clock,
     Timed,
-    by_text,
+    TimedSize,
     ratios,
     seconds_table,
-    timed_work,
+    timed_study,
 )
 from slalom_xai.theory.base import Outcome, Settings, at_least, at_most
 from slalom_xai.theory.drawing import COLOURS, panels
@@ -56,22 +55,14 @@ _PRINTED |= {
 
 
 @dataclass(frozen=True)
-class Size:
+class Size(TimedSize):
     """How much is computed.
 
     Attributes:
-        texts: reviews that are explained.
-        words: of a review at most; one word is one token. Kernel SHAP needs three calls a token.
         calls: of an explanation, one after another.
-        alone: texts that Kernel SHAP explains with one row a call, too.
-        width: of the model.
     """
 
-    texts: int = 5
-    words: int = 120
     calls: tuple[int, ...] = (500, 1000, 2000)
-    alone: int = 2
-    width: int = 256
 
 
 SMALL = Size()
@@ -98,18 +89,15 @@ def study(settings: Settings, size: Size) -> dict[str, Numbers]:
     Returns:
         The numbers of ``Clock.seconds`` by review.
     """
-    identity = {"study": "table-2", "seed": settings.seed, "size": asdict(size)}
-    cells = Cells.open(settings.store, identity)
-    clock = Clock(
-        partial(REVIEWS.read, "table-2", settings.data),
-        texts=size.texts,
-        words=size.words,
+    return timed_study(
+        settings,
+        "table-2",
+        REVIEWS,
+        size,
+        timed(size),
         configured=partial(_distilbert, size),
         framed=True,
-        seed=settings.seed,
     )
-    work = timed_work(clock, size.texts, timed(size), size.alone)
-    return by_text(cells.fill(work, settings, "explaining under the clock"))
 
 
 def timed(size: Size) -> list[Timed]:

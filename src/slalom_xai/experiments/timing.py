@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property, partial
 from importlib import import_module
 from typing import Any
@@ -19,7 +19,8 @@ import torch
 
 from slalom_xai.errors import InputError
 from slalom_xai.estimators import Estimator
-from slalom_xai.experiments.cells import Numbers, Work
+from slalom_xai.experiments.base import DataFile
+from slalom_xai.experiments.cells import Cells, Numbers, Work
 from slalom_xai.experiments.language import standard_error
 from slalom_xai.explainer import Explainer
 from slalom_xai.explanation import Explanation
@@ -27,11 +28,29 @@ from slalom_xai.models import TextModel
 from slalom_xai.models.load import chosen_device, text_model
 from slalom_xai.system.clock import clocked
 from slalom_xai.tables.examples import Examples
+from slalom_xai.theory.base import Settings
 from slalom_xai.training.architecture import name_classes, word_tokenizer
 
 ALONE = "kernel-shap, one row a call"
 _BY_ROW = "row by row"  # ends the names of cells
 INSIDE_CALLS = 21  # the least that a method that looks inside takes: all but one are its test
+
+
+@dataclass(frozen=True)
+class TimedSize:
+    """How much is computed.
+
+    Attributes:
+        texts: reviews that are explained.
+        words: of a review at most; one word is one token. Kernel SHAP needs three calls a token.
+        alone: texts that Kernel SHAP explains with one row a call, too.
+        width: of the model.
+    """
+
+    texts: int = 5
+    words: int = 120
+    alone: int = 2
+    width: int = 256
 
 
 @dataclass(frozen=True)
@@ -151,6 +170,47 @@ class Clock:
             torch.manual_seed(self._seed)
             model = make(config, dtype=self._dtype)
         return text_model(model.to(self._device).eval(), tokenizer)
+
+
+def timed_study(
+    settings: Settings,
+    name: str,
+    reviews: DataFile,
+    size: TimedSize,
+    methods: Sequence[Timed],
+    *,
+    configured: Callable[[Any], Any],
+    framed: bool,
+    dtype: torch.dtype = torch.float32,
+) -> dict[str, Numbers]:
+    """Explains every review that is not finished yet under the clock.
+
+    Args:
+        settings: seed, data, store and progress.
+        name: of the experiment, which is also that of its cells.
+        reviews: where the texts come from.
+        size: of the study.
+        methods: those that are timed.
+        configured: see ``Clock``.
+        framed: see ``Clock``.
+        dtype: of the weights.
+
+    Returns:
+        The numbers of ``Clock.seconds`` by review.
+    """
+    identity = {"study": name, "seed": settings.seed, "size": asdict(size)}
+    cells = Cells.open(settings.store, identity)
+    clock = Clock(
+        partial(reviews.read, name, settings.data),
+        texts=size.texts,
+        words=size.words,
+        configured=configured,
+        framed=framed,
+        dtype=dtype,
+        seed=settings.seed,
+    )
+    work = timed_work(clock, size.texts, methods, size.alone)
+    return by_text(cells.fill(work, settings, "explaining under the clock"))
 
 
 def timed_work(clock: Clock, texts: int, methods: Sequence[Timed], alone: int) -> dict[str, Work]:

@@ -10,12 +10,14 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Any, Literal
 
 import torch
 from torch import Tensor
+
+from slalom_xai.theory.paper.transformer import row_counts
 
 WORDS = ("the", "we", "movie", "watch", "good", "best", "perfect", "ok", "bad", "worst")
 WEIGHTS = (0.0, 0.0, 0.0, 0.0, 0.6, 1.0, 1.5, -0.6, -1.0, -1.5)
@@ -84,11 +86,7 @@ def sample_rows(count: int, seed: int, *, even: bool = False) -> list[list[int]]
 
 def counts(rows: Sequence[Sequence[int]]) -> Tensor:
     """How often each word occurs, (m, words)."""
-    occurrences = torch.zeros(len(rows), len(WORDS), dtype=torch.float64)
-    for index, row in enumerate(rows):
-        for word in row:
-            occurrences[index, word] += 1
-    return occurrences
+    return row_counts(rows, len(WORDS))
 
 
 @dataclass(frozen=True)
@@ -122,6 +120,10 @@ class Shape:
         if not extras:
             return f"{self.family}, {layers}"
         return f"{self.family}, {layers}, {' and '.join(extras)}"
+
+    def shallow(self) -> Shape:
+        """The same with one layer, for a small run."""
+        return replace(self, layers=1)
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from slalom_xai.theory.base import Check, Settings, at_least, at_most
 from slalom_xai.theory.drawing import COLOURS, NEUTRAL, panels
 from slalom_xai.theory.paper.synthetic import (
     LONGEST,
+    STEPS,
     WEIGHTS,
     WORDS,
     Shape,
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _EVEN_STEPS = 400  # of training on rows of all lengths, which are harder than the paper's
-_FEW_STEPS = 100  # the same in a small run, for a model that cannot learn to count anyway
+_FEW_STEPS = 80  # in a small run, of models that do not learn to count
 _SHAPES: tuple[Shape, ...] = (
     Shape("encoder", 2, special=True),
     Shape("encoder", 2, positions=True, special=True),
@@ -44,13 +45,13 @@ def answers_by_length(settings: Settings) -> dict[tuple[str, str], Tensor]:
     """Answers to 1 to 30 times "perfect", by model and by the lengths of its training rows."""
     rows = [[WORDS.index("perfect")] * times for times in range(1, LONGEST + 1)]
     found = {}
-    shapes = _SHAPES
+    shapes, steps = _SHAPES, STEPS
     if settings.small:
-        shapes = _SHAPES[:1]
+        shapes, steps = _SHAPES[:1], _FEW_STEPS
     for shape in settings.track(shapes, "training on the paper's lengths"):
         if shape.special:
             found[str(shape), _EVEN] = trained_evenly(shape, settings).log_odds(rows)
-        found[str(shape), _PAPER] = trained(shape, settings.seed).log_odds(rows)
+        found[str(shape), _PAPER] = trained(shape, settings.seed, steps).log_odds(rows)
     return found
 
 

@@ -121,7 +121,7 @@ def apart(
 
 @one_thread()
 def diverging_classifier(
-    base: AttentionClassifier, reviews: Reviews, target: float, seed: int, steps: int = 500
+    base: AttentionClassifier, reviews: Reviews, target: float, seed: int, steps: int
 ) -> AttentionClassifier:
     """A whole model that answers like ``base`` and attends elsewhere (Wiegreffe and Pinter, 2019).
 

@@ -26,6 +26,7 @@ HEADS: tuple[int, ...] = (1, 2, 4)  # of the trained models
 SEEDS: tuple[int, ...] = (0, 1, 2)  # of the trained models, beside the claim's own
 DEBATED_TEXTS = 40  # new reviews that are measured
 TARGETS = (0.1, 0.3, 0.5)  # divergences to which whole models are pushed
+_STEPS, _FEW_STEPS = 500, 250  # of pushing, in full and in a small run
 SOURCE = (
     "Jain and Wallace 2019, Wiegreffe and Pinter 2019, on the slides of Lopardo, Precioso and "
     "Garreau 2024"
@@ -47,8 +48,9 @@ def against_importance(settings: Settings) -> Outcome:
     table, every, models = _correlations(settings, train, test)
     plain = trained_classifier(train, settings.seed, heads=1, steps=300, attends=False)
     others = {"another seed": models[1, 1], "equal attention": plain}
+    steps = _FEW_STEPS if settings.small else _STEPS
     for target in settings.track(TARGETS, "rivals"):
-        rival = diverging_classifier(models[1, 0], train, target, settings.seed)
+        rival = diverging_classifier(models[1, 0], train, target, settings.seed, steps)
         others[f"pushed away to {target}"] = rival
     rivals = _rivals(models[1, 0], others, test)
     films = _films(settings)
@@ -96,7 +98,8 @@ def _films(settings: Settings) -> pd.DataFrame:
     by_attention = Explainer(model, method="attention-mean", show_progress=False)
     by_removal = Explainer(model, method="occlusion", show_progress=False)
     rows = []
-    for number, text in enumerate(settings.track(FILMS, "film reviews"), start=1):
+    texts = FILMS[:2] if settings.small else FILMS
+    for number, text in enumerate(settings.track(texts, "film reviews"), start=1):
         attention = by_attention(text).scores("value")
         removal = np.abs(by_removal(text).scores("value"))
         correlation = spearman(attention, removal)
