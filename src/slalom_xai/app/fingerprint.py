@@ -1,0 +1,46 @@
+"""Tells models apart by what they are made of, not by what they are called."""
+
+from __future__ import annotations
+
+import hashlib
+from importlib.resources import files
+from pathlib import Path
+
+from slalom_xai.models.load import EMBEDDED
+
+_CHUNK = 1 << 20  # bytes read at once
+
+
+def fingerprint(source: str | None, revision: str | None, dtype: str | None) -> str:
+    """Equal for the same files in the same precision.
+
+    Args:
+        source: what a model was loaded from, a folder, a file or a hub id; None: the embedded model.
+        revision: of a hub id.
+        dtype: the precision asked for.
+    """
+    digest = hashlib.sha256(f"{dtype}\n".encode())
+    place = _place(source, revision)
+    found = [place]
+    if place.is_dir():
+        found = sorted(path for path in place.rglob("*") if path.is_file())
+    for path in found:
+        digest.update(f"{path.relative_to(place)}\n".encode())
+        with path.open("rb") as content:
+            while chunk := content.read(_CHUNK):
+                digest.update(chunk)
+    return digest.hexdigest()[:16]
+
+
+def _place(source: str | None, revision: str | None) -> Path:
+    """Where the files of a model are that has been loaded."""
+    if source is None:
+        return Path(str(files("slalom_xai.models") / EMBEDDED))
+    if Path(source).exists():
+        return Path(source)
+    from transformers.utils import cached_file
+
+    configuration = cached_file(
+        source, "config.json", revision=revision or "main", local_files_only=True
+    )
+    return Path(str(configuration)).parent
