@@ -5,7 +5,9 @@ processes of its own. What both know is in one SQLite file, the store: jobs that
 way, and results. So a page that is reloaded, a worker that dies and a server that is stopped lose
 nothing.
 
-    request -> guard -> server -> store <- worker (one model) -> explainer
-                           |                  |
-                           +---- supervisor --+   starts workers, asks them quick questions
+    request -> guard -> routes -> service -> store <- work (one process, one model) -> explainer
+                                     |                  |
+                                     +--- supervisor ---+   starts workers, asks quick questions
+
+`data` holds the rows of a data set, `serving` opens the port.
 """

@@ -3,23 +3,28 @@
 - The Host must be one of the server's names. Another name that points to this machine (DNS
   rebinding) is refused.
 - A request that changes something must come from the page itself: its Origin is the Host.
-- Where there is a token, every request but the sign of life must bring it: as a bearer token, as the
-  cookie, or once in the address, which sets the cookie and is then taken out of the address.
+- Where there is a token, every request but the sign of life must bring it: as a bearer token, as
+  the cookie, or once in the page's address, which sets the cookie and is then taken out of it.
 - Bodies are JSON, of a bounded size, and arrive in bounded time.
+
+Every answer gets the headers that keep a browser strict, and whatever goes wrong is told in one
+line, without paths or traces.
 """
 
 from __future__ import annotations
 
 import asyncio
-import hmac
 import json
+import logging
 from collections.abc import Awaitable, Callable, MutableMapping
-from dataclasses import dataclass
-from http.cookies import CookieError, SimpleCookie
 from typing import Any
-from urllib.parse import parse_qsl, urlencode, urlsplit
+from urllib.parse import parse_qsl, urlencode
 
+from slalom_xai.app import logs
+from slalom_xai.app.access import Access, host_name
 from slalom_xai.app.limits import Limits
+
+log = logging.getLogger("slalom.serve")
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -27,10 +32,10 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-COOKIE = "slalom_token"
 OPEN = ("/healthz",)  # what is told to everybody
+FAULT = "an error in slalom-xai itself; the server's log has more"
+_PAGE = "/"
 _SAFE = ("GET", "HEAD")
-_YEAR = 31_536_000
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -46,19 +51,6 @@ HEADERS = {
 }
 
 
-@dataclass(frozen=True)
-class Access:
-    """Who may ask.
-
-    Attributes:
-        hosts: names of this server, in lower case and without ports.
-        token: what every visitor must know; None: nobody is asked for one.
-    """
-
-    hosts: frozenset[str]
-    token: str | None = None
-
-
 class _Refusal(Exception):
     """A request that goes no further."""
 
@@ -68,16 +60,24 @@ class _Refusal(Exception):
 
 
 class Guard:
-    """Checks requests before the application sees them, and adds headers to its answers."""
+    """Checks requests before the application sees them, and adds headers to its answers.
 
-    def __init__(self, app: App, access: Access, limits: Limits) -> None:
+    Args:
+        app: the application.
+        access: who may ask.
+        limits: how much.
+        log_texts: whether the log may quote what visitors write.
+    """
+
+    def __init__(self, app: App, access: Access, limits: Limits, *, log_texts: bool) -> None:
         self._app, self._access, self._limits = app, access, limits
+        self._log_texts = log_texts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handles one request."""
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
         if scope["type"] != "http":
-            if scope["type"] == "lifespan":
-                await self._app(scope, receive, send)
             return
         started = False
 
@@ -89,20 +89,32 @@ class Guard:
             await send(message)
 
         try:
-            headers = _headers(scope)
-            self._check_host(headers)
-            self._check_origin(scope, headers)
-            if scope["path"] not in OPEN and await self._check_token(scope, headers, answer):
-                return
-            body = await self._body(scope, headers, receive)
-            await self._app(scope, _again(body, receive), answer)
+            await self._handle(scope, receive, answer)
         except _Refusal as refusal:
+            await _refuse(refusal, answer)
+        except Exception as error:
+            shown = logs.trace(error, texts=self._log_texts)
+            log.error("%s %s failed: %s", scope["method"], ascii(scope["path"]), shown)
             if not started:
-                await _refuse(refusal, answer)
+                await _refuse(_Refusal(500, FAULT), answer)
+
+    async def _handle(self, scope: Scope, receive: Receive, answer: Send) -> None:
+        headers = _headers(scope)
+        self._check_host(headers)
+        self._check_origin(scope, headers)
+        base = self._access.base_path
+        if base and scope["path"] == base and scope["method"] in _SAFE:
+            return await _move(f"{base}/", answer)
+        if base and scope["path"].startswith(f"{base}/"):
+            scope = {**scope, "path": scope["path"][len(base) :]}
+        if scope["path"] not in OPEN and await self._check_token(scope, headers, answer):
+            return
+        body = await self._body(scope, headers, receive)
+        await self._app(scope, _again(body, receive), answer)
 
     def _check_host(self, headers: dict[str, str]) -> None:
         name = host_name(headers.get("host", ""))
-        if name not in self._access.hosts:
+        if not self._access.knows(name):
             raise _Refusal(
                 421,
                 f"this server is not called {name[:100]!r}: "
@@ -116,26 +128,23 @@ class Guard:
         origin = headers.get("origin")
         other = headers.get("sec-fetch-site") in ("cross-site", "same-site")
         if origin is not None:
-            other = other or host_name(urlsplit(origin).netloc) not in self._access.hosts
+            other = other or not self._access.is_own_page(origin, headers["host"])
         if other:
             raise _Refusal(403, "this request comes from another site: use the page of this server")
 
     async def _check_token(self, scope: Scope, headers: dict[str, str], answer: Send) -> bool:
         """Whether the request is answered already: by the address without the token in it."""
-        token = self._access.token
-        if token is None:
+        if self._access.token is None:
             return False
-        asked = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
-        given = dict(asked).get("token")
-        if given is not None and scope["method"] == "GET" and _equal(given, token):
-            rest = urlencode([(name, value) for name, value in asked if name != "token"])
-            await _move(rest, token, scope, headers, answer)
-            return True
-        bearer = headers.get("authorization", "")
-        cookie = _cookie(headers.get("cookie", ""))
-        if bearer.lower().startswith("bearer ") and _equal(bearer[7:].strip(), token):
-            return False
-        if cookie is not None and _equal(cookie, token):
+        if scope["path"] == _PAGE and scope["method"] == "GET":
+            asked = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+            if any(name == "token" and self._access.is_token(value) for name, value in asked):
+                rest = urlencode([(name, value) for name, value in asked if name != "token"])
+                https = headers.get("x-forwarded-proto", scope.get("scheme")) == "https"
+                place = f"./?{rest}" if rest else "./"
+                await _move(place, answer, self._access.cookie(https=https))
+                return True
+        if self._access.has_token(headers):
             return False
         raise _Refusal(
             401,
@@ -163,14 +172,6 @@ class Guard:
         return body
 
 
-def host_name(host: str) -> str:
-    """A host without its port, in lower case."""
-    host = host.strip().lower()
-    if host.startswith("["):  # an IPv6 address
-        return host.partition("]")[0] + "]"
-    return host.partition(":")[0].rstrip(".")
-
-
 def _headers(scope: Scope) -> dict[str, str]:
     found: dict[str, str] = {}
     for name, value in scope["headers"]:
@@ -190,18 +191,6 @@ def _with_headers(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes
         if name.encode() not in own
     ]
     return [*headers, *added]
-
-
-def _equal(given: str, token: str) -> bool:
-    return hmac.compare_digest(given.encode(), token.encode())
-
-
-def _cookie(header: str) -> str | None:
-    try:
-        found = SimpleCookie(header).get(COOKIE)
-    except CookieError:
-        return None
-    return None if found is None else found.value
 
 
 async def _read(receive: Receive, most: int) -> bytes:
@@ -236,17 +225,12 @@ def _again(body: bytes, receive: Receive) -> Receive:
     return receive_again
 
 
-async def _move(
-    rest: str, token: str, scope: Scope, headers: dict[str, str], answer: Send
-) -> None:
-    """Sends a browser to the same address without the token, which it keeps as a cookie."""
-    place = "./" + scope["path"].rpartition("/")[2]
-    if rest:
-        place += f"?{rest}"
-    secure = "; Secure" if headers.get("x-forwarded-proto", scope.get("scheme")) == "https" else ""
-    cookie = f"{COOKIE}={token}; HttpOnly; SameSite=Strict; Path=/; Max-Age={_YEAR}{secure}"
-    moved = [(b"location", place.encode("latin-1")), (b"set-cookie", cookie.encode("latin-1"))]
-    await answer({"type": "http.response.start", "status": 303, "headers": moved})
+async def _move(place: str, answer: Send, cookie: str | None = None) -> None:
+    """Sends a browser to another address, perhaps with a cookie to keep."""
+    headers = [(b"location", place.encode()), (b"content-length", b"0")]
+    if cookie is not None:
+        headers.append((b"set-cookie", cookie.encode()))
+    await answer({"type": "http.response.start", "status": 303, "headers": headers})
     await answer({"type": "http.response.body", "body": b""})
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -30,7 +30,7 @@ class JobRequest(Asked):
     granularity: Granularity = "token"
     target: Name | None = None
     removal: Removal = "delete"
-    budget: Annotated[int, Field(ge=1)] | None = None
+    budget: Annotated[int, Field(ge=1, le=2**31)] | None = None
     seed: Seed = 0
 
 
@@ -51,6 +51,12 @@ class Problem(BaseModel):
     """What went wrong, in one line for a person."""
 
     error: str
+
+
+def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """What can go wrong at an address, beside what can go wrong at all of them."""
+    everywhere = (400, 401, 403, 404, 405, 408, 413, 415, 421, 422, 503, 507)
+    return {status: {"model": Problem} for status in (*everywhere, *statuses)}
 
 
 class Health(BaseModel):
@@ -175,6 +181,8 @@ class DataRow(BaseModel):
     wrong: bool | None
     fidelity: float | None
     key: str | None
+    empty: bool = Field(description="whether the text has no characters but spaces")
+    reason: str | None = Field(description="why the model has no prediction")
 
 
 class DataRows(BaseModel):

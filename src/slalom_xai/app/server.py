@@ -1,8 +1,7 @@
-"""The application: its addresses, and what each does."""
+"""The application: its addresses, and how problems are told."""
 
 from __future__ import annotations
 
-import logging
 import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -17,10 +16,8 @@ from slalom_xai import __version__
 from slalom_xai.app.guard import App, Guard
 from slalom_xai.app.routes import data_routes, explanation_routes, job_routes, page_routes
 from slalom_xai.app.service import Problem, Service
-from slalom_xai.app.store import is_full
+from slalom_xai.app.store.file import has_no_room
 from slalom_xai.errors import SlalomError
-
-log = logging.getLogger("slalom.serve")
 
 
 def application(service: Service) -> App:
@@ -40,6 +37,7 @@ def application(service: Service) -> App:
         docs_url=None,  # its page would load scripts from another host
         redoc_url=None,
         openapi_url="/api/openapi.json",
+        redirect_slashes=False,  # it would name the address that a proxy hides
     )
     for routes in (page_routes, job_routes, explanation_routes, data_routes):
         app.include_router(routes.router(service))
@@ -48,8 +46,7 @@ def application(service: Service) -> App:
     app.add_exception_handler(HTTPException, _plain_problem)
     app.add_exception_handler(SlalomError, _cannot)
     app.add_exception_handler(sqlite3.Error, _store_problem)
-    app.add_exception_handler(Exception, _fault)
-    return Guard(app, service.access, service.limits)
+    return Guard(app, service.access, service.limits, log_texts=service.log_texts)
 
 
 def _answer(status: int, message: str, headers: dict[str, str] | None = None) -> Response:
@@ -71,7 +68,7 @@ async def _wrong_shape(_: Request, error: Exception) -> Response:
     where = ".".join(str(part) for part in first["loc"] if part != "body") or "the body"
     more = len(error.errors()) - 1
     also = f" (and {more} more)" if more else ""
-    return _answer(422, f"{where[:100]}: {first['msg']}{also}; see api/openapi.json")
+    return _answer(422, f"{where[:100]}: {first['msg'][:200]}{also}; see api/openapi.json")
 
 
 async def _plain_problem(request: Request, error: Exception) -> Response:
@@ -87,13 +84,8 @@ async def _cannot(_: Request, error: Exception) -> Response:
     return _answer(400, str(error))
 
 
-async def _store_problem(request: Request, error: Exception) -> Response:
+async def _store_problem(_: Request, error: Exception) -> Response:
     assert isinstance(error, sqlite3.Error)
-    if is_full(error):
+    if has_no_room(error):
         return _answer(507, "the disk of the server is full: make room there, then try again")
-    return await _fault(request, error)
-
-
-async def _fault(request: Request, error: Exception) -> Response:
-    log.error("%s %s failed", request.method, request.url.path, exc_info=error)
-    return _answer(500, "an error in slalom-xai itself; the server's log has more")
+    raise error

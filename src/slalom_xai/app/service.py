@@ -10,17 +10,20 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from slalom_xai.app.guard import Access
-from slalom_xai.app.jobs import Jobs, QueueFull
+from slalom_xai.app import logs
+from slalom_xai.app.access import Access
+from slalom_xai.app.keeper import NoAnswer
 from slalom_xai.app.limits import Limits
-from slalom_xai.app.results import Results, as_json, question_key
 from slalom_xai.app.schema import JobRequest
-from slalom_xai.app.store import Store
-from slalom_xai.app.supervisor import ModelState, NoAnswer, Refused, Supervisor
-from slalom_xai.app.worker import WorkerSpec
+from slalom_xai.app.store.file import Store
+from slalom_xai.app.store.jobs import Jobs, QueueFull
+from slalom_xai.app.store.results import Results, as_json, question_key
+from slalom_xai.app.supervisor import ModelState, Refused, Supervisor
+from slalom_xai.app.work.spec import WorkerSpec
+from slalom_xai.errors import SlalomError
 
 if TYPE_CHECKING:
-    from slalom_xai.app.dataset import Dataset
+    from slalom_xai.app.data import Dataset
 
 log = logging.getLogger("slalom.serve")
 
@@ -91,9 +94,12 @@ class Service:
         assert self.dataset is not None
         try:
             self.dataset.load(self._ending)
-        except Exception as error:
-            self.data_problem = str(error)
+        except SlalomError as error:
             log.error("the data set could not be read to its end: %s", error)
+            self.data_problem = str(error).replace(str(self.dataset.source), self.dataset.name)
+        except Exception as error:
+            log.error("reading the data set failed: %s", logs.trace(error, texts=self.log_texts))
+            self.data_problem = "it could not be read to its end; the server's log has more"
 
     def model(self, name: str) -> ModelState:
         """A model by its name."""
@@ -102,7 +108,7 @@ class Service:
             known = ", ".join(self.supervisor.models)
             raise Problem(404, f"there is no model {name[:100]!r}: choose one of {known}")
         if model.state == "failed":
-            raise Problem(409, f"the model {model.name} cannot be loaded: {model.message}")
+            raise Problem(409, f"the model {model.name} cannot be used: {model.message}")
         return model
 
     def ask(self, request: JobRequest) -> tuple[int, bool]:
@@ -127,20 +133,26 @@ class Service:
                 503, f"{self.limits.queue} jobs wait for {name} already: try again later", _RETRY
             ) from error
         shown = f": {json.dumps(text)}" if self.log_texts else ""
-        log.info("job %d asked: %s, %s, %d characters%s", job, name, request.method, len(text), shown)
+        log.info(
+            "job %d asked: %s, %s, %d characters%s", job, name, request.method, len(text), shown
+        )
         self.supervisor.wake(name)
         return job, False
 
-    def _check(self, request: JobRequest, model: ModelState) -> None:
-        for text in (request.text, request.text_pair or ""):
-            if len(text) > self.limits.text:
+    def check_texts(self, text: str, text_pair: str | None) -> None:
+        """Refuses texts that are empty or longer than this server takes."""
+        for given in (text, text_pair):
+            if given is not None and len(given) > self.limits.text:
                 raise Problem(
                     413,
-                    f"the text has {len(text):,} characters, and this server takes "
+                    f"the text has {len(given):,} characters, and this server takes "
                     f"{self.limits.text:,}: give a shorter one",
                 )
-        if not request.text.strip():
+        if not text.strip():
             raise Problem(400, "the text is empty: give a text with at least one word")
+
+    def _check(self, request: JobRequest, model: ModelState) -> None:
+        self.check_texts(request.text, request.text_pair)
         if request.budget is not None and request.budget > self.limits.budget:
             raise Problem(
                 400,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from slalom_xai.app.worker import WorkerSpec
+from slalom_xai.app.work.spec import WorkerSpec
 
 _DEFAULTS = {
     "method": "slalom",
@@ -26,23 +26,20 @@ def snippet(file: dict[str, Any], settings: dict[str, Any], spec: WorkerSpec | N
     """
     options = []
     if spec is None:
-        options.append(f"model=...,  # {ascii(file['model'])}, which this server no longer has")
-    elif spec.source is not None:
-        options.append(f"model={spec.source!r},")
-    for name in ("revision", "dtype", "labels"):
-        if spec is not None and getattr(spec, name) is not None:
-            options.append(f"{name}={getattr(spec, name)!r},")
+        options.append(f"model=...,  # {file['model']!a}, which this server no longer has")
+    else:
+        given = {"model": spec.source, "dtype": spec.dtype}
+        options += [f"{name}={value!r}," for name, value in given.items() if value is not None]
     for name, usual in _DEFAULTS.items():
         if settings[name] != usual:
             options.append(f"{'random_state' if name == 'seed' else name}={settings[name]!r},")
-    lines = ["from slalom_xai import Explainer", ""]
-    lines += ["explainer = Explainer(", *(f"    {option}" for option in options), ")"]
-    if not options:
-        lines[-2:] = ["explainer = Explainer()"]
+    lines = ["from slalom_xai import Explainer", "", "explainer = Explainer()"]
+    if options:
+        lines[-1:] = ["explainer = Explainer(", *(f"    {option}" for option in options), ")"]
     lines.append(f"text = {file['text']!r}")
-    given = "text"
+    texts = "text"
     if file["text_pair"] is not None:
         lines.append(f"text_pair = {file['text_pair']!r}")
-        given = "text, text_pair"
-    lines += [f"explanation = explainer({given})", "print(explanation.to_frame())"]
+        texts = "text, text_pair"
+    lines += [f"explanation = explainer({texts})", "print(explanation.to_frame())"]
     return "\n".join(lines) + "\n"

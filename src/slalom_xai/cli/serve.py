@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from slalom_xai.cli.options import Device, Dtype, TextField, TrustRemoteCode, switch, without_default
+from slalom_xai.cli.options import (
+    Device,
+    Dtype,
+    TextField,
+    TrustRemoteCode,
+    switch,
+    without_default,
+)
 
 if TYPE_CHECKING:
-    from slalom_xai.app.dataset import Dataset
-    from slalom_xai.app.worker import WorkerSpec
+    from slalom_xai.app.work.spec import DataSpec
 
 _EPILOG = """\
 Examples:
@@ -26,6 +31,7 @@ Examples:
 """
 
 _EMBEDDED = "embedded"
+_NEEDED = ("fastapi", "uvicorn")
 
 _Models = Annotated[
     list[str] | None,
@@ -35,7 +41,9 @@ _Models = Annotated[
     ),
 ]
 _Data = Annotated[Path | None, without_default("A table of texts: .csv, .tsv, .jsonl or .parquet.")]
-_LabelField = Annotated[str | None, without_default("Column of the labels. Default: label, if any.")]
+_LabelField = Annotated[
+    str | None, without_default("Column of the labels. Default: label, if any.")
+]
 _Port = Annotated[int, typer.Option(help="Port to listen on; 0: any free one.", min=0, max=65535)]
 _Host = Annotated[str, typer.Option(help="Network interface; 0.0.0.0: all, for other machines.")]
 _BasePath = Annotated[str, without_default("What a proxy puts before every address, as /slalom.")]
@@ -87,37 +95,56 @@ def _serve(
     log_texts: _LogTexts = False,
 ) -> None:
     """Opens a page where people explain texts, compare models and ask what if."""
-    from slalom_xai.errors import optional_package
-
-    for package in ("fastapi", "uvicorn"):
-        optional_package(package, "slalom serve")
+    _check_installed()
+    from slalom_xai.app.data import Dataset
     from slalom_xai.app.limits import Limits
     from slalom_xai.app.service import Service
     from slalom_xai.app.serving import Address, access, default_store, listening, serve
-    from slalom_xai.app.store import Store
+    from slalom_xai.app.store.file import Store
+    from slalom_xai.app.work.spec import DataSpec, WorkerSpec
 
     place = Address(host, port, _checked_path(base_path))
-    file = store or default_store()
+    visitors = access(place, token, allow_host or [])
+    file = (store or default_store()).absolute()
     limits = Limits(queue=queue)
-    opened = Store(file)
+    given: DataSpec | None = None
+    if data is not None:
+        given = DataSpec(str(data.absolute()), str(file.parent), text_field, label_field)
+    specs = [
+        WorkerSpec(
+            name,
+            source,
+            str(file),
+            device=device,
+            dtype=dtype,
+            trust_remote_code=trust_remote_code,
+            limits=limits,
+            data=given,
+            log_texts=log_texts,
+        )
+        for name, source in _named(model or [_EMBEDDED]).items()
+    ]
+    opened = listening(place)
+    kept = Store(file)
     dataset = None
-    if data is not None:
-        dataset = _dataset(data, file.parent, text_field, label_field)
-    specs = _specs(model or [_EMBEDDED], file, device, dtype, trust_remote_code)
-    if data is not None:
-        how = {"source": str(data.absolute()), "folder": str(file.parent.absolute())}
-        given = how | {"text_field": text_field, "label_field": label_field}
-        specs = [replace(spec, data=given) for spec in specs]
-    service = Service(
-        specs,
-        opened,
-        access(place, token, allow_host or []),
-        limits,
-        workers,
-        dataset,
-        log_texts,
-    )
-    serve(service, place, listening(place), open_page=open_page, out=sys.stdout)
+    if given is not None:
+        dataset = Dataset.of(given)
+        dataset.prepare()
+    service = Service(specs, kept, visitors, limits, workers, dataset, log_texts)
+    serve(service, place, opened, open_page=open_page, out=sys.stdout)
+
+
+def _check_installed() -> None:
+    from importlib.util import find_spec
+
+    from slalom_xai.errors import InputError
+
+    missing = [package for package in _NEEDED if find_spec(package) is None]
+    if missing:
+        raise InputError(
+            f"slalom serve needs {' and '.join(missing)}, not installed: "
+            f"pip install {' '.join(missing)}, or install this package with its extra 'serve'"
+        )
 
 
 def _checked_path(given: str) -> str:
@@ -134,39 +161,18 @@ def _checked_path(given: str) -> str:
     return f"/{path}"
 
 
-def _specs(
-    given: list[str], store: Path, device: str | None, dtype: str | None, trust: bool
-) -> list[WorkerSpec]:
-    """The models by their names."""
-    from slalom_xai.app.worker import WorkerSpec
+def _named(given: list[str]) -> dict[str, str | None]:
+    """What models are loaded from, by their names; None: the embedded model."""
     from slalom_xai.errors import InputError
 
-    specs: list[WorkerSpec] = []
+    sources: dict[str, str | None] = {}
     for entry in given:
         name, equals, source = entry.partition("=")
         if not equals:
             name, source = Path(entry).name or entry, entry
         if not name or not source or not name.isprintable() or len(name) > 200:
             raise InputError(f"--model is {entry!r}: give NAME=FOLDER, NAME=HUB-ID, or embedded")
-        if any(spec.name == name for spec in specs):
+        if name in sources:
             raise InputError(f"--model names {name!r} twice: give every model its own name")
-        specs.append(
-            WorkerSpec(
-                name=name,
-                source=None if source == _EMBEDDED else source,
-                store=str(store.absolute()),
-                owner="",
-                device=device,
-                dtype=dtype,
-                trust_remote_code=trust,
-            )
-        )
-    return specs
-
-
-def _dataset(data: Path, folder: Path, text_field: str, label_field: str | None) -> Dataset:
-    from slalom_xai.app.dataset import Dataset
-
-    dataset = Dataset(data, folder, text_field=text_field, label_field=label_field)
-    dataset.prepare()
-    return dataset
+        sources[name] = None if source == _EMBEDDED else source
+    return sources

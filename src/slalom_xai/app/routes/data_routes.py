@@ -3,33 +3,33 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Path, Query
 
 from slalom_xai.app import schema
-from slalom_xai.app.dataset import Dataset
+from slalom_xai.app.data import Dataset
+from slalom_xai.app.data.paging import OF_A_MODEL
 from slalom_xai.app.service import Problem, Service
 
 Sort = Literal["row", "label", "prediction", "probability", "wrong", "fidelity"]
-_PROBLEMS: dict[int | str, dict[str, Any]] = {
-    status: {"model": schema.Problem} for status in (400, 401, 404, 422)
-}
 
 
 def router(service: Service) -> APIRouter:
     """The addresses."""
-    routes = APIRouter(tags=["data"], responses=_PROBLEMS)
+    routes = APIRouter(tags=["data"], responses=schema.problems(409))
 
     def dataset() -> Dataset:
         if service.dataset is None:
             raise Problem(404, "this server has no data set: start it with --data FILE")
         return service.dataset
 
-    def fingerprint(model: str | None) -> str | None:
+    def fingerprint(model: str | None, *, needed: bool) -> str | None:
         if model is None:
             return None
         found: str | None = service.model(model).facts.get("fingerprint")
+        if found is None and needed:
+            raise Problem(503, f"the model {model} is being loaded: try again soon", 5)
         return found
 
     @routes.get("/api/data")
@@ -37,9 +37,10 @@ def router(service: Service) -> APIRouter:
         """What the data set is, and how far it has been read and predicted."""
         if service.dataset is None:
             return schema.DataSet(name=None)
-        prints = {name: fingerprint_of(name) for name in service.supervisor.models}
         predicted = {
-            name: service.dataset.predicted(each) for name, each in prints.items() if each
+            name: service.dataset.predicted(model.facts["fingerprint"])
+            for name, model in service.supervisor.models.items()
+            if model.facts
         }
         return schema.DataSet(
             name=service.dataset.name,
@@ -49,10 +50,6 @@ def router(service: Service) -> APIRouter:
             predicted=predicted,
             message=service.data_problem or service.dataset.message or None,
         )
-
-    def fingerprint_of(name: str) -> str | None:
-        found: str | None = service.supervisor.models[name].facts.get("fingerprint")
-        return found
 
     @routes.get("/api/data/rows")
     def rows(
@@ -67,7 +64,7 @@ def router(service: Service) -> APIRouter:
     ) -> schema.DataRows:
         """A page of rows, sorted and filtered."""
         page = dataset().page(
-            model=fingerprint(model),
+            model=fingerprint(model, needed=wrong or sort in OF_A_MODEL),
             sort=sort,
             descending=descending,
             search=search,
@@ -79,7 +76,7 @@ def router(service: Service) -> APIRouter:
         return schema.DataRows(**asdict(page))
 
     @routes.get("/api/data/rows/{row}")
-    def whole(row: Annotated[int, Path(ge=0, le=2**62)]) -> schema.DataText:
+    def whole(row: Annotated[int, Path(ge=1, le=2**62)]) -> schema.DataText:
         """A row with its whole text."""
         found = dataset().row(row)
         if found is None:

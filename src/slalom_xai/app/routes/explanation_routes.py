@@ -6,7 +6,7 @@ import json
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Path, Query
-from fastapi.responses import Response
+from fastapi.responses import HTMLResponse, Response
 
 from slalom_xai.app import schema
 from slalom_xai.app.service import Problem, Service
@@ -16,15 +16,16 @@ _KEY = "^[0-9a-f]{32}$"
 _KEYS = "^[0-9a-f]{32}(,[0-9a-f]{32})*$"
 _PAGE_POLICY = "sandbox allow-scripts allow-downloads"  # a report's own policy holds as well
 
-Key = Annotated[str, Path(pattern=_KEY)]
-_PROBLEMS: dict[int | str, dict[str, Any]] = {
-    status: {"model": schema.Problem} for status in (400, 401, 404, 409, 413, 422, 503)
+_BYTES = {"schema": {"type": "string", "format": "binary"}}
+_PICTURES: dict[int | str, dict[str, Any]] = {
+    200: {"content": {"image/svg+xml": _BYTES, "image/png": _BYTES}}
 }
+Key = Annotated[str, Path(pattern=_KEY)]
 
 
 def router(service: Service) -> APIRouter:
     """The addresses."""
-    routes = APIRouter(tags=["explanations"], responses=_PROBLEMS)
+    routes = APIRouter(tags=["explanations"], responses=schema.problems(409))
 
     def known(content: str | None, key: str) -> str:
         if content is None:
@@ -50,10 +51,12 @@ def router(service: Service) -> APIRouter:
         if result is None:
             raise Problem(404, f"there is no explanation {key}: ask again")
         text = json.loads(known(service.results.file(key), key))
-        spec = next((spec for spec in service.specs if spec.name == result["model"]), None)
-        return schema.Snippet(python=snippet(text, json.loads(result["settings"]), spec))
+        spec = next((spec for spec in service.specs if spec.name == result.model), None)
+        return schema.Snippet(python=snippet(text, json.loads(result.settings), spec))
 
-    @routes.get("/api/explanations/{key}/figure.{ending}")
+    @routes.get(
+        "/api/explanations/{key}/figure.{ending}", responses=_PICTURES, response_class=Response
+    )
     async def figure(
         key: Key,
         ending: Literal["svg", "png"],
@@ -67,7 +70,7 @@ def router(service: Service) -> APIRouter:
         headers = _attachment(f"explanation-{key[:8]}-{kind}.{ending}")
         return Response(picture.encode("latin-1"), 200, headers, media)
 
-    @routes.get("/api/report.html")
+    @routes.get("/api/report.html", response_class=HTMLResponse)
     async def report(keys: Annotated[str, Query(pattern=_KEYS, max_length=1000)]) -> Response:
         """One or several explanations as a page of their own."""
         wanted = keys.split(",")
@@ -87,10 +90,7 @@ def router(service: Service) -> APIRouter:
         name = body.pop("model")
         if service.model(name).state != "ready":
             raise Problem(503, f"the model {name} is being loaded: try again soon", 5)
-        if len(request.text) > service.limits.text:
-            raise Problem(413, f"the text is longer than {service.limits.text:,} characters")
-        if not request.text.strip():
-            raise Problem(400, "the text is empty: give a text with at least one word")
+        service.check_texts(request.text, request.text_pair)
         if request.counts is not None and len(request.counts) > service.limits.rows:
             raise Problem(
                 400,

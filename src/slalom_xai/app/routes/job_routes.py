@@ -11,23 +11,24 @@ from fastapi import APIRouter, Path, Query
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 
 from slalom_xai.app import schema
-from slalom_xai.app.jobs import ENDED
-from slalom_xai.app.results import as_json
 from slalom_xai.app.service import Problem, Service
+from slalom_xai.app.store.jobs import ENDED
+from slalom_xai.app.store.results import as_json
 
 _LARGEST = 2**62  # an id
 _LOOK = 0.1  # seconds between two looks at a job
 _STILL = 15.0  # seconds after which a quiet connection gets a sign of life
 
-JobId = Annotated[int, Path(ge=1, le=_LARGEST)]
-_PROBLEMS: dict[int | str, dict[str, Any]] = {
-    status: {"model": schema.Problem} for status in (400, 401, 404, 409, 413, 422, 503)
+_EVENTS: dict[int | str, dict[str, Any]] = {
+    200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}
 }
+
+JobId = Annotated[int, Path(ge=1, le=_LARGEST)]
 
 
 def router(service: Service) -> APIRouter:
     """The addresses."""
-    routes = APIRouter(tags=["jobs"], responses=_PROBLEMS)
+    routes = APIRouter(tags=["jobs"], responses=schema.problems(409))
 
     def found(job: int) -> dict[str, Any]:
         known = service.jobs.find(job)
@@ -35,7 +36,12 @@ def router(service: Service) -> APIRouter:
             raise Problem(404, f"there is no job {job}: see api/jobs")
         return known
 
-    @routes.post("/api/jobs", response_model=schema.Job, status_code=202)
+    @routes.post(
+        "/api/jobs",
+        response_model=schema.Job,
+        status_code=202,
+        responses={200: {"model": schema.Job, "description": "The answer was known."}},
+    )
     def ask(request: schema.JobRequest) -> Response:
         """Asks for an explanation; answers at once with a job to follow."""
         job, known = service.ask(request)
@@ -73,7 +79,7 @@ def router(service: Service) -> APIRouter:
             raise Problem(404, f"job {job} has no result yet: wait for its first round")
         return Response(data, media_type="application/json")
 
-    @routes.get("/api/jobs/{job}/events")
+    @routes.get("/api/jobs/{job}/events", responses=_EVENTS, response_class=StreamingResponse)
     async def follow(job: JobId) -> Response:
         """A job at each of its changes, as server-sent events, until it has ended."""
         found(job)
@@ -87,21 +93,24 @@ def router(service: Service) -> APIRouter:
 
 async def _events(service: Service, job: int) -> AsyncIterator[str]:
     service.watchers += 1
-    before, sent = "", time.monotonic()
+    before, sent, looked = "", time.monotonic(), -1
     try:
         while not service.ending:
-            known = service.jobs.find(job)
-            if known is None:
-                return
-            now = as_json(known)
-            if now != before:
-                yield f"event: job\ndata: {now}\n\n"
-                before, sent = now, time.monotonic()
-            elif time.monotonic() - sent > _STILL:
+            changes = service.store.changes()
+            if changes != looked:
+                looked = changes
+                known = service.jobs.find(job)
+                if known is None:
+                    return
+                now = as_json(known)
+                if now != before:
+                    yield f"event: job\ndata: {now}\n\n"
+                    before, sent = now, time.monotonic()
+                if known["state"] in ENDED:
+                    return
+            if time.monotonic() - sent > _STILL:
                 yield ": still there\n\n"
                 sent = time.monotonic()
-            if known["state"] in ENDED:
-                return
             await asyncio.sleep(_LOOK)
     finally:
         service.watchers -= 1

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from importlib.resources import files
 
 from fastapi import APIRouter
 from fastapi.responses import PlainTextResponse, Response
 
 from slalom_xai.app import schema
+from slalom_xai.app.metrics import measured
 from slalom_xai.app.service import Problem, Service
 from slalom_xai.app.supervisor import ModelState
 
@@ -26,7 +26,7 @@ _EXAMPLE = (
 
 def router(service: Service) -> APIRouter:
     """The addresses."""
-    routes = APIRouter(tags=["server"])
+    routes = APIRouter(tags=["server"], responses=schema.problems())
 
     @routes.get("/", include_in_schema=False)
     def page() -> Response:
@@ -39,14 +39,14 @@ def router(service: Service) -> APIRouter:
         return Response(_static(name), media_type=_STATIC[name])
 
     @routes.get("/healthz")
-    def health() -> schema.Health:
+    async def health() -> schema.Health:
         """Whether the server answers."""
         return schema.Health(status="ok")
 
     @routes.get("/metrics", response_class=PlainTextResponse)
     def metrics() -> str:
         """Numbers for Prometheus."""
-        return "\n".join(_metrics(service)) + "\n"
+        return measured(service)
 
     @routes.get("/api/models")
     def models() -> schema.Models:
@@ -84,7 +84,7 @@ def _model(model: ModelState, queued: int, running: int) -> schema.Model:
     facts = model.facts
     return schema.Model(
         name=model.name,
-        state=model.state,  # type: ignore[arg-type]
+        state=model.state,
         message=model.message,
         kind=facts.get("kind"),
         labels=facts.get("labels", []),
@@ -93,44 +93,3 @@ def _model(model: ModelState, queued: int, running: int) -> schema.Model:
         queued=queued,
         running=running,
     )
-
-
-def _metrics(service: Service) -> list[str]:
-    lines = ["# HELP slalom_jobs Jobs by model and state.", "# TYPE slalom_jobs gauge"]
-    for (model, state), count in sorted(service.jobs.counts().items()):
-        lines.append(f'slalom_jobs{{model="{_escaped(model)}",state="{state}"}} {count}')
-    lines += ["# HELP slalom_model_ready Whether a model can be asked.", "# TYPE slalom_model_ready gauge"]
-    for model in service.supervisor.models.values():
-        ready = int(model.state == "ready")
-        lines.append(f'slalom_model_ready{{model="{_escaped(model.name)}"}} {ready}')
-    plain = {
-        "slalom_explanations": ("gauge", "Results in the store.", service.results.count()),
-        "slalom_watchers": ("gauge", "Connections that follow a job.", service.watchers),
-        "slalom_uptime_seconds": (
-            "gauge",
-            "Seconds since the start.",
-            round(time.time() - service.started, 1),
-        ),
-        "slalom_known_total": (
-            "counter",
-            "Questions that the store could answer.",
-            service.counts["answered from the store"],
-        ),
-        "slalom_refused_total": (
-            "counter",
-            "Jobs refused because too many waited.",
-            service.counts["refused"],
-        ),
-        "slalom_worker_restarts_total": (
-            "counter",
-            "Workers that ended and were replaced.",
-            service.supervisor.restarts,
-        ),
-    }
-    for name, (kind, meaning, number) in plain.items():
-        lines += [f"# HELP {name} {meaning}", f"# TYPE {name} {kind}", f"{name} {number}"]
-    return lines
-
-
-def _escaped(name: str) -> str:
-    return name.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

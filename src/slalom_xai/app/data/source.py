@@ -19,9 +19,9 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from slalom_xai.app.dataset_lines import PACKINGS, json_records, separated_rows
-from slalom_xai.app.dataset_parquet import ParquetRows
-from slalom_xai.app.dataset_settings import DATA_SETTINGS, DataSettings
+from slalom_xai.app.data.lines import PACKINGS, json_records, separated_rows
+from slalom_xai.app.data.parquet import ParquetRows
+from slalom_xai.app.data.settings import DATA_SETTINGS, DataSettings
 from slalom_xai.errors import InputError, shortened
 from slalom_xai.tables.packing import JSON, PARQUET, SEPARATED, kind_of
 from slalom_xai.tables.table import listed

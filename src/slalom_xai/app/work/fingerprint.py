@@ -11,16 +11,15 @@ from slalom_xai.models.load import EMBEDDED
 _CHUNK = 1 << 20  # bytes read at once
 
 
-def fingerprint(source: str | None, revision: str | None, dtype: str | None) -> str:
+def fingerprint(source: str | None, dtype: str | None) -> str:
     """Equal for the same files in the same precision.
 
     Args:
-        source: what a model was loaded from, a folder, a file or a hub id; None: the embedded model.
-        revision: of a hub id.
+        source: what a model was loaded from: folder, file or hub id; None: the embedded model.
         dtype: the precision asked for.
     """
     digest = hashlib.sha256(f"{dtype}\n".encode())
-    place = _place(source, revision)
+    place = _place(source)
     found = [place]
     if place.is_dir():
         found = sorted(path for path in place.rglob("*") if path.is_file())
@@ -32,15 +31,13 @@ def fingerprint(source: str | None, revision: str | None, dtype: str | None) -> 
     return digest.hexdigest()[:16]
 
 
-def _place(source: str | None, revision: str | None) -> Path:
+def _place(source: str | None) -> Path:
     """Where the files of a model are that has been loaded."""
     if source is None:
         return Path(str(files("slalom_xai.models") / EMBEDDED))
     if Path(source).exists():
         return Path(source)
-    from transformers.utils import cached_file
+    from transformers.utils.hub import cached_file
 
-    configuration = cached_file(
-        source, "config.json", revision=revision or "main", local_files_only=True
-    )
+    configuration = cached_file(source, "config.json", local_files_only=True)
     return Path(str(configuration)).parent

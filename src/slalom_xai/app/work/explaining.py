@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 import logging
 import sqlite3
+import threading
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from slalom_xai.app.jobs import Jobs, Task
-from slalom_xai.app.limits import Limits
-from slalom_xai.app.results import Result, Results, as_json, question_key
-from slalom_xai.app.store import is_full
+from slalom_xai.app import logs
+from slalom_xai.app.store.file import has_no_room
+from slalom_xai.app.store.jobs import Jobs, Task
+from slalom_xai.app.store.results import Result, Results, as_json, question_key
+from slalom_xai.app.work.spec import WorkerSpec
 from slalom_xai.errors import SlalomError
 from slalom_xai.explainer import Explainer
 from slalom_xai.explanation import Explanation
@@ -28,7 +30,6 @@ log = logging.getLogger("slalom.worker")
 _PAUSE = 0.25  # seconds between two notes of how far the work is
 _ROOM = 5.0  # seconds between two tries to write to a full disk
 _MOST_EXPLAINERS = 16  # that are kept, one for each combination of settings
-_TRIES = 12  # to write a result to a full disk
 
 
 class Stopped(Exception):
@@ -39,45 +40,48 @@ class JobWorker:
     """Explains the jobs of one model.
 
     Args:
-        name: of the model on this server.
+        spec: of the worker.
         model: as loaded.
         fingerprint: of its weights.
-        owner: names this worker in the store.
         jobs: where jobs are found.
         results: where results are kept.
-        limits: of the server.
-        must_end: whether the worker was told to stop.
+        ending: set when the worker must end.
         explained: is told of each new result, for whoever lists texts with their fidelity.
     """
 
     def __init__(
         self,
-        name: str,
+        spec: WorkerSpec,
         model: TextModel,
         fingerprint: str,
-        owner: str,
         jobs: Jobs,
         results: Results,
-        limits: Limits,
-        must_end: Callable[[], bool],
-        explained: Callable[[Task, Result], None] = lambda task, result: None,
+        ending: threading.Event,
+        explained: Callable[[Task, Result], None],
     ) -> None:
-        self._name, self._model, self._fingerprint = name, model, fingerprint
-        self._owner, self._jobs, self._results = owner, jobs, results
-        self._limits, self._must_end, self._explained = limits, must_end, explained
+        self._spec, self._model, self._fingerprint = spec, model, fingerprint
+        self._jobs, self._results = jobs, results
+        self._ending, self._explained = ending, explained
         self._explainers: dict[str, Explainer] = {}
 
     def work(self) -> bool:
         """Takes jobs that wait and explains them; False where there were none."""
-        tasks = self._jobs.claim(self._name, self._owner, self._limits.together)
+        spec = self._spec
+        tasks = self._jobs.claim(spec.name, spec.owner, spec.limits.together)
         if not tasks:
             return False
         new = [task for task in tasks if not self._answered(task)]
         if new:
             self._explain(_distinct(new))
-        for task in new:
-            self._answered(task)  # a second job with the same text
+            self._explain_repeats(new)
         return True
+
+    def _explain_repeats(self, tasks: Sequence[Task]) -> None:
+        """Ends jobs that waited for another one with the same text."""
+        left = self._jobs.still_wanted([task.id for task in tasks], self._spec.owner)
+        for task in tasks:
+            if task.id in left and not self._ending.is_set() and not self._answered(task):
+                self._explain([task])
 
     def _key(self, task: Task) -> str:
         return question_key(task.text, task.text_pair, self._fingerprint, task.settings)
@@ -85,11 +89,9 @@ class JobWorker:
     def _answered(self, task: Task) -> bool:
         """Finishes a job whose answer is known."""
         result = self._results.known(self._key(task))
-        if result is None:
-            return False
-        if (self._jobs.find(task.id) or {}).get("state") == "running":
+        if result is not None:
             self._jobs.finish_known(task.id, result)
-        return True
+        return result is not None
 
     def _explain(self, tasks: Sequence[Task]) -> None:
         """Explains jobs together; where that fails, one by one, so that each has its own error."""
@@ -97,7 +99,9 @@ class JobWorker:
         try:
             explanations = self._explanations(tasks)
         except Stopped as error:
-            self._stop(tasks, str(error))
+            self._stop(tasks, error)
+        except sqlite3.Error:
+            raise  # nothing is wrong with the jobs
         except Exception as error:
             if len(tasks) == 1:
                 self._fail(tasks[0], error)
@@ -111,23 +115,29 @@ class JobWorker:
     def _explanations(self, tasks: Sequence[Task]) -> list[Explanation]:
         explainer = self._explainer(tasks[0].settings)
         explainer.on_round = partial(self._show, tasks)
-        seconds = self._limits.seconds * len(tasks)
-        watch = _Watch([task.id for task in tasks], self._jobs, seconds, self._must_end)
+        seconds = self._spec.limits.seconds * len(tasks)
+        ids = [task.id for task in tasks]
+        watch = _Watch(ids, self._spec.owner, self._jobs, seconds, self._ending)
         with shown_by(watch):
             if len(tasks) == 1:
                 return [explainer(tasks[0].text, tasks[0].text_pair)]
-            pairs = None
-            if tasks[0].text_pair is not None:
-                pairs = [task.text_pair or "" for task in tasks]
-            return explainer([task.text for task in tasks], pairs)
+            pairs = [task.text_pair for task in tasks if task.text_pair is not None]
+            return explainer([task.text for task in tasks], pairs or None)
 
     def _explainer(self, settings: str) -> Explainer:
         if settings not in self._explainers:
             while len(self._explainers) >= _MOST_EXPLAINERS:
                 self._explainers.pop(next(iter(self._explainers)))
             given: dict[str, Any] = json.loads(settings)
-            seed = given.pop("seed")
-            self._explainers[settings] = Explainer(self._model, random_state=seed, **given)
+            self._explainers[settings] = Explainer(
+                self._model,
+                method=given["method"],
+                granularity=given["granularity"],
+                target=given["target"],
+                removal=given["removal"],
+                budget=given["budget"],
+                random_state=given["seed"],
+            )
         return self._explainers[settings]
 
     def _show(self, tasks: Sequence[Task], explanation: Explanation) -> None:
@@ -142,63 +152,59 @@ class JobWorker:
         if explanation.fidelity is not None:
             fidelity = explanation.fidelity.wide.r2
         result = Result(
-            self._key(task),
-            self._name,
-            self._fingerprint,
-            task.settings,
-            explanation.prediction,
-            fidelity,
-            as_json({**explanation.to_dict(), **scores_to_dict(explanation)}),
-            as_json(explanation_data(explanation)),
+            key=self._key(task),
+            model=self._spec.name,
+            settings=task.settings,
+            summary=in_one_line(explanation),
+            calls=explanation.calls,
+            prediction=explanation.prediction,
+            fidelity=fidelity,
+            file=as_json({**explanation.to_dict(), **scores_to_dict(explanation)}),
+            view=as_json(explanation_data(explanation)),
         )
-        summary = in_one_line(explanation)
-        self._keep(partial(self._jobs.finish, task.id, result, summary, explanation.calls))
+        self._keep(task, result)
         log.info(
             "job %d done: %s, %s, %d units, %d calls, %.1f s",
             task.id,
-            self._name,
+            self._spec.name,
             explanation.method,
             len(explanation.units),
             explanation.calls,
             seconds,
         )
-        self._explained(task, result)
 
-    def _keep(self, write: Callable[[], None]) -> None:
+    def _keep(self, task: Task, result: Result) -> None:
         """Writes a result; where the disk is full, waits for room."""
-        for left in reversed(range(_TRIES)):
+        while True:
             try:
-                return write()
+                self._jobs.finish(task.id, result)
+                return self._explained(task, result)
             except sqlite3.OperationalError as error:
-                if not is_full(error) or not left or self._must_end():
+                if not has_no_room(error) or self._ending.is_set():
                     raise
-                log.error("the disk of the store is full: make room, the result waits in memory")
-                time.sleep(_ROOM)
+                log.error("the disk of the store is full: make room, job %d waits for it", task.id)
+                self._ending.wait(_ROOM)
 
-    def _stop(self, tasks: Sequence[Task], reason: str) -> None:
-        """Ends jobs whose work was stopped; where the worker must end, they go back to the queue."""
-        if self._must_end():
+    def _stop(self, tasks: Sequence[Task], error: Stopped) -> None:
+        """Ends jobs whose work was stopped; those of a worker that must end are handed back."""
+        if self._ending.is_set():
             return
-        cancelled = self._jobs.cancelled([task.id for task in tasks])
-        left = [task for task in tasks if task.id not in cancelled]
+        wanted = self._jobs.still_wanted([task.id for task in tasks], self._spec.owner)
         for task in tasks:
-            if task.id in cancelled:
-                self._jobs.end(task.id, "cancelled")
+            if task.id in wanted:
+                self._fail(task, error)
+            else:
                 log.info("job %d cancelled", task.id)
-        if cancelled and left:
-            self._explain(left)
-        else:
-            for task in left:
-                self._fail(task, Stopped(reason))
 
     def _fail(self, task: Task, error: Exception) -> None:
         if isinstance(error, (SlalomError, Stopped)):
-            message = str(error)
-            log.info("job %d failed: %s", task.id, type(error).__name__)
+            message = self._spec.without_paths(str(error))
+            shown = f": {message}" if self._spec.log_texts else ""
+            log.info("job %d failed: %s%s", task.id, type(error).__name__, shown)
         else:
             message = "an error in slalom-xai itself; the server's log has more"
-            log.exception("job %d failed", task.id)
-        self._jobs.end(task.id, "failed", message)
+            log.error("job %d failed: %s", task.id, logs.trace(error, texts=self._spec.log_texts))
+        self._jobs.fail(task.id, message)
 
 
 def _distinct(tasks: Sequence[Task]) -> list[Task]:
@@ -210,12 +216,12 @@ def _distinct(tasks: Sequence[Task]) -> list[Task]:
 
 
 class _Watch:
-    """Notes how far jobs are, and ends the work where it must end."""
+    """Notes how far jobs are, and ends the work where nobody wants it any more."""
 
     def __init__(
-        self, ids: Sequence[int], jobs: Jobs, seconds: float, must_end: Callable[[], bool]
+        self, ids: Sequence[int], owner: str, jobs: Jobs, seconds: float, ending: threading.Event
     ) -> None:
-        self._ids, self._jobs, self._must_end = ids, jobs, must_end
+        self._ids, self._owner, self._jobs, self._ending = ids, owner, jobs, ending
         self._seconds, self._started = seconds, time.monotonic()
         self._noted = 0.0
 
@@ -225,13 +231,13 @@ class _Watch:
         if now - self._noted < _PAUSE:
             return
         self._noted = now
-        if self._must_end():
+        if self._ending.is_set():
             raise Stopped("the worker was told to end")
         if now - self._started > self._seconds:
             raise Stopped(
                 f"the work took longer than the {self._seconds:.0f} seconds that a job has: "
                 "give a shorter text, a larger granularity or a smaller budget"
             )
-        self._jobs.progress(self._ids, done, total)
-        if self._jobs.cancelled(self._ids):
+        if not self._jobs.still_wanted(self._ids, self._owner):
             raise Stopped("cancelled")
+        self._jobs.progress(self._ids, done, total)

@@ -1,8 +1,8 @@
 """A worker process: loads one model, then explains its jobs and answers quick questions.
 
-It is started by the supervisor, which writes JSON lines to its standard input: first a ``WorkerSpec``,
-then questions. What it has to say goes to standard output in the same form. When its input ends,
-because the server told it to stop or is gone, it hands back its jobs and ends.
+It is started by the supervisor, which writes JSON lines to its standard input: first a
+``WorkerSpec``, then questions. What it has to say goes to standard output in the same form. When
+its input ends, because the server told it to stop or is gone, it hands back its jobs and ends.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ import logging
 import os
 import queue
 import signal
+import sqlite3
 import sys
 import threading
-import time
-from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-from slalom_xai.app.jobs import Jobs, Task
-from slalom_xai.app.limits import Limits
-from slalom_xai.app.results import Result, Results
-from slalom_xai.app.store import Store
+from slalom_xai.app import logs
+from slalom_xai.app.store.file import Store
+from slalom_xai.app.store.jobs import Jobs, Task
+from slalom_xai.app.store.results import Result, Results
+from slalom_xai.app.work.spec import WorkerSpec
 from slalom_xai.errors import SlalomError
 
 log = logging.getLogger("slalom.worker")
@@ -30,43 +30,7 @@ log = logging.getLogger("slalom.worker")
 _IDLE = 0.5  # seconds after which a worker looks for jobs that nobody told it of
 _CHUNK = 64  # texts of the data set that are asked at once, between two looks for jobs
 _SIGN = 3.0  # seconds between two signs of life
-
-
-@dataclass(frozen=True)
-class WorkerSpec:
-    """What a worker needs to know.
-
-    Attributes:
-        name: of the model on this server.
-        source: folder, file or hub id; None: the embedded model.
-        store: the file with jobs and results.
-        owner: names this worker in the store.
-        device, dtype, revision, trust_remote_code, labels: as ``Explainer`` takes them.
-        limits: of the server.
-        data: source, folder, text_field and label_field of the data set; None where there is none.
-    """
-
-    name: str
-    source: str | None
-    store: str
-    owner: str
-    device: str | None = None
-    dtype: str | None = None
-    revision: str | None = None
-    trust_remote_code: bool = False
-    labels: list[str] | None = None
-    limits: Limits = field(default_factory=Limits)
-    data: dict[str, Any] | None = None
-
-    def to_json(self) -> str:
-        """As a line for the worker."""
-        return json.dumps(asdict(self))
-
-    @classmethod
-    def from_json(cls, line: str) -> WorkerSpec:
-        """The inverse of ``to_json``."""
-        data = json.loads(line)
-        return cls(**data | {"limits": Limits(**data["limits"])})
+_PAUSE = 5.0  # seconds after which a store that could not be written is tried again
 
 
 class Worker:
@@ -78,70 +42,56 @@ class Worker:
         self._ending = threading.Event()
         self._wake = threading.Event()
         self._questions: queue.Queue[dict[str, Any]] = queue.Queue()
+        self._left_open = False  # whether jobs of this worker may be marked that it does not do
+        self._all_predicted = not spec.predicts
 
     def run(self) -> None:
         """Loads the model and works until the input ends."""
         threading.Thread(target=self._listen, daemon=True).start()
-        jobs = Jobs(Store(Path(self._spec.store)))
         try:
-            self._load(jobs)
+            self._load()
         except SlalomError as error:
             self._say({"say": "failed", "message": str(error)})
             return
-        threading.Thread(target=self._give_signs, args=(jobs,), daemon=True).start()
+        threading.Thread(target=self._give_signs, daemon=True).start()
         threading.Thread(target=self._answer_questions, daemon=True).start()
         try:
             while not self._ending.is_set():
-                if not self._work.work() and not self._predict_some():
+                if not self._step():
                     self._wake.wait(_IDLE)
                     self._wake.clear()
         finally:
-            jobs.hand_back(self._spec.owner, most=self._spec.limits.attempts, fault=False)
+            self._hand_back()
 
-    def _load(self, jobs: Jobs) -> None:
+    def _load(self) -> None:
         # Slow imports: the server can already say that the model is being loaded.
-        from slalom_xai.app.asking import QuickAnswers
-        from slalom_xai.app.explaining import JobWorker
-        from slalom_xai.app.fingerprint import fingerprint
+        from slalom_xai.app.data import Dataset
+        from slalom_xai.app.work.explaining import JobWorker
+        from slalom_xai.app.work.fingerprint import fingerprint
+        from slalom_xai.app.work.questions import QuickAnswers
         from slalom_xai.estimators import methods
         from slalom_xai.models.base import SaysItsLimit
         from slalom_xai.models.load import text_model
 
         spec = self._spec
+        store = Store(Path(spec.store))
+        self._jobs, results = Jobs(store), Results(store)
         model = text_model(
             spec.source,
             device=spec.device,
             dtype=spec.dtype,
-            revision=spec.revision,
             trust_remote_code=spec.trust_remote_code,
-            labels=spec.labels,
         )
         self._labels = model.outputs.labels
-        self._fingerprint = fingerprint(spec.source, spec.revision, spec.dtype)
-        results = Results(Store(Path(spec.store)))
-        self._quick = QuickAnswers(model, results.file)
-        self._work = JobWorker(
-            spec.name,
-            model,
-            self._fingerprint,
-            spec.owner,
-            jobs,
-            results,
-            spec.limits,
-            self._ending.is_set,
-            self._tell_data,
-        )
+        self._fingerprint = fingerprint(spec.source, spec.dtype)
         self._data = None
         if spec.data is not None:
-            from slalom_xai.app.dataset import Dataset
-
-            self._data = Dataset(
-                Path(spec.data["source"]),
-                Path(spec.data["folder"]),
-                text_field=spec.data["text_field"],
-                label_field=spec.data["label_field"],
-            )
+            self._data = Dataset.of(spec.data)
             self._data.prepare()
+        self._quick = QuickAnswers(model, results.file)
+        self._work = JobWorker(
+            spec, model, self._fingerprint, self._jobs, results, self._ending, self._tell_data
+        )
         self._say(
             {
                 "say": "ready",
@@ -153,6 +103,22 @@ class Worker:
             }
         )
 
+    def _step(self) -> bool:
+        """Does some of what there is to do; False where there is nothing."""
+        try:
+            if self._left_open:
+                self._hand_back()
+            return self._work.work() or self._predict_some()
+        except sqlite3.Error as error:
+            log.error("the store cannot be used (%s): trying again", error)
+            self._left_open = True
+            self._ending.wait(_PAUSE)
+            return True
+
+    def _hand_back(self) -> None:
+        self._jobs.hand_back(self._spec.owner, most=self._spec.limits.attempts, fault=False)
+        self._left_open = False
+
     def _listen(self) -> None:
         """Reads what the server says, until it stops."""
         for line in self._told:
@@ -163,12 +129,12 @@ class Worker:
         self._ending.set()
         self._wake.set()
 
-    def _give_signs(self, jobs: Jobs) -> None:
+    def _give_signs(self) -> None:
         while not self._ending.wait(_SIGN):
             try:
-                jobs.seen(self._spec.owner)
-            except Exception:  # a busy or full disk: the next sign may come through
-                log.exception("no sign of life could be written")
+                self._jobs.seen(self._spec.owner)
+            except sqlite3.Error as error:  # a busy or full disk: the next sign may come through
+                log.error("no sign of life could be written: %s", error)
 
     def _answer_questions(self) -> None:
         while True:
@@ -178,19 +144,22 @@ class Worker:
                 said["result"] = self._quick.answer(told["kind"], told["body"])
             except SlalomError as error:
                 said["error"] = str(error)
-            except Exception:
-                log.exception("a question of kind %s failed", told["kind"])
+            except Exception as error:
+                shown = logs.trace(error, texts=self._spec.log_texts)
+                log.error("a question of kind %s failed: %s", told["kind"], shown)
                 said["fault"] = True
             self._say(said)
 
     def _predict_some(self) -> bool:
-        """Asks about some texts of the data set that the model has not seen; False: none is left."""
-        if self._data is None:
+        """Asks about texts of the data set that the model has not seen; False: none is left."""
+        if self._data is None or self._all_predicted:
             return False
-        from slalom_xai.app.dataset import Prediction
+        from slalom_xai.app.data import Prediction
 
+        imported = self._data.imported
         some = self._data.unpredicted(self._fingerprint, _CHUNK)
         if not some:
+            self._all_predicted = imported
             return False
         answers = self._quick.predictions([text for _, text in some])
         rows = []
@@ -219,9 +188,7 @@ def main() -> None:
     # Whatever a library prints goes to standard error, and cannot be taken for an answer.
     says = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", stream=sys.stderr)
-    for library in ("transformers", "httpx"):
-        logging.getLogger(library).setLevel(logging.WARNING)
+    logs.set_up()
     spec = WorkerSpec.from_json(sys.stdin.readline())
     Worker(spec, sys.stdin, says).run()
     os._exit(0)  # a question may still be under way; nobody waits for it

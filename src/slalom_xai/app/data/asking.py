@@ -6,11 +6,10 @@ import sqlite3
 from dataclasses import asdict, dataclass
 from functools import cached_property
 
-from slalom_xai.app.dataset_file import FOREVER
-from slalom_xai.app.dataset_paging import Place, Question, Snapshot, phases
-from slalom_xai.app.dataset_rows import DataRow
-from slalom_xai.app.dataset_search import Search
-from slalom_xai.app.dataset_settings import DataSettings
+from slalom_xai.app.data.file import FOREVER
+from slalom_xai.app.data.paging import Place, Question, Snapshot, phases
+from slalom_xai.app.data.search import Search
+from slalom_xai.app.data.settings import DataSettings
 
 _UTF8 = 4  # bytes of a character, at most
 
@@ -22,6 +21,65 @@ LEFT JOIN predictions AS p ON p.model = ? AND p.row = r.row
 LEFT JOIN explained_rows AS e ON e.model = ? AND e.row = r.row AND e.until = {FOREVER}
 WHERE r.row IN
 """
+
+
+@dataclass(frozen=True)
+class DataRow:
+    """A row as a page shows it.
+
+    Attributes:
+        row: its number in the file, from 1.
+        text: the beginning of its text.
+        label: what the file says; None where it says nothing.
+        prediction: the model's label; None where there is none, or none yet.
+        probability: of the prediction.
+        wrong: whether they differ; None where nobody can tell.
+        fidelity: of its last explanation by this model (wide r2).
+        key: of that explanation.
+        empty: whether the text has no characters but spaces.
+        reason: why the model has no prediction.
+    """
+
+    row: int
+    text: str
+    label: str | None
+    prediction: str | None
+    probability: float | None
+    wrong: bool | None
+    fidelity: float | None
+    key: str | None
+    empty: bool
+    reason: str | None
+
+
+@dataclass(frozen=True)
+class Page:
+    """Some rows of a list.
+
+    Attributes:
+        rows: in order.
+        next: the cursor of the next page; None after the last row.
+        total: rows of the whole list; None where counting them would take long.
+    """
+
+    rows: list[DataRow]
+    next: str | None
+    total: int | None
+
+
+@dataclass(frozen=True)
+class WholeRow:
+    """A row with its whole text.
+
+    Attributes:
+        row: its number in the file, from 1.
+        text: all of it.
+        label: what the file says.
+    """
+
+    row: int
+    text: str
+    label: str | None
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from slalom_xai.app.results import Result, insert, packed, unpacked
-from slalom_xai.app.store import Store
+from slalom_xai.app.store.file import Store
+from slalom_xai.app.store.results import Known, Result, insert, packed, unpacked
 
 ENDED = ("done", "failed", "cancelled")
 SETTINGS = ("method", "granularity", "target", "removal", "budget", "seed")
+_PLAIN = (
+    *("id", "state", "model", "created", "finished", "calls", "expected", "round"),
+    *("summary", "error", "key", "prediction", "text", "text_pair"),
+)
+_COLUMNS = ", ".join((*_PLAIN, "cached", "settings"))
 _SHOWN = 200  # characters of a text in a list
 _LEFT = "its worker ended {attempts} times while explaining this text: try a shorter text"
 
@@ -38,9 +43,7 @@ class Jobs:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def add(
-        self, model: str, text: str, text_pair: str | None, settings: str, *, most: int
-    ) -> int:
+    def add(self, model: str, text: str, text_pair: str | None, settings: str, *, most: int) -> int:
         """Puts a job into the queue of a model; returns its id.
 
         Raises:
@@ -52,17 +55,19 @@ class Jobs:
             return _added(connection, model, text, text_pair, settings)
 
     def add_answered(
-        self, model: str, text: str, text_pair: str | None, settings: str, result: sqlite3.Row
+        self, model: str, text: str, text_pair: str | None, settings: str, result: Known
     ) -> int:
         """A job that is done from the beginning, because the store knows the answer."""
         with self._store.writing() as connection:
             job = _added(connection, model, text, text_pair, settings)
-            _finish(connection, job, result["key"], result["prediction"], cached=True)
+            _finish(connection, job, result, cached=True)
         return job
 
     def find(self, job: int) -> dict[str, Any] | None:
         """A job for the page, with its whole text."""
-        row = self._store.connection.execute("SELECT * FROM jobs WHERE id = ?", (job,)).fetchone()
+        row = self._store.connection.execute(
+            f"SELECT {_COLUMNS} FROM jobs WHERE id = ?", (job,)
+        ).fetchone()
         return None if row is None else self._shown(row)
 
     def recent(self, limit: int, before: int | None) -> list[dict[str, Any]]:
@@ -75,14 +80,9 @@ class Jobs:
         if before is None:
             before = 2**62
         rows = self._store.connection.execute(
-            "SELECT * FROM jobs WHERE id < ? ORDER BY id DESC LIMIT ?", (before, limit)
-        ).fetchall()
-        shown = [self._shown(row) for row in rows]
-        for job in shown:
-            for part in ("text", "text_pair"):
-                if job[part] is not None and len(job[part]) > _SHOWN:
-                    job[part] = job[part][: _SHOWN - 1] + "…"
-        return shown
+            f"SELECT {_COLUMNS} FROM jobs WHERE id < ? ORDER BY id DESC LIMIT ?", (before, limit)
+        )
+        return [_shortened(self._shown(row)) for row in rows]
 
     def _shown(self, row: sqlite3.Row) -> dict[str, Any]:
         ahead = None
@@ -92,9 +92,7 @@ class Jobs:
                 (row["model"], row["id"]),
             ).fetchone()[0]
         settings = json.loads(row["settings"])
-        plain = ("id", "state", "model", "text", "text_pair", "created", "finished", "calls")
-        plain += ("expected", "round", "summary", "error", "key", "prediction")
-        shown = {name: row[name] for name in plain}
+        shown = {name: row[name] for name in _PLAIN}
         shown |= {name: settings[name] for name in SETTINGS}
         return shown | {"ahead": ahead, "cached": bool(row["cached"])}
 
@@ -106,14 +104,12 @@ class Jobs:
         return None if row is None or row[0] is None else unpacked(row[0])
 
     def cancel(self, job: int) -> None:
-        """Ends a job that waits at once, and one under way at the next step of its worker."""
+        """Ends a job that waits or is under way; its worker sees it at the next step."""
         with self._store.writing() as connection:
             connection.execute(
-                "UPDATE jobs SET state = 'cancelled', finished = ? WHERE id = ? AND state = 'queued'",
+                "UPDATE jobs SET state = 'cancelled', finished = ?, owner = NULL, preview = NULL "
+                "WHERE id = ? AND state IN ('queued', 'running')",
                 (time.time(), job),
-            )
-            connection.execute(
-                "UPDATE jobs SET cancel = 1 WHERE id = ? AND state = 'running'", (job,)
             )
 
     def counts(self) -> dict[tuple[str, str], int]:
@@ -126,18 +122,25 @@ class Jobs:
     # What workers do.
 
     def claim(self, model: str, owner: str, most: int) -> list[Task]:
-        """Takes the job that waits longest, and others with the same settings."""
+        """Takes the job that waits longest, and others that can be asked in one list with it.
+
+        A job whose worker died is taken alone, so that it takes no other job down with it.
+        """
         with self._store.writing() as connection:
             first = connection.execute(
-                "SELECT settings FROM jobs WHERE model = ? AND state = 'queued' ORDER BY id LIMIT 1",
+                "SELECT id, attempts, settings, text_pair IS NULL FROM jobs "
+                "WHERE model = ? AND state = 'queued' ORDER BY id LIMIT 1",
                 (model,),
             ).fetchone()
             if first is None:
                 return []
+            if first["attempts"] > 0:
+                most = 1
             rows = connection.execute(
-                "SELECT id, text, text_pair, settings FROM jobs "
-                "WHERE model = ? AND state = 'queued' AND settings = ? ORDER BY id LIMIT ?",
-                (model, first["settings"], most),
+                "SELECT id, text, text_pair, settings FROM jobs WHERE model = ? "
+                "AND state = 'queued' AND id >= ? AND attempts = ? AND settings = ? "
+                "AND (text_pair IS NULL) = ? ORDER BY id LIMIT ?",
+                (model, *first, most),
             ).fetchall()
             tasks = [Task(*row) for row in rows]
             connection.executemany(
@@ -147,11 +150,11 @@ class Jobs:
             )
         return tasks
 
-    def cancelled(self, ids: Sequence[int]) -> set[int]:
-        """Which of these jobs somebody wants to end."""
+    def still_wanted(self, ids: Sequence[int], owner: str) -> set[int]:
+        """Which of a worker's jobs nobody has cancelled or taken away."""
         marks = ",".join("?" * len(ids))
         rows = self._store.connection.execute(
-            f"SELECT id FROM jobs WHERE cancel = 1 AND id IN ({marks})", tuple(ids)
+            f"SELECT id FROM jobs WHERE owner = ? AND id IN ({marks})", (owner, *ids)
         ).fetchall()
         return {row[0] for row in rows}
 
@@ -164,7 +167,7 @@ class Jobs:
         """How far the work is."""
         with self._store.writing() as connection:
             connection.executemany(
-                "UPDATE jobs SET calls = ?, expected = ? WHERE id = ?",
+                "UPDATE jobs SET calls = ?, expected = ? WHERE id = ? AND state = 'running'",
                 [(calls, expected, job) for job in ids],
             )
 
@@ -177,28 +180,24 @@ class Jobs:
                 (packed(view), summary, prediction, job),
             )
 
-    def finish(self, job: int, result: Result, summary: str | None, calls: int) -> None:
-        """The result and the end of its job, in one step."""
+    def finish(self, job: int, result: Result) -> None:
+        """The result and the end of its job, in one step; the result of a cancelled job is kept."""
         with self._store.writing() as connection:
             insert(connection, result)
-            connection.execute(
-                "UPDATE jobs SET summary = ?, calls = ?, expected = ? WHERE id = ?",
-                (summary, calls, calls, job),
-            )
-            _finish(connection, job, result.key, result.prediction, cached=False)
+            _finish(connection, job, result, cached=False)
 
-    def finish_known(self, job: int, result: sqlite3.Row) -> None:
+    def finish_known(self, job: int, result: Known) -> None:
         """The end of a job whose answer somebody else has found."""
         with self._store.writing() as connection:
-            _finish(connection, job, result["key"], result["prediction"], cached=True)
+            _finish(connection, job, result, cached=True)
 
-    def end(self, job: int, state: str, error: str | None = None) -> None:
+    def fail(self, job: int, error: str) -> None:
         """The end of a job without a result."""
         with self._store.writing() as connection:
             connection.execute(
-                "UPDATE jobs SET state = ?, error = ?, finished = ?, owner = NULL, preview = NULL "
-                "WHERE id = ? AND state = 'running'",
-                (state, error, time.time(), job),
+                "UPDATE jobs SET state = 'failed', error = ?, finished = ?, owner = NULL, "
+                "preview = NULL WHERE id = ? AND state = 'running'",
+                (error, time.time(), job),
             )
 
     def hand_back(self, owner: str, *, most: int, fault: bool = True) -> int:
@@ -214,12 +213,12 @@ class Jobs:
                 connection.execute(
                     "UPDATE jobs SET attempts = attempts - 1 WHERE owner = ?", (owner,)
                 )
-            return _back_to_queue(connection, "owner = ?", (owner,), most)
+            return _back_to_queue(connection, "owner = ?", owner, most)
 
     def hand_back_lost(self, *, before: float, most: int) -> int:
         """Puts jobs back whose workers have given no sign since a time; returns how many."""
         with self._store.writing() as connection:
-            return _back_to_queue(connection, "seen < ?", (before,), most)
+            return _back_to_queue(connection, "seen < ?", before, most)
 
 
 def _added(
@@ -234,36 +233,46 @@ def _added(
 
 
 def _waiting(connection: sqlite3.Connection, model: str) -> int:
-    number: int = connection.execute(
+    counted = connection.execute(
         "SELECT count(*) FROM jobs WHERE model = ? AND state = 'queued'", (model,)
-    ).fetchone()[0]
-    return number
+    )
+    return int(counted.fetchone()[0])
 
 
-def _finish(
-    connection: sqlite3.Connection, job: int, key: str, prediction: float, *, cached: bool
-) -> None:
+def _finish(connection: sqlite3.Connection, job: int, result: Known, *, cached: bool) -> None:
     connection.execute(
-        "UPDATE jobs SET state = 'done', key = ?, prediction = ?, cached = ?, finished = ?, "
-        "owner = NULL, preview = NULL WHERE id = ?",
-        (key, prediction, int(cached), time.time(), job),
+        "UPDATE jobs SET state = 'done', key = ?, prediction = ?, summary = ?, calls = ?, "
+        "expected = ?, cached = ?, finished = ?, owner = NULL, preview = NULL "
+        "WHERE id = ? AND state IN ('queued', 'running')",
+        (
+            result.key,
+            result.prediction,
+            result.summary,
+            result.calls,
+            result.calls,
+            int(cached),
+            time.time(),
+            job,
+        ),
     )
 
 
 def _back_to_queue(
-    connection: sqlite3.Connection, which: str, values: tuple[Any, ...], most: int
+    connection: sqlite3.Connection, which: str, value: str | float, most: int
 ) -> int:
     running = f"state = 'running' AND {which}"
     connection.execute(
-        f"UPDATE jobs SET state = 'cancelled', owner = NULL, finished = ? "
-        f"WHERE {running} AND cancel = 1",
-        (time.time(), *values),
-    )
-    connection.execute(
         f"UPDATE jobs SET state = 'failed', owner = NULL, finished = ?, error = ? "
         f"WHERE {running} AND attempts >= ?",
-        (time.time(), _LEFT.format(attempts=most), *values, most),
+        (time.time(), _LEFT.format(attempts=most), value, most),
     )
     return connection.execute(
-        f"UPDATE jobs SET state = 'queued', owner = NULL WHERE {running}", values
+        f"UPDATE jobs SET state = 'queued', owner = NULL WHERE {running}", (value,)
     ).rowcount
+
+
+def _shortened(job: dict[str, Any]) -> dict[str, Any]:
+    for part in ("text", "text_pair"):
+        if job[part] is not None and len(job[part]) > _SHOWN:
+            job[part] = job[part][: _SHOWN - 1] + "…"
+    return job

@@ -5,20 +5,24 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from slalom_xai.errors import InputError
+from slalom_xai.system.files import make_private
 
 VERSION = 1
 
+_WAIT = 30.0  # seconds that a writer waits for another
+_NO_ROOM = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
 _TABLES = """
 CREATE TABLE explanations (
     key TEXT PRIMARY KEY,
     created REAL NOT NULL,
     model TEXT NOT NULL,
-    fingerprint TEXT NOT NULL,
     settings TEXT NOT NULL,
+    summary TEXT NOT NULL,
+    calls INTEGER NOT NULL,
     prediction REAL NOT NULL,
     fidelity REAL,
     file BLOB NOT NULL,
@@ -41,13 +45,12 @@ CREATE TABLE jobs (
     key TEXT,
     prediction REAL,
     cached INTEGER NOT NULL DEFAULT 0,
-    cancel INTEGER NOT NULL DEFAULT 0,
     attempts INTEGER NOT NULL DEFAULT 0,
     owner TEXT,
     seen REAL,
     preview BLOB
 );
-CREATE INDEX jobs_waiting ON jobs (model, state, id);
+CREATE INDEX jobs_by_state ON jobs (model, state, id);
 CREATE INDEX jobs_owned ON jobs (owner) WHERE owner IS NOT NULL;
 """
 
@@ -58,7 +61,7 @@ class Store:
     Several threads and processes may use it: each thread has a connection of its own.
 
     Args:
-        path: of the file; made where there is none.
+        path: of the file; made where there is none, for its owner only.
 
     Raises:
         InputError: the file cannot be opened, is no store, or is one of a newer version.
@@ -69,41 +72,42 @@ class Store:
         self._local = threading.local()
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._prepare()
+            make_private(path)
+            self._check()
+            with self.writing() as connection:
+                _make_tables(connection)
         except OSError as error:
             raise InputError(
-                f"cannot make the store {path}: {error.strerror or error}; name another with --store"
+                f"cannot make the store {path}: {error.strerror or error}; "
+                "name another with --store"
             ) from error
         except sqlite3.Error as error:
             raise InputError(
-                f"cannot use the store {path}: {error}; name another file with --store"
+                f"cannot use the store {path}: {error}; name another file with --store, "
+                "or make room on its disk"
             ) from error
 
-    def _prepare(self) -> None:
-        with self.writing() as connection:
+    def _check(self) -> None:
+        """Refuses a file that is not ours, before anything in it is changed."""
+        with closing(sqlite3.connect(self.path, timeout=_WAIT)) as connection:
             version = connection.execute("PRAGMA user_version").fetchone()[0]
-            if version == VERSION:
-                return
-            if version > VERSION:
-                raise InputError(
-                    f"the store {self.path} has version {version}, but this package reads up to "
-                    f"version {VERSION}: update slalom-xai, or name another file with --store"
-                )
-            tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-            if tables:
-                raise InputError(
-                    f"{self.path} is another program's database: name another file with --store"
-                )
-            for statement in _TABLES.split(";"):
-                connection.execute(statement)
-            connection.execute(f"PRAGMA user_version = {VERSION}")
+            tables = connection.execute("SELECT name FROM sqlite_master").fetchall()
+        if tables and ("explanations",) not in tables:
+            raise InputError(
+                f"{self.path} is another program's database: name another file with --store"
+            )
+        if version > VERSION:
+            raise InputError(
+                f"the store {self.path} has version {version}, but this package reads up to "
+                f"version {VERSION}: update slalom-xai, or name another file with --store"
+            )
 
     @property
     def connection(self) -> sqlite3.Connection:
         """This thread's connection, for reading."""
         found: sqlite3.Connection | None = getattr(self._local, "connection", None)
         if found is None:
-            found = sqlite3.connect(self.path, timeout=30, isolation_level=None)
+            found = sqlite3.connect(self.path, timeout=_WAIT, isolation_level=None)
             found.row_factory = sqlite3.Row
             found.execute("PRAGMA journal_mode = WAL")
             found.execute("PRAGMA synchronous = NORMAL")
@@ -117,12 +121,26 @@ class Store:
         connection.execute("BEGIN IMMEDIATE")
         try:
             yield connection
+            connection.execute("COMMIT")
         except BaseException:
-            connection.execute("ROLLBACK")
+            if connection.in_transaction:  # SQLite ends it by itself where a disk is full
+                connection.execute("ROLLBACK")
             raise
-        connection.execute("COMMIT")
+
+    def changes(self) -> int:
+        """A number that is another one after others have written to the file."""
+        number: int = self.connection.execute("PRAGMA data_version").fetchone()[0]
+        return number
 
 
-def is_full(error: sqlite3.Error) -> bool:
-    """Whether there was no room left on the disk."""
-    return "full" in str(error) or "disk I/O" in str(error)
+def _make_tables(connection: sqlite3.Connection) -> None:
+    if connection.execute("PRAGMA user_version").fetchone()[0] == VERSION:
+        return
+    for statement in _TABLES.split(";"):
+        connection.execute(statement)
+    connection.execute(f"PRAGMA user_version = {VERSION}")
+
+
+def has_no_room(error: sqlite3.Error) -> bool:
+    """Whether the disk is full, or cannot be written for another reason."""
+    return error.sqlite_errorcode & 0xFF in _NO_ROOM

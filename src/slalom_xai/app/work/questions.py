@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from slalom_xai.errors import InputError
+from slalom_xai.errors import InputError, SlalomError
 from slalom_xai.explanation import Explanation
 from slalom_xai.models import Prompt, TextModel, prompt
 from slalom_xai.models.base import SaysItsLimit
@@ -39,7 +39,11 @@ class QuickAnswers:
         Raises:
             SlalomError: what cannot be answered.
         """
-        kinds = {"predict": self._predict, "report": self._report, "figure": self._figure}
+        kinds: dict[str, Callable[..., Any]] = {
+            "predict": self._predict,
+            "report": self._report,
+            "figure": self._figure,
+        }
         return kinds[kind](**body)
 
     def predictions(self, texts: list[str]) -> list[dict[str, Any]]:
@@ -49,17 +53,20 @@ class QuickAnswers:
         for text in texts:
             try:
                 question = self._question(text, None, "token", "delete")
-            except InputError as error:
+            except SlalomError as error:
                 answers.append({"error": str(error)})
             else:
                 readable.append(question.rows(question.whole))
                 answers.append({})
-        columns = iter(self._batches.columns(readable) if readable else [])
+        try:
+            columns = iter(self._batches.columns(readable) if readable else [])
+        except SlalomError as error:
+            if len(texts) == 1:
+                return [{"error": str(error)}]
+            return [self.predictions([text])[0] for text in texts]
         return [entry or self._answer(next(columns)[0].tolist()) for entry in answers]
 
-    def _question(
-        self, text: str, text_pair: str | None, granularity: str, removal: str
-    ) -> Prompt:
+    def _question(self, text: str, text_pair: str | None, granularity: str, removal: str) -> Prompt:
         return prompt(self._model.read(text, text_pair, removal=removal), granularity)
 
     def _predict(
@@ -115,6 +122,7 @@ class QuickAnswers:
         """A picture, as text whose characters are its bytes."""
         from slalom_xai.reports import figures
 
+        draw: dict[str, Callable[[Explanation], Any]]
         draw = {"scatter": figures.scatter, "text": figures.highlighted, "bars": figures.bars}
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / f"figure.{ending}"

@@ -19,8 +19,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from slalom_xai.app.dataset_search import holds
+from slalom_xai.app.data.search import holds
 from slalom_xai.errors import InputError
+from slalom_xai.system.files import make_private
 
 VERSION = 1
 FOREVER = 2**63 - 1  # the ``until`` of an explanation that nothing has replaced
@@ -160,6 +161,8 @@ class DataFile:
         self._lock = threading.Lock()
         self._write_lock = threading.Lock()
         self._closed = False
+        with self._problems():
+            make_private(path)
         with self._problems(), self.writing() as connection:
             if connection.execute("PRAGMA user_version").fetchone()[0] != VERSION:
                 _create(connection, word_index=word_index)
@@ -252,7 +255,7 @@ class DataFile:
     def _problems(self) -> Iterator[None]:
         try:
             yield
-        except sqlite3.DatabaseError as error:
+        except (sqlite3.DatabaseError, OSError) as error:
             self.close()
             raise InputError(
                 f"cannot use {self.path}: {error}; remove this file, or make room on its disk, "

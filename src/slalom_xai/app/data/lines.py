@@ -13,7 +13,7 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
-from slalom_xai.app.dataset_settings import DataSettings
+from slalom_xai.app.data.settings import DataSettings
 from slalom_xai.errors import InputError, shortened
 from slalom_xai.tables.packing import DAMAGE
 from slalom_xai.tables.separated import DELIMITERS, LONG_FIELDS, quoting_advice

@@ -20,12 +20,12 @@ import hmac
 import json
 from dataclasses import astuple, dataclass
 
-from slalom_xai.app.dataset_file import ORDERS, WRONG_ORDERS, index_name
-from slalom_xai.app.dataset_search import Search
+from slalom_xai.app.data.file import ORDERS, WRONG_ORDERS, index_name
+from slalom_xai.app.data.search import Search
 from slalom_xai.errors import InputError, one_of
 
 SORTS = ("row", "label", "prediction", "probability", "wrong", "fidelity")
-_OF_A_MODEL = SORTS[2:]
+OF_A_MODEL = SORTS[2:]
 
 _SIGNATURE = 16  # bytes
 _LONGEST_CURSOR = 8192  # characters
@@ -62,7 +62,7 @@ class Question:
         """
         if self.sort not in SORTS:
             raise one_of("sort", self.sort, SORTS)
-        if self.model is None and (self.wrong or self.sort in _OF_A_MODEL):
+        if self.model is None and (self.wrong or self.sort in OF_A_MODEL):
             what = "only wrong rows" if self.wrong else f"rows by {self.sort}"
             raise InputError(f"{what} can be shown for a model only: choose a model")
 

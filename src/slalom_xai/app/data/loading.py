@@ -15,9 +15,9 @@ from contextlib import closing, contextmanager
 from itertools import islice
 from pathlib import Path
 
-from slalom_xai.app.dataset_answers import show_explained
-from slalom_xai.app.dataset_file import DataFile
-from slalom_xai.app.dataset_import import Record, Source
+from slalom_xai.app.data.answers import show_explained
+from slalom_xai.app.data.file import DataFile
+from slalom_xai.app.data.source import Record, Source
 from slalom_xai.errors import InputError
 from slalom_xai.system.files import lock
 

@@ -1,12 +1,4 @@
-"""The data set behind ``slalom serve --data``: rows of a file, and what models say about them.
-
-The file is read once into a SQLite file beside the store, row by row. Rows can be seen, sorted and
-searched while others are still read, and the next start finds them there. Predictions and
-explanations come in when models have them.
-
-    dataset_import (reads) -> dataset_loading, dataset_answers (keep) -> dataset_file
-    dataset_file -> dataset_paging, dataset_search (ask) -> dataset_rows
-"""
+"""A data set: the front door to its rows, and to what models say about them."""
 
 from __future__ import annotations
 
@@ -15,19 +7,18 @@ import threading
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from slalom_xai.app import dataset_answers
-from slalom_xai.app.dataset_asking import Asking, known, row_count
-from slalom_xai.app.dataset_file import FOREVER, VERSION, DataFile
-from slalom_xai.app.dataset_import import Source, open_source
-from slalom_xai.app.dataset_loading import digest_of, is_imported, load
-from slalom_xai.app.dataset_paging import Question, read_cursor, written_cursor
-from slalom_xai.app.dataset_rows import DataRow, Page, Prediction, WholeRow
-from slalom_xai.app.dataset_search import parsed
-from slalom_xai.app.dataset_settings import DATA_SETTINGS, DataSettings
+from slalom_xai.app.data import answers
+from slalom_xai.app.data.answers import Prediction
+from slalom_xai.app.data.asking import Asking, Page, WholeRow, known, row_count
+from slalom_xai.app.data.file import FOREVER, VERSION, DataFile
+from slalom_xai.app.data.loading import digest_of, is_imported, load
+from slalom_xai.app.data.paging import Question, read_cursor, written_cursor
+from slalom_xai.app.data.search import parsed
+from slalom_xai.app.data.settings import DATA_SETTINGS, DataSettings
+from slalom_xai.app.data.source import Source, open_source
+from slalom_xai.app.work.spec import DataSpec
 from slalom_xai.errors import InputError
 from slalom_xai.system.writable import make_folder
-
-__all__ = ["DataRow", "Dataset", "Page", "Prediction", "WholeRow"]
 
 _MOST_LABELS = 100  # that are listed
 
@@ -61,6 +52,16 @@ class Dataset:
         self._text_field = text_field
         self._label_field = label_field
         self._ready: tuple[Source, DataFile] | None = None
+
+    @classmethod
+    def of(cls, spec: DataSpec) -> Dataset:
+        """The data set that a server was started with."""
+        return cls(
+            Path(spec.source),
+            Path(spec.folder),
+            text_field=spec.text_field,
+            label_field=spec.label_field,
+        )
 
     @property
     def name(self) -> str:
@@ -159,7 +160,7 @@ class Dataset:
             sort: "row", "label", "prediction", "probability", "fidelity", or "wrong": the wrong
                 ones first, surest first, then the others, surest first.
             descending: the other way round.
-            search: words that the texts must hold (see ``dataset_search``).
+            search: words that the texts must hold (see ``search``).
             label: only rows with this label in the file.
             wrong: only rows that the model gets wrong.
             after: the cursor of the page before.
@@ -217,15 +218,15 @@ class Dataset:
             model: its fingerprint.
             predictions: in any order.
             label_names: the model's labels in order, to compare them with those in the file, which
-                may be numbers (see ``is_correct`` in ``dataset_labels``).
+                may be numbers (see ``is_correct``).
 
         Raises:
             InputError: there is no such row; nothing is kept.
         """
-        answers = [Prediction(*prediction) for prediction in predictions]
+        given = [Prediction(*prediction) for prediction in predictions]
         with self._file.writing() as connection:
-            number = dataset_answers.model_number(connection, model)
-            dataset_answers.keep_predictions(connection, number, answers, label_names)
+            number = answers.model_number(connection, model)
+            answers.keep_predictions(connection, number, given, label_names)
 
     def predicted(self, model: str) -> int:
         """How many rows have a prediction of a model."""
@@ -242,8 +243,8 @@ class Dataset:
             fidelity: wide r2; None where the explanation has none.
         """
         with self._file.writing() as connection:
-            number = dataset_answers.model_number(connection, model)
-            dataset_answers.keep_explained(connection, number, digest_of(text), key, fidelity)
+            number = answers.model_number(connection, model)
+            answers.keep_explained(connection, number, digest_of(text), key, fidelity)
 
     @property
     def _prepared(self) -> tuple[Source, DataFile]:

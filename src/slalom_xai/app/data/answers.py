@@ -1,15 +1,34 @@
-"""Keeps what models say about rows, and which rows were explained."""
+"""Keeps what models say about rows, whether that is wrong, and which rows were explained."""
 
 from __future__ import annotations
 
 import math
+import re
 import sqlite3
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
-from slalom_xai.app.dataset_file import FOREVER
-from slalom_xai.app.dataset_labels import is_correct
-from slalom_xai.app.dataset_rows import Prediction
+from slalom_xai.app.data.file import FOREVER
 from slalom_xai.errors import InputError
+
+_NUMBER = re.compile(r"\+?(\d{1,9})(\.0*)?")
+_BOOLEANS = {"false": 0, "true": 1}
+
+
+class Prediction(NamedTuple):
+    """What a model says about a row.
+
+    Attributes:
+        row: the number of the row.
+        label: None where the model cannot read the text.
+        probability: of this label; None where the model has none.
+        reason: why the text cannot be read, in one line.
+    """
+
+    row: int
+    label: str | None
+    probability: float | None
+    reason: str | None = None
 
 
 def model_number(connection: sqlite3.Connection, fingerprint: str) -> int:
@@ -144,3 +163,56 @@ def _finite(number: float | None) -> float | None:
     if number is None or not math.isfinite(number):
         return None
     return float(number)
+
+
+def is_correct(truth: str | None, prediction: str | None, names: Sequence[str]) -> bool | None:
+    """Whether a prediction says what the file says; None where nobody can tell.
+
+    Labels are equal without regard to case and to spaces around them. A number in the file means
+    the one label of the model that has this number in its name ("LABEL_1", "2 stars"), or the label
+    at this place, counted from 0, where no name has a number. A label that means none of the
+    model's is not compared: a file with other classes is not a file full of mistakes.
+
+    Args:
+        truth: the label in the file.
+        prediction: the model's label.
+        names: the model's labels in order; empty where they are not known.
+    """
+    if truth is None or prediction is None:
+        return None
+    if _plain(truth) == _plain(prediction):
+        return True
+    if not names:
+        # A number may stand for any name.
+        return None if _number(truth) is not None and _number(prediction) is None else False
+    meant = _meant(truth, names)
+    if meant is None:
+        return None
+    return _plain(meant) == _plain(prediction)
+
+
+def _meant(truth: str, names: Sequence[str]) -> str | None:
+    """Which of the model's labels a label of the file means."""
+    for name in names:
+        if _plain(name) == _plain(truth):
+            return name
+    number = _number(truth)
+    if number is None and len(names) == 2:
+        number = _BOOLEANS.get(_plain(truth))
+    if number is None:
+        return None
+    numbers = [[int(found) for found in re.findall(r"\d{1,9}", name)] for name in names]
+    if any(numbers):
+        having = [name for name, found in zip(names, numbers, strict=True) if found == [number]]
+        return having[0] if len(having) == 1 else None
+    return names[number] if number < len(names) else None
+
+
+def _plain(label: str) -> str:
+    number = _number(label)
+    return label.strip().casefold() if number is None else str(number)
+
+
+def _number(label: str) -> int | None:
+    found = _NUMBER.fullmatch(label.strip())
+    return None if found is None else int(found[1])

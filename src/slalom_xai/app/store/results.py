@@ -11,30 +11,41 @@ from dataclasses import dataclass
 from typing import Any
 
 from slalom_xai import __version__
-from slalom_xai.app.store import Store
+from slalom_xai.app.store.file import Store
 
 
 @dataclass(frozen=True)
-class Result:
-    """A finished explanation.
+class Known:
+    """A finished explanation without its contents.
 
     Attributes:
         key: names the question that it answers.
-        model: its name on this server.
-        fingerprint: of the model's weights.
+        model: its name on the server that it was made by.
         settings: of the explanation, as JSON.
+        summary: in one line.
+        calls: of the model.
         prediction: the model's own output for the target.
         fidelity: the share of what deletions do that it predicts; None where that is unknown.
-        file: what ``Explanation.save`` writes.
-        view: what the page shows, as JSON.
     """
 
     key: str
     model: str
-    fingerprint: str
     settings: str
+    summary: str
+    calls: int
     prediction: float
     fidelity: float | None
+
+
+@dataclass(frozen=True)
+class Result(Known):
+    """A finished explanation.
+
+    Attributes:
+        file: what ``Explanation.save`` writes.
+        view: what the page shows, as JSON.
+    """
+
     file: str
     view: str
 
@@ -51,18 +62,14 @@ class Results:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def keep(self, result: Result) -> None:
-        """Keeps a result; one that is there already stays."""
-        with self._store.writing() as connection:
-            insert(connection, result)
-
-    def known(self, key: str) -> sqlite3.Row | None:
+    def known(self, key: str) -> Known | None:
         """A result without its contents; None where there is none."""
-        columns = "key, model, fingerprint, settings, prediction, fidelity, created"
-        row: sqlite3.Row | None = self._store.connection.execute(
-            f"SELECT {columns} FROM explanations WHERE key = ?", (key,)
+        row = self._store.connection.execute(
+            "SELECT key, model, settings, summary, calls, prediction, fidelity "
+            "FROM explanations WHERE key = ?",
+            (key,),
         ).fetchone()
-        return row
+        return None if row is None else Known(*row)
 
     def file(self, key: str) -> str | None:
         """What ``Explanation.save`` writes; None for an unknown key."""
@@ -80,22 +87,23 @@ class Results:
 
     def count(self) -> int:
         """How many there are."""
-        number: int = self._store.connection.execute("SELECT count(*) FROM explanations").fetchone()[
-            0
-        ]
-        return number
+        counted = self._store.connection.execute("SELECT count(*) FROM explanations")
+        return int(counted.fetchone()[0])
 
 
 def insert(connection: sqlite3.Connection, result: Result) -> None:
     """Puts a result into the store; one that is there already stays."""
     connection.execute(
-        "INSERT OR IGNORE INTO explanations VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT OR IGNORE INTO explanations "
+        "(key, created, model, settings, summary, calls, prediction, fidelity, file, view) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             result.key,
             time.time(),
             result.model,
-            result.fingerprint,
             result.settings,
+            result.summary,
+            result.calls,
             result.prediction,
             result.fidelity,
             packed(result.file),
