@@ -7,7 +7,8 @@ import logging
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -19,7 +20,7 @@ from slalom_xai.app.work.spec import WorkerSpec
 from slalom_xai.errors import SlalomError
 from slalom_xai.explainer import Explainer
 from slalom_xai.explanation import Explanation
-from slalom_xai.explanation.saving import scores_to_dict
+from slalom_xai.explanation.saving import file_content
 from slalom_xai.models import TextModel
 from slalom_xai.progress import shown_by
 from slalom_xai.reports.terminal import in_one_line
@@ -145,23 +146,14 @@ class JobWorker:
         view, summary = as_json(explanation_data(explanation)), in_one_line(explanation)
         for task in tasks:
             if (task.text, task.text_pair) == (explanation.text, explanation.text_pair):
-                self._jobs.show_round(task.id, view, summary, explanation.prediction)
+                with _not_worth_stopping():
+                    self._jobs.show_round(task.id, view, summary, explanation.prediction)
 
     def _finish(self, task: Task, explanation: Explanation, seconds: float) -> None:
-        fidelity = None
-        if explanation.fidelity is not None:
-            fidelity = explanation.fidelity.wide.r2
-        result = Result(
-            key=self._key(task),
-            model=self._spec.name,
-            settings=task.settings,
-            summary=in_one_line(explanation),
-            calls=explanation.calls,
-            prediction=explanation.prediction,
-            fidelity=fidelity,
-            file=as_json({**explanation.to_dict(), **scores_to_dict(explanation)}),
-            view=as_json(explanation_data(explanation)),
-        )
+        try:
+            result = self._result(task, explanation)
+        except SlalomError as error:  # numbers that no file and no picture can hold
+            return self._fail(task, error)
         self._keep(task, result)
         log.info(
             "job %d done: %s, %s, %d units, %d calls, %.1f s",
@@ -171,6 +163,22 @@ class JobWorker:
             len(explanation.units),
             explanation.calls,
             seconds,
+        )
+
+    def _result(self, task: Task, explanation: Explanation) -> Result:
+        fidelity = None
+        if explanation.fidelity is not None:
+            fidelity = explanation.fidelity.wide.r2
+        return Result(
+            key=self._key(task),
+            model=self._spec.name,
+            settings=task.settings,
+            summary=in_one_line(explanation),
+            calls=explanation.calls,
+            prediction=explanation.prediction,
+            fidelity=fidelity,
+            file=file_content(explanation),
+            view=as_json(explanation_data(explanation)),
         )
 
     def _keep(self, task: Task, result: Result) -> None:
@@ -215,6 +223,15 @@ def _distinct(tasks: Sequence[Task]) -> list[Task]:
     return list(by_text.values())
 
 
+@contextmanager
+def _not_worth_stopping() -> Iterator[None]:
+    """Notes of how far the work is may fail where a disk is full; the work goes on."""
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        log.error("how far a job is could not be written: %s", error)
+
+
 class _Watch:
     """Notes how far jobs are, and ends the work where nobody wants it any more."""
 
@@ -240,4 +257,5 @@ class _Watch:
             )
         if not self._jobs.still_wanted(self._ids, self._owner):
             raise Stopped("cancelled")
-        self._jobs.progress(self._ids, done, total)
+        with _not_worth_stopping():
+            self._jobs.progress(self._ids, done, total)
