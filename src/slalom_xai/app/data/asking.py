@@ -170,8 +170,9 @@ class Asking:
             label, prediction, probability, wrong, fidelity, key, empty, reason = rest
             shown[row] = DataRow(
                 row=row,
-                # As bytes, because SQLite's texts end at the first character 0.
-                text=text.decode(errors="ignore")[: self._settings.excerpt],
+                # As bytes, because SQLite's texts end at the first character 0; it makes empty
+                # ones None.
+                text=(text or b"").decode(errors="ignore")[: self._settings.excerpt],
                 label=label,
                 prediction=prediction,
                 probability=probability,
