@@ -62,7 +62,7 @@ def test_an_edited_text_is_what_the_model_says_to_it(server, explanation):
 
 
 def test_a_repeated_word_stands_beside_itself(server):
-    twice = predicted(server, granularity="word", counts=[[1, 1, 1, 1, 1, 2, 1]])
+    twice = predicted(server, granularity="word", counts=[[1, 1, 1, 1, 1, 1, 2, 1, 1]])
     written = predicted(server, text="A slow start, but a wonderful wonderful film.")
     assert twice["answers"][0]["full"] == pytest.approx(written["answers"][0]["full"], abs=1e-6)
 

@@ -358,7 +358,7 @@ def test_a_header_cannot_be_smuggled_in(server):
 def test_markup_is_told_as_text_and_as_nothing_else(server):
     """Whatever holds markup is JSON, which no browser reads as a page."""
     server.ready("tiny")
-    job = server.explained(f"{HTML} film", model="tiny", budget=40)
+    job = server.explained(f"{HTML} film", model="tiny", budget=100)
     for path in (
         "/api/models",
         "/api/data",

@@ -1,4 +1,4 @@
-"""schemathesis asks whatever the schema allows, and more: no fault, and every answer as promised."""
+"""schemathesis asks whatever the schema allows, and more: every answer is as promised."""
 
 from __future__ import annotations
 

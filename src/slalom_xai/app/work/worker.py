@@ -42,6 +42,7 @@ class Worker:
         self._ending = threading.Event()
         self._wake = threading.Event()
         self._questions: queue.Queue[dict[str, Any]] = queue.Queue()
+        self._loaded = False
         self._left_open = False  # whether jobs of this worker may be marked that it does not do
         self._all_predicted = not spec.predicts
 
@@ -53,6 +54,7 @@ class Worker:
         except SlalomError as error:
             self._say({"say": "failed", "message": str(error)})
             return
+        self._loaded = True
         threading.Thread(target=self._give_signs, daemon=True).start()
         threading.Thread(target=self._answer_questions, daemon=True).start()
         try:
@@ -128,6 +130,8 @@ class Worker:
             self._wake.set()
         self._ending.set()
         self._wake.set()
+        if not self._loaded:
+            os._exit(0)  # loading cannot be interrupted, and there is nothing to hand back
 
     def _give_signs(self) -> None:
         while not self._ending.wait(_SIGN):
