@@ -40,9 +40,9 @@ from slalom_xai import Explainer
 texts, budget = json.load(sys.stdin)
 explainer = Explainer(budget=budget, show_progress=False)
 explainer(texts[0])
-started = time.perf_counter()
+started, busy = time.perf_counter(), time.process_time()
 explainer(texts)
-print(time.perf_counter() - started)
+print(time.perf_counter() - started, time.process_time() - busy)
 """
 
 
@@ -85,17 +85,29 @@ class Server:
         while self.get("/api/models")["models"][0]["state"] == "loading":
             time.sleep(0.1)
 
+    def workers(self) -> list[int]:
+        """Their process ids."""
+        children = Path(f"/proc/{self.process.pid}/task").glob("*/children")
+        return [int(pid) for file in children for pid in file.read_text().split()]
+
     def megabytes(self) -> tuple[float, float]:
         """Of the server, and of its workers together."""
-        children = Path(f"/proc/{self.process.pid}/task").glob("*/children")
-        workers = [int(pid) for file in children for pid in file.read_text().split()]
-        return _resident(self.process.pid), sum(_resident(pid) for pid in workers)
+        return _resident(self.process.pid), sum(_resident(pid) for pid in self.workers())
+
+    def busy_seconds(self) -> float:
+        """Seconds of a processor that the server and its workers have used."""
+        return sum(_busy(pid) for pid in (self.process.pid, *self.workers()))
 
 
 def _resident(pid: int) -> float:
     status = Path(f"/proc/{pid}/status").read_text()
     found = re.search(r"VmRSS:\s+(\d+) kB", status)
     return int(found[1]) / 1024 if found else 0.0
+
+
+def _busy(pid: int) -> float:
+    numbers = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(numbers[11]) + int(numbers[12])) / os.sysconf("SC_CLK_TCK")
 
 
 @contextmanager
@@ -131,26 +143,32 @@ def made_texts(number: int, run: int) -> list[str]:
 
 def measure_jobs(jobs: int, clients: int, budget: int, repeats: int) -> None:
     """Prints the time of a list call and of jobs, in turns, and what became of the jobs."""
-    ratios = []
+    ratios, busy_ratios = [], []
     with tempfile.TemporaryDirectory() as place, serving(Path(place)) as (server, seconds):
         print(f"the server answers after {seconds:.2f} s", flush=True)
         server.wait_for_model()
         for run in range(repeats):
             texts = made_texts(jobs, run)
-            listed = _list_seconds(texts, budget)
-            before = server.megabytes()
+            listed, listed_busy = _list_seconds(texts, budget)
+            before, busy_before = server.megabytes(), server.busy_seconds()
             took, states = _jobs_seconds(server, texts, clients, budget)
-            after = server.megabytes()
+            after, busy = server.megabytes(), server.busy_seconds() - busy_before
             ratios.append(listed / took)
+            busy_ratios.append(listed_busy / busy)
             print(
-                f"run {run}: list call {listed:.1f} s ({jobs / listed:.2f} texts/s), "
-                f"{jobs} jobs of {clients} clients {took:.1f} s ({jobs / took:.2f} texts/s), "
-                f"throughput {listed / took:.2f} of the list call's; {dict(states)}; "
+                f"run {run}: list call {listed:.1f} s ({listed_busy:.1f} s of a processor), "
+                f"{jobs} jobs of {clients} clients {took:.1f} s ({busy:.1f} s of a processor): "
+                f"throughput {ratios[-1]:.2f} of the list call's, "
+                f"{busy_ratios[-1]:.2f} per second of a processor; {dict(states)}; "
                 f"server {before[0]:.0f} to {after[0]:.0f} MB, "
                 f"worker {before[1]:.0f} to {after[1]:.0f} MB",
                 flush=True,
             )
-    print(f"median throughput {statistics.median(ratios):.2f} of the list call's")
+    print(
+        f"median throughput {statistics.median(ratios):.2f} of the list call's, "
+        f"{statistics.median(busy_ratios):.2f} per second of a processor",
+        flush=True,
+    )
     with tempfile.TemporaryDirectory() as place, serving(Path(place), "--queue", "20") as (few, _):
         asked = [_ask(few, text, budget) for text in made_texts(40, 99)]
         refused = [headers for status, headers, _ in asked if status == 503]
@@ -160,7 +178,8 @@ def measure_jobs(jobs: int, clients: int, budget: int, repeats: int) -> None:
         print(f"the others: {dict(ends)}")
 
 
-def _list_seconds(texts: list[str], budget: int) -> float:
+def _list_seconds(texts: list[str], budget: int) -> tuple[float, float]:
+    """Seconds by the clock, and of a processor."""
     done = subprocess.run(
         [sys.executable, "-c", _LIST],
         input=json.dumps([texts, budget]),
@@ -168,7 +187,8 @@ def _list_seconds(texts: list[str], budget: int) -> float:
         text=True,
         check=True,
     )
-    return float(done.stdout)
+    seconds, busy = map(float, done.stdout.split())
+    return seconds, busy
 
 
 def _jobs_seconds(

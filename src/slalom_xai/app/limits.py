@@ -36,7 +36,7 @@ class Limits:
     budget: int = 20_000
     seconds: float = 600.0
     queue: int = 256
-    together: int = 16
+    together: int = 32
     watchers: int = 200
     rows: int = 64
     keys: int = 8
