@@ -59,6 +59,11 @@ def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
     return {status: {"model": Problem} for status in (*everywhere, *statuses)}
 
 
+def answers(*kinds: str) -> dict[int | str, dict[str, Any]]:
+    """The media types of an address that answers no JSON."""
+    return {200: {"content": {kind: {"schema": {"type": "string"}} for kind in kinds}}}
+
+
 class Health(BaseModel):
     """Whether the server answers."""
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Path, Query
-from fastapi.responses import HTMLResponse, Response
+from fastapi.responses import Response
 
 from slalom_xai.app import schema
 from slalom_xai.app.service import Problem, Service
@@ -16,10 +16,8 @@ _KEY = "^[0-9a-f]{32}$"
 _KEYS = "^[0-9a-f]{32}(,[0-9a-f]{32})*$"
 _PAGE_POLICY = "sandbox allow-scripts allow-downloads"  # a report's own policy holds as well
 
-_BYTES = {"schema": {"type": "string", "format": "binary"}}
-_PICTURES: dict[int | str, dict[str, Any]] = {
-    200: {"content": {"image/svg+xml": _BYTES, "image/png": _BYTES}}
-}
+_PICTURES = schema.answers("image/svg+xml", "image/png")
+
 Key = Annotated[str, Path(pattern=_KEY)]
 
 
@@ -70,7 +68,7 @@ def router(service: Service) -> APIRouter:
         headers = _attachment(f"explanation-{key[:8]}-{kind}.{ending}")
         return Response(picture.encode("latin-1"), 200, headers, media)
 
-    @routes.get("/api/report.html", response_class=HTMLResponse)
+    @routes.get("/api/report.html", responses=schema.answers("text/html"), response_class=Response)
     async def report(keys: Annotated[str, Query(pattern=_KEYS, max_length=1000)]) -> Response:
         """One or several explanations as a page of their own."""
         wanted = keys.split(",")

@@ -19,8 +19,16 @@ _LARGEST = 2**62  # an id
 _LOOK = 0.1  # seconds between two looks at a job
 _STILL = 15.0  # seconds after which a quiet connection gets a sign of life
 
+_EVENT = {
+    "type": "object",
+    "required": ["event", "data"],
+    "properties": {
+        "event": {"const": "job"},
+        "data": {"type": "string", "description": "the job, as JSON"},
+    },
+}
 _EVENTS: dict[int | str, dict[str, Any]] = {
-    200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}
+    200: {"content": {"text/event-stream": {"schema": _EVENT}}}
 }
 
 JobId = Annotated[int, Path(ge=1, le=_LARGEST)]

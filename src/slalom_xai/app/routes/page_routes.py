@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib.resources import files
 
 from fastapi import APIRouter
-from fastapi.responses import PlainTextResponse, Response
+from fastapi.responses import Response
 
 from slalom_xai.app import schema
 from slalom_xai.app.metrics import measured
@@ -43,10 +43,10 @@ def router(service: Service) -> APIRouter:
         """Whether the server answers."""
         return schema.Health(status="ok")
 
-    @routes.get("/metrics", response_class=PlainTextResponse)
-    def metrics() -> str:
+    @routes.get("/metrics", responses=schema.answers("text/plain"), response_class=Response)
+    def metrics() -> Response:
         """Numbers for Prometheus."""
-        return measured(service)
+        return Response(measured(service), media_type="text/plain; charset=utf-8")
 
     @routes.get("/api/models")
     def models() -> schema.Models:
