@@ -35,14 +35,15 @@ from typing import Any
 _REVIEW = """the film is slow at first but its leads are wonderful and warm with a dull plot that
 nobody saves until a moving last act makes every tired joke worth the wait again"""
 _LIST = """
-import json, sys, time
+import json, resource, sys, time
 from slalom_xai import Explainer
 texts, budget = json.load(sys.stdin)
 explainer = Explainer(budget=budget, show_progress=False)
 explainer(texts[0])
 started, busy = time.perf_counter(), time.process_time()
 explainer(texts)
-print(time.perf_counter() - started, time.process_time() - busy)
+most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+print(time.perf_counter() - started, time.process_time() - busy, most)
 """
 
 
@@ -94,9 +95,9 @@ class Server:
         """Of the server, and of its workers together."""
         return _resident(self.process.pid), sum(_resident(pid) for pid in self.workers())
 
-    def busy_seconds(self) -> float:
+    def busy_seconds(self) -> tuple[float, float]:
         """Seconds of a processor that the server and its workers have used."""
-        return sum(_busy(pid) for pid in (self.process.pid, *self.workers()))
+        return _busy(self.process.pid), sum(_busy(pid) for pid in self.workers())
 
 
 def _resident(pid: int) -> float:
@@ -149,15 +150,19 @@ def measure_jobs(jobs: int, clients: int, budget: int, repeats: int) -> None:
         server.wait_for_model()
         for run in range(repeats):
             texts = made_texts(jobs, run)
-            listed, listed_busy = _list_seconds(texts, budget)
+            listed, listed_busy, most = _list_seconds(texts, budget)
             before, busy_before = server.megabytes(), server.busy_seconds()
             took, states = _jobs_seconds(server, texts, clients, budget)
-            after, busy = server.megabytes(), server.busy_seconds() - busy_before
+            after, busy_after = server.megabytes(), server.busy_seconds()
+            own, work = (late - early for late, early in zip(busy_after, busy_before, strict=True))
+            busy = own + work
             ratios.append(listed / took)
             busy_ratios.append(listed_busy / busy)
             print(
-                f"run {run}: list call {listed:.1f} s ({listed_busy:.1f} s of a processor), "
-                f"{jobs} jobs of {clients} clients {took:.1f} s ({busy:.1f} s of a processor): "
+                f"run {run}: list call {listed:.1f} s ({listed_busy:.1f} s of a processor, "
+                f"{most:.0f} MB at most), "
+                f"{jobs} jobs of {clients} clients {took:.1f} s ({busy:.1f} s of a processor, "
+                f"{own:.1f} s of them the server's): "
                 f"throughput {ratios[-1]:.2f} of the list call's, "
                 f"{busy_ratios[-1]:.2f} per second of a processor; {dict(states)}; "
                 f"server {before[0]:.0f} to {after[0]:.0f} MB, "
@@ -178,8 +183,8 @@ def measure_jobs(jobs: int, clients: int, budget: int, repeats: int) -> None:
         print(f"the others: {dict(ends)}")
 
 
-def _list_seconds(texts: list[str], budget: int) -> tuple[float, float]:
-    """Seconds by the clock, and of a processor."""
+def _list_seconds(texts: list[str], budget: int) -> tuple[float, float, float]:
+    """Seconds by the clock, seconds of a processor, and megabytes at most."""
     done = subprocess.run(
         [sys.executable, "-c", _LIST],
         input=json.dumps([texts, budget]),
@@ -187,8 +192,8 @@ def _list_seconds(texts: list[str], budget: int) -> tuple[float, float]:
         text=True,
         check=True,
     )
-    seconds, busy = map(float, done.stdout.split())
-    return seconds, busy
+    seconds, busy, megabytes = map(float, done.stdout.split())
+    return seconds, busy, megabytes
 
 
 def _jobs_seconds(

@@ -16,7 +16,7 @@ from slalom_xai.app.store.jobs import ENDED
 from slalom_xai.app.store.results import as_json
 
 _LARGEST = 2**62  # an id
-_LOOK = 0.1  # seconds between two looks at a job
+_LOOK = 0.2  # seconds between two looks at a job
 _STILL = 15.0  # seconds after which a quiet connection gets a sign of life
 
 _EVENT = {
