@@ -85,10 +85,10 @@ sdist-test: $(TEST) ## build the source distribution, unpack it elsewhere and ru
 LOWEST := .venv-lowest
 LOWEST_PIP = PIP_DISABLE_PIP_VERSION_CHECK=1 $(LOWEST)/bin/python -m pip install -qq
 LOWEST_NEEDS = torch transformers safetensors numpy pandas rich typer pytest pytest-xdist \
-	hypothesis captum ipykernel ipython lime matplotlib nbclient onnx onnxruntime \
-	onnxscript pyarrow scikit-learn shap
+	hypothesis captum fastapi ipykernel ipython lime matplotlib nbclient onnx onnxruntime \
+	onnxscript pyarrow schemathesis scikit-learn shap uvicorn
 
-lowest: ## run the tests with the lowest transformers that pyproject.toml allows, in .venv-lowest
+lowest: ## run the tests with the lowest transformers, fastapi and uvicorn that pyproject.toml allows, in .venv-lowest
 	@test -x $(LOWEST)/bin/python || $(PYTHON) -m venv $(LOWEST)
 	@$(LOWEST_PIP) -c constraints-lowest.txt $(LOWEST_NEEDS)
 	@$(LOWEST_PIP) --no-deps -e .

@@ -167,6 +167,19 @@ def result_above_bar() -> Iterator[Board]:
 
 
 @contextmanager
+def shown_by(display: Display) -> Iterator[None]:
+    """The bars of the work inside are shown by ``display``, and nowhere else.
+
+    What ``display`` raises ends the work.
+    """
+    token = _outer.set(Bar(display))
+    try:
+        yield
+    finally:
+        _outer.reset(token)
+
+
+@contextmanager
 def _notebook_bar() -> Iterator[Bar]:
     notebook = Notebook()
     try:

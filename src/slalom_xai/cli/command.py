@@ -9,7 +9,17 @@ from typing import Annotated
 import typer
 
 from slalom_xai import __version__
-from slalom_xai.cli import bench, explain, figure, methods, metrics, report, reproduce, train
+from slalom_xai.cli import (
+    bench,
+    explain,
+    figure,
+    methods,
+    metrics,
+    report,
+    reproduce,
+    serve,
+    train,
+)
 from slalom_xai.cli.words import for_command_line
 from slalom_xai.system.interrupts import STATUS, sent_again
 
@@ -40,7 +50,7 @@ def _root(
     """Explains text classifiers: a value and an importance for every token."""
 
 
-for command in (explain, methods, metrics, train, bench, figure, report, reproduce):
+for command in (explain, methods, metrics, train, bench, figure, report, reproduce, serve):
     command.register(app)
 
 

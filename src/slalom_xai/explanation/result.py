@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -15,8 +14,8 @@ from slalom_xai.explanation.consistency import check_loaded
 from slalom_xai.explanation.saving import (
     explanation_fields,
     explanation_to_dict,
+    file_content,
     read_json,
-    scores_to_dict,
 )
 from slalom_xai.explanation.scored_text import ScoredText
 from slalom_xai.surrogates.scores import DEFAULT_SCORE
@@ -114,9 +113,7 @@ class Explanation(ScoredText):
 
     def save(self, path: str | Path) -> Path:
         """Writes JSON that ``load`` reads; returns the path."""
-        everything = {**self.to_dict(), **scores_to_dict(self)}
-        data = json.dumps(everything, ensure_ascii=False, allow_nan=False)
-        return write_file(path, data + "\n")
+        return write_file(path, file_content(self))
 
     @classmethod
     def load(cls, path: str | Path) -> Explanation:

@@ -70,6 +70,12 @@ def explanation_to_dict(explanation: Explanation) -> dict[str, Any]:
     }
 
 
+def file_content(explanation: Explanation) -> str:
+    """What the file of an explanation holds."""
+    everything = {**explanation_to_dict(explanation), **scores_to_dict(explanation)}
+    return json.dumps(everything, ensure_ascii=False, allow_nan=False) + "\n"
+
+
 def scores_to_dict(explanation: Explanation) -> dict[str, Any]:
     """Every unit's scores for the target, where each comes from, and pairs: for other programs.
 

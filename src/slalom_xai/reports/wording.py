@@ -16,7 +16,16 @@ _PATH = re.compile(r"[/\\.~]|[A-Za-z]:[/\\]")  # how a path begins; a hub id beg
 
 def probabilities(explanation: Explanation) -> list[float] | None:
     """The model's probability of each label for the whole text; None for outputs that are none."""
-    kind, full = explanation.outputs.kind, explanation.full
+    return label_shares(explanation.outputs.kind, explanation.full)
+
+
+def label_shares(kind: str, full: Sequence[float]) -> list[float] | None:
+    """The probability of each label; None for outputs that are none.
+
+    Args:
+        kind: of the outputs.
+        full: the explained columns of a text, (C,).
+    """
     if kind == "regression":
         return None
     if kind == "binary":

@@ -81,6 +81,11 @@ def cannot_write(path: Path, error: OSError) -> InputError:
     )
 
 
+def make_private(path: Path) -> None:
+    """Makes an empty file that only its owner can read; one that is there stays as it is."""
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+
+
 def append_line(path: Path, line: str) -> None:
     """Adds one line to a file that other processes add to, too.
 

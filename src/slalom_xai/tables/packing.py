@@ -20,7 +20,7 @@ _UNPACK = {".gz": gzip.decompress, ".xz": lzma.decompress, ".bz2": bz2.decompres
 _ZIP = ".zip"
 
 # Everything that the modules above raise for a damaged file.
-_DAMAGE = (
+DAMAGE = (
     OSError,
     EOFError,
     ValueError,
@@ -47,16 +47,16 @@ def unpacked(path: Path, raw: bytes) -> tuple[str, bytes]:
     inside_says = packing == _ZIP and not Path(path.stem).suffix
     kind = ""
     if not inside_says:
-        kind = _kind(path.name, path)
+        kind = kind_of(path.name, path)
     try:
         if packing == _ZIP:
             name, raw = _from_zip(path, raw)
-            kind = kind or _kind(name + packing, path)
+            kind = kind or kind_of(name + packing, path)
         elif packing in _UNPACK:
             raw = _UNPACK[packing](raw)
     except InputError:
         raise
-    except _DAMAGE as error:
+    except DAMAGE as error:
         reason = " ".join(str(error).split()) or type(error).__name__
         raise InputError(
             f"{path} is damaged or not a {packing[1:]} file ({reason}): "
@@ -65,7 +65,7 @@ def unpacked(path: Path, raw: bytes) -> tuple[str, bytes]:
     return kind, raw
 
 
-def _kind(name: str, given: Path) -> str:
+def kind_of(name: str, given: Path) -> str:
     """The ending that says what a file holds, without that of its packing.
 
     Args:

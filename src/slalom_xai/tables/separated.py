@@ -12,10 +12,10 @@ from slalom_xai.system.switches import Switch
 from slalom_xai.tables.table import Cells
 
 # Lets the csv module read texts of any length.
-_LONG_FIELDS = Switch(csv.field_size_limit, csv.field_size_limit, 2**31 - 1)
+LONG_FIELDS = Switch(csv.field_size_limit, csv.field_size_limit, 2**31 - 1)
 
 SEPARATORS = {".csv": "commas", ".tsv": "tabs"}
-_DELIMITERS = {".csv": ",", ".tsv": "\t"}
+DELIMITERS = {".csv": ",", ".tsv": "\t"}
 
 
 def read_separated(path: Path, text: str, kind: str) -> Cells:
@@ -49,10 +49,10 @@ def _lines(path: Path, text: str, kind: str, quoting: Any) -> Cells:
     rows: list[list[str]] = []
     numbers: list[int] = []
     begins = 1
-    with _LONG_FIELDS.held():
+    with LONG_FIELDS.held():
         reader = csv.reader(
             io.StringIO(text, newline=""),
-            delimiter=_DELIMITERS[kind],
+            delimiter=DELIMITERS[kind],
             quoting=quoting,
             strict=True,
         )
@@ -66,7 +66,7 @@ def _lines(path: Path, text: str, kind: str, quoting: Any) -> Cells:
         except csv.Error as error:
             raise InputError(
                 f"cannot read {path} ({error}) in the row that begins on line {begins}; "
-                f"{_advice(kind)}"
+                f"{quoting_advice(kind)}"
             ) from error
     if not rows:
         raise InputError(f"{path} is empty: give a table with a text and a label in each row")
@@ -81,11 +81,12 @@ def _check_width(
     if earlier and len(row) != len(earlier[0]):
         raise InputError(
             f"line {begins} of {path} has {len(row)} fields, "
-            f"but the first line names {len(earlier[0])} columns: {_advice(kind)}"
+            f"but the first line names {len(earlier[0])} columns: {quoting_advice(kind)}"
         )
 
 
-def _advice(kind: str) -> str:
+def quoting_advice(kind: str) -> str:
+    """What to do about a row that cannot be read, for a message."""
     return (
         f"put quotes around texts that hold {SEPARATORS[kind]}, quotes or line breaks, "
         "and write a quote inside as two"

@@ -1,0 +1,294 @@
+"""The SQLite file of a data set: its tables, its indexes, its connections.
+
+``rows`` is what the source file holds. ``predictions`` and ``explained_rows`` hold what models said
+and what was explained, by model. Every entry of these has the number of the change it came with
+(``seq``), so that a reader who began earlier can go on as if nothing had changed meanwhile. An
+entry counts if ``seq <= seen``, and, for explanations, which newer ones replace, ``seen < until``.
+
+Each order in which rows are paged has an index, with and without a label, for all rows and for the
+wrong ones only. Its last columns let SQLite decide by the index alone.
+"""
+
+from __future__ import annotations
+
+import secrets
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from slalom_xai.app.data.search import holds
+from slalom_xai.errors import InputError
+from slalom_xai.system.files import make_private
+
+VERSION = 1
+FOREVER = 2**63 - 1  # the ``until`` of an explanation that nothing has replaced
+
+_BUSY_SECONDS = 60.0  # how long a writer waits for another
+_CACHE_KB = 8000  # of each connection
+_STEPS = 10_000  # of SQLite's machine between two looks at the clock
+
+_TABLES = f"""
+CREATE TABLE meta (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
+CREATE TABLE rows (
+    row INTEGER PRIMARY KEY,
+    label TEXT,
+    empty INTEGER NOT NULL,
+    digest BLOB NOT NULL,
+    text TEXT NOT NULL
+);
+CREATE INDEX rows_by_label ON rows (label) WHERE label IS NOT NULL;
+CREATE INDEX rows_unlabelled ON rows (label) WHERE label IS NULL;
+CREATE INDEX rows_by_text ON rows (digest);
+CREATE TABLE labels (label TEXT PRIMARY KEY, rows INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE models (
+    model INTEGER PRIMARY KEY,
+    fingerprint TEXT NOT NULL UNIQUE,
+    predicted INTEGER NOT NULL DEFAULT 0,
+    wrong INTEGER NOT NULL DEFAULT 0,
+    predicted_up_to INTEGER NOT NULL DEFAULT 0,
+    explained_up_to INTEGER NOT NULL DEFAULT 0
+);
+CREATE TABLE predictions (
+    model INTEGER NOT NULL,
+    row INTEGER NOT NULL,
+    seq INTEGER NOT NULL,
+    truth TEXT,
+    label TEXT,
+    probability REAL,
+    reason TEXT,
+    sure REAL NOT NULL,
+    doubt REAL NOT NULL,
+    correct INTEGER,
+    PRIMARY KEY (model, row)
+) WITHOUT ROWID;
+CREATE TABLE explained (
+    model INTEGER NOT NULL,
+    digest BLOB NOT NULL,
+    key TEXT NOT NULL,
+    fidelity REAL,
+    PRIMARY KEY (model, digest)
+) WITHOUT ROWID;
+CREATE TABLE explained_rows (
+    model INTEGER NOT NULL,
+    row INTEGER NOT NULL,
+    seq INTEGER NOT NULL,
+    until INTEGER NOT NULL DEFAULT {FOREVER},
+    truth TEXT,
+    key TEXT NOT NULL,
+    fidelity REAL,
+    PRIMARY KEY (model, row, seq)
+) WITHOUT ROWID;
+CREATE INDEX explained_fidelity ON explained_rows (model, fidelity, row, seq, until, truth)
+    WHERE fidelity IS NOT NULL;
+CREATE INDEX explained_without ON explained_rows (model, row, seq, until, truth)
+    WHERE fidelity IS NULL;
+CREATE INDEX predictions_unread ON predictions (model, row, seq, truth) WHERE label IS NULL;
+CREATE INDEX predictions_unjudged ON predictions (model, row, seq, truth) WHERE correct IS NULL;
+"""
+_WORDS = """
+CREATE VIRTUAL TABLE words USING fts5 (
+    text, content = 'rows', content_rowid = 'row', tokenize = 'unicode61 remove_diacritics 2'
+)
+"""
+
+# The columns by which predictions are sorted, and which of them take part.
+ORDERS = {
+    "prediction": (("label",), "label IS NOT NULL"),
+    "probability": (("sure",), "label IS NOT NULL"),
+    "wrong": (("correct", "doubt"), "correct IS NOT NULL"),
+}
+WRONG_ORDERS = {
+    "row": (),
+    "label": ("truth",),
+    "prediction": ("label",),
+    "probability": ("sure",),
+    "wrong": ("doubt",),
+}
+
+
+def index_name(order: str, *, wrong: bool, label: bool) -> str:
+    """The index of predictions for an order.
+
+    Args:
+        order: a key of ``ORDERS``, or of ``WRONG_ORDERS`` for the wrong ones.
+        wrong: for wrong predictions only.
+        label: for rows of one label only.
+    """
+    name = f"predictions_by_{order}"
+    if label:
+        name += "_of_label"
+    if wrong:
+        name += "_if_wrong"
+    return name
+
+
+def _prediction_indexes() -> Iterator[str]:
+    for label in (False, True):
+        first = "model, truth" if label else "model"
+        for order, (columns, part) in ORDERS.items():
+            yield (
+                f"CREATE INDEX {index_name(order, wrong=False, label=label)} ON predictions "
+                f"({', '.join((first, *columns, 'row', 'seq'))}) WHERE {part}"
+            )
+        for order, columns in WRONG_ORDERS.items():
+            if label and order == "label":
+                continue  # rows of one label are in the order of their numbers
+            yield (
+                f"CREATE INDEX {index_name(order, wrong=True, label=label)} ON predictions "
+                f"({', '.join((first, *columns, 'row', 'seq'))}) WHERE correct = 0"
+            )
+
+
+class DataFile:
+    """The SQLite file of a data set, and connections to it.
+
+    A connection is used by one thread at a time. Readers never wait; writers wait for each other.
+
+    Args:
+        path: of the file; made if it is not there.
+        word_index: whether to make an index of the words in a new file.
+
+    Raises:
+        InputError: the file cannot be made, or is damaged.
+    """
+
+    def __init__(self, path: Path, *, word_index: bool) -> None:
+        self.path = path
+        self._idle: list[sqlite3.Connection] = []
+        self._lock = threading.Lock()
+        self._write_lock = threading.Lock()
+        self._closed = False
+        with self._problems():
+            make_private(path)
+        with self._problems(), self.writing() as connection:
+            if connection.execute("PRAGMA user_version").fetchone()[0] != VERSION:
+                _create(connection, word_index=word_index)
+            names = connection.execute("SELECT name FROM sqlite_master WHERE name = 'words'")
+            self.word_index = names.fetchone() is not None
+            secret = connection.execute("SELECT value FROM meta WHERE name = 'secret'").fetchone()
+            self.secret = bytes(secret[0])
+
+    @contextmanager
+    def reading(self, seconds: float | None = None) -> Iterator[sqlite3.Connection]:
+        """A connection that sees the file as it is now, whatever others write meanwhile.
+
+        Args:
+            seconds: after which a query is given up; None: never.
+
+        Raises:
+            InputError: a query took longer.
+        """
+        with self._connection() as connection:
+            if seconds is not None:
+                end = time.monotonic() + seconds
+                connection.set_progress_handler(lambda: time.monotonic() > end, _STEPS)
+            try:
+                connection.execute("BEGIN")
+                yield connection
+            except sqlite3.OperationalError as error:
+                if "interrupted" not in str(error):
+                    raise
+                raise InputError(
+                    f"this took more than {seconds:g} seconds and was given up: "
+                    "search for other words, or sort by row"
+                ) from error
+            finally:
+                connection.set_progress_handler(None, 0)
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+
+    @contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """A connection whose changes are kept together when the block ends, or not at all."""
+        with self._write_lock, self._connection() as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield connection
+                connection.execute("COMMIT")
+            except BaseException:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                raise
+
+    def close(self) -> None:
+        """Closes all connections; those in use are closed when they are given back."""
+        with self._lock:
+            idle, self._idle = self._idle, []
+            self._closed = True
+        for connection in idle:
+            connection.close()
+
+    @contextmanager
+    def _connection(self) -> Iterator[sqlite3.Connection]:
+        with self._lock:
+            connection = self._idle.pop() if self._idle else None
+        if connection is None:
+            connection = self._connected()
+        try:
+            yield connection
+        finally:
+            with self._lock:
+                keep = not self._closed
+                if keep:
+                    self._idle.append(connection)
+            if not keep:
+                connection.close()
+
+    def _connected(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(
+            self.path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
+        )
+        try:
+            _keep_a_log(connection)
+            connection.execute("PRAGMA synchronous = NORMAL")
+            connection.execute(f"PRAGMA cache_size = -{_CACHE_KB}")
+            connection.create_function("holds", 2, holds, deterministic=True)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    @contextmanager
+    def _problems(self) -> Iterator[None]:
+        try:
+            yield
+        except (sqlite3.DatabaseError, OSError) as error:
+            self.close()
+            raise InputError(
+                f"cannot use {self.path}: {error}; remove this file, or make room on its disk, "
+                "and the data set is read anew"
+            ) from error
+
+
+def _keep_a_log(connection: sqlite3.Connection) -> None:
+    """Lets readers and a writer work side by side; two processes may try this at once."""
+    end = time.monotonic() + _BUSY_SECONDS
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > end:
+                raise
+            time.sleep(0.02)
+
+
+def _create(connection: sqlite3.Connection, *, word_index: bool) -> None:
+    for statement in _TABLES.split(";"):
+        connection.execute(statement)
+    for statement in _prediction_indexes():
+        connection.execute(statement)
+    if word_index:
+        try:
+            connection.execute(_WORDS)
+        except sqlite3.OperationalError as error:
+            if "no such module" not in str(error):  # this SQLite has no FTS5
+                raise
+    connection.executemany(
+        "INSERT INTO meta VALUES (?, ?)",
+        [("secret", secrets.token_bytes(32)), ("seq", 0), ("imported", 0), ("message", "")],
+    )
+    connection.execute(f"PRAGMA user_version = {VERSION}")

@@ -1,0 +1,104 @@
+"""Finished explanations in several forms, and the model's own answers."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Path, Query
+from fastapi.responses import Response
+
+from slalom_xai.app import schema
+from slalom_xai.app.service import Problem, Service
+from slalom_xai.app.snippet import snippet
+
+_KEY = "^[0-9a-f]{32}$"
+_KEYS = "^[0-9a-f]{32}(,[0-9a-f]{32})*$"
+_PAGE_POLICY = "sandbox allow-scripts allow-downloads"  # a report's own policy holds as well
+
+_PICTURES = schema.answers("image/svg+xml", "image/png")
+
+Key = Annotated[str, Path(pattern=_KEY)]
+
+
+def router(service: Service) -> APIRouter:
+    """The addresses."""
+    routes = APIRouter(tags=["explanations"], responses=schema.problems(409))
+
+    def known(content: str | None, key: str) -> str:
+        if content is None:
+            raise Problem(404, f"there is no explanation {key}: ask again")
+        return content
+
+    @routes.get("/api/explanations/{key}")
+    def saved(key: Key, download: bool = False) -> Response:
+        """The explanation as ``Explanation.load`` reads it."""
+        content = known(service.results.file(key), key)
+        headers = _attachment(f"explanation-{key[:8]}.json") if download else None
+        return Response(content, 200, headers, "application/json")
+
+    @routes.get("/api/explanations/{key}/view")
+    def view(key: Key) -> Response:
+        """What the page shows of it."""
+        return Response(known(service.results.view(key), key), media_type="application/json")
+
+    @routes.get("/api/explanations/{key}/snippet")
+    def python(key: Key) -> schema.Snippet:
+        """Python that repeats it."""
+        result = service.results.known(key)
+        if result is None:
+            raise Problem(404, f"there is no explanation {key}: ask again")
+        text = json.loads(known(service.results.file(key), key))
+        spec = next((spec for spec in service.specs if spec.name == result.model), None)
+        return schema.Snippet(python=snippet(text, json.loads(result.settings), spec))
+
+    @routes.get(
+        "/api/explanations/{key}/figure.{ending}", responses=_PICTURES, response_class=Response
+    )
+    async def figure(
+        key: Key,
+        ending: Literal["svg", "png"],
+        kind: Literal["scatter", "text", "bars"] = "scatter",
+    ) -> Response:
+        """A picture of it."""
+        known(service.results.view(key), key)
+        body = {"key": key, "kind": kind, "ending": ending}
+        picture: str = await service.quickly(None, "figure", body)
+        media = {"svg": "image/svg+xml", "png": "image/png"}[ending]
+        headers = _attachment(f"explanation-{key[:8]}-{kind}.{ending}")
+        return Response(picture.encode("latin-1"), 200, headers, media)
+
+    @routes.get("/api/report.html", responses=schema.answers("text/html"), response_class=Response)
+    async def report(keys: Annotated[str, Query(pattern=_KEYS, max_length=1000)]) -> Response:
+        """One or several explanations as a page of their own."""
+        wanted = keys.split(",")
+        if len(wanted) > service.limits.keys:
+            raise Problem(400, f"{len(wanted)} keys were given: give up to {service.limits.keys}")
+        for key in wanted:
+            known(service.results.view(key), key)
+        page: str = await service.quickly(None, "report", {"keys": wanted})
+        headers = _attachment(f"explanation-{wanted[0][:8]}.html")
+        headers["content-security-policy"] = _PAGE_POLICY
+        return Response(page, 200, headers, "text/html; charset=utf-8")
+
+    @routes.post("/api/predict")
+    async def predict(request: schema.PredictRequest) -> schema.Predictions:
+        """What the model itself answers, to a text or to edits of it."""
+        body = request.model_dump()
+        name = body.pop("model")
+        if service.model(name).state != "ready":
+            raise Problem(503, f"the model {name} is being loaded: try again soon", 5)
+        service.check_texts(request.text, request.text_pair)
+        if request.counts is not None and len(request.counts) > service.limits.rows:
+            raise Problem(
+                400,
+                f"{len(request.counts)} rows of counts were given: "
+                f"give up to {service.limits.rows}",
+            )
+        return schema.Predictions(**await service.quickly(name, "predict", body))
+
+    return routes
+
+
+def _attachment(name: str) -> dict[str, str]:
+    return {"Content-Disposition": f'attachment; filename="{name}"'}

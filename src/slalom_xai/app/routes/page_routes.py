@@ -1,0 +1,95 @@
+"""The page itself, and what is known about the server."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+
+from fastapi import APIRouter
+from fastapi.responses import Response
+
+from slalom_xai.app import schema
+from slalom_xai.app.metrics import measured
+from slalom_xai.app.service import Problem, Service
+from slalom_xai.app.supervisor import ModelState
+
+_STATIC = {
+    "app.js": "text/javascript; charset=utf-8",
+    "app.css": "text/css; charset=utf-8",
+}
+_EXAMPLE = (
+    "I had low hopes for this film after the trailer, and for the first half hour they were met: "
+    "the jokes are tired and the plot is dull. Then the two leads finally share a scene, and "
+    "suddenly everything works. Their performances are wonderful, warm and funny, and the last "
+    "act is truly moving. Not a perfect movie, but I left the cinema with a smile."
+)
+
+
+def router(service: Service) -> APIRouter:
+    """The addresses."""
+    routes = APIRouter(tags=["server"], responses=schema.problems())
+
+    @routes.get("/", include_in_schema=False)
+    def page() -> Response:
+        return Response(_static("index.html"), media_type="text/html; charset=utf-8")
+
+    @routes.get("/static/{name}", include_in_schema=False)
+    def static(name: str) -> Response:
+        if name not in _STATIC:
+            raise Problem(404, "there is no such file")
+        return Response(_static(name), media_type=_STATIC[name])
+
+    @routes.get("/healthz")
+    async def health() -> schema.Health:
+        """Whether the server answers."""
+        return schema.Health(status="ok")
+
+    @routes.get("/metrics", responses=schema.answers("text/plain"), response_class=Response)
+    def metrics() -> Response:
+        """Numbers for Prometheus."""
+        return Response(measured(service), media_type="text/plain; charset=utf-8")
+
+    @routes.get("/api/models")
+    def models() -> schema.Models:
+        """The models that can be asked, with what waits for each."""
+        jobs = service.jobs.counts()
+        found = [
+            _model(model, jobs.get((model.name, "queued"), 0), jobs.get((model.name, "running"), 0))
+            for model in service.supervisor.models.values()
+        ]
+        return schema.Models(models=found)
+
+    @routes.get("/api/methods")
+    def methods() -> schema.Methods:
+        """The ways to explain; empty until a model is ready."""
+        for model in service.supervisor.models.values():
+            if "methods" in model.facts:
+                known = model.facts["methods"].items()
+                listed = [schema.Method(name=name, description=line) for name, line in known]
+                return schema.Methods(methods=listed)
+        return schema.Methods(methods=[])
+
+    @routes.get("/api/example")
+    def example() -> schema.Example:
+        """A text to begin with."""
+        return schema.Example(text=_EXAMPLE)
+
+    return routes
+
+
+def _static(name: str) -> bytes:
+    return (files("slalom_xai.app") / "static" / name).read_bytes()
+
+
+def _model(model: ModelState, queued: int, running: int) -> schema.Model:
+    facts = model.facts
+    return schema.Model(
+        name=model.name,
+        state=model.state,
+        message=model.message,
+        kind=facts.get("kind"),
+        labels=facts.get("labels", []),
+        limit=facts.get("limit"),
+        fingerprint=facts.get("fingerprint"),
+        queued=queued,
+        running=running,
+    )

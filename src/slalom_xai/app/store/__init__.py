@@ -1,0 +1,1 @@
+"""What lasts: jobs and results in one SQLite file that server and workers share."""

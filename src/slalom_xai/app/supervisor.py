@@ -1,0 +1,160 @@
+"""The workers of all models: what state they are in, and who answers a quick question."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import sqlite3
+import threading
+import time
+import uuid
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from slalom_xai.app.keeper import Keeper, NoAnswer
+from slalom_xai.app.limits import Limits
+from slalom_xai.app.store.jobs import Jobs
+from slalom_xai.app.work.spec import WorkerSpec
+
+log = logging.getLogger("slalom.serve")
+
+_FAREWELL = 20.0  # seconds that workers have to hand back their jobs
+_MANY = 3  # failures in a row after which visitors are told that a model does not start
+
+
+State = Literal["loading", "ready", "failed"]
+
+
+class Refused(Exception):
+    """The worker says that the question cannot be answered, and why."""
+
+
+@dataclass
+class ModelState:
+    """A model as the server knows it.
+
+    Attributes:
+        name: on this server.
+        state: "loading", "ready" or "failed".
+        message: why it failed.
+        facts: what a worker said about it when it was ready.
+    """
+
+    name: str
+    state: State = "loading"
+    message: str | None = None
+    facts: dict[str, Any] = field(default_factory=dict)
+
+
+class Supervisor:
+    """All workers of a server.
+
+    Args:
+        specs: of the models; ``owner`` is filled in here.
+        workers: processes for each model.
+        jobs: of the store.
+        limits: of the server.
+
+    Attributes:
+        models: by their names.
+        restarts: workers that ended and were replaced.
+        ending: set when the server ends.
+    """
+
+    def __init__(self, specs: list[WorkerSpec], workers: int, jobs: Jobs, limits: Limits) -> None:
+        self.models = {spec.name: ModelState(spec.name) for spec in specs}
+        self.restarts = 0
+        self.ending = threading.Event()
+        self._jobs, self._limits = jobs, limits
+        self._keepers = [
+            Keeper(self, replace(spec, owner=uuid.uuid4().hex[:12], predicts=number == 0))
+            for spec in specs
+            for number in range(workers)
+        ]
+        self._turn = itertools.count()
+
+    def start(self) -> None:
+        """Starts the workers; none of them is waited for."""
+        for keeper in self._keepers:
+            keeper.start()
+        threading.Thread(target=self._find_lost, daemon=True).start()
+
+    def stop(self) -> None:
+        """Ends the workers; what they were working on goes back to the queue."""
+        self.ending.set()
+        for keeper in self._keepers:
+            keeper.stop()
+        until = time.monotonic() + _FAREWELL
+        for keeper in self._keepers:
+            keeper.wait(until - time.monotonic())
+            self._jobs.hand_back(keeper.spec.owner, most=self._limits.attempts, fault=False)
+
+    def wake(self, model: str) -> None:
+        """Tells the workers of a model that a job waits."""
+        for keeper in self._keepers:
+            if keeper.spec.name == model:
+                keeper.wake()
+
+    async def ask(self, model: str | None, kind: str, body: dict[str, Any]) -> Any:
+        """A quick question to a model's worker, or to any that is ready.
+
+        Raises:
+            Refused: it cannot be answered.
+            NoAnswer: there is no worker to answer it, or it took too long.
+        """
+        keepers = [
+            keeper for keeper in self._keepers if keeper.ready and model in (None, keeper.spec.name)
+        ]
+        if not keepers:
+            raise NoAnswer("the model is being loaded: try again in a few seconds")
+        keeper = keepers[next(self._turn) % len(keepers)]
+        if keeper.asked >= self._limits.asked:
+            raise NoAnswer(f"{keeper.asked} questions wait for the model already: try again later")
+        future = asyncio.wrap_future(keeper.ask(kind, body))
+        try:
+            said = await asyncio.wait_for(future, self._limits.ask_seconds)
+        except TimeoutError as error:
+            raise NoAnswer("the model did not answer in time: try again later") from error
+        if "error" in said:
+            raise Refused(keeper.spec.without_paths(said["error"]))
+        if "fault" in said:
+            raise NoAnswer("an error in slalom-xai itself; the server's log has more")
+        return said["result"]
+
+    def _find_lost(self) -> None:
+        """Puts back jobs whose worker has died with its server."""
+        while not self.ending.wait(self._limits.lease / 3):
+            try:
+                before = time.time() - self._limits.lease
+                found = self._jobs.hand_back_lost(before=before, most=self._limits.attempts)
+            except sqlite3.Error as error:
+                log.error("lost jobs could not be looked for: %s", error)
+                continue
+            if found:
+                log.warning("%d jobs were lost by their workers and wait again", found)
+                for model in self.models:
+                    self.wake(model)
+
+    def heard(self, spec: WorkerSpec, said: dict[str, Any]) -> None:
+        """A worker is ready, or its model cannot be loaded."""
+        model = self.models[spec.name]
+        if said["say"] == "ready":
+            model.facts = {name: said[name] for name in said if name != "say"}
+            model.state, model.message = "ready", None
+            log.info("model %s is ready", spec.name)
+        else:
+            model.state, model.message = "failed", spec.without_paths(said["message"])
+            log.error("model %s cannot be loaded: %s", spec.name, said["message"])
+
+    def died(self, spec: WorkerSpec, code: int, failures: int) -> None:
+        """A worker ended by itself: its jobs wait again."""
+        self.restarts += 1
+        log.error("a worker of %s ended (status %d) and is replaced", spec.name, code)
+        model = self.models[spec.name]
+        if not any(keeper.ready for keeper in self._keepers if keeper.spec.name == spec.name):
+            model.state = "loading"
+            if failures >= _MANY:
+                model.state = "failed"
+                model.message = f"its worker ended {failures} times; the server's log has more"
+        self._jobs.hand_back(spec.owner, most=self._limits.attempts)

@@ -1,0 +1,1 @@
+"""What worker processes do: they load a model, explain its jobs and answer quick questions."""

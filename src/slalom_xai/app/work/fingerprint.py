@@ -1,0 +1,43 @@
+"""Tells models apart by what they are made of, not by what they are called."""
+
+from __future__ import annotations
+
+import hashlib
+from importlib.resources import files
+from pathlib import Path
+
+from slalom_xai.models.load import EMBEDDED
+
+_CHUNK = 1 << 20  # bytes read at once
+
+
+def fingerprint(source: str | None, dtype: str | None) -> str:
+    """Equal for the same files in the same precision.
+
+    Args:
+        source: what a model was loaded from: folder, file or hub id; None: the embedded model.
+        dtype: the precision asked for.
+    """
+    digest = hashlib.sha256(f"{dtype}\n".encode())
+    place = _place(source)
+    found = [place]
+    if place.is_dir():
+        found = sorted(path for path in place.rglob("*") if path.is_file())
+    for path in found:
+        digest.update(f"{path.relative_to(place)}\n".encode())
+        with path.open("rb") as content:
+            while chunk := content.read(_CHUNK):
+                digest.update(chunk)
+    return digest.hexdigest()[:16]
+
+
+def _place(source: str | None) -> Path:
+    """Where the files of a model are that has been loaded."""
+    if source is None:
+        return Path(str(files("slalom_xai.models") / EMBEDDED))
+    if Path(source).exists():
+        return Path(source)
+    from transformers.utils.hub import cached_file
+
+    configuration = cached_file(source, "config.json", local_files_only=True)
+    return Path(str(configuration)).parent
