@@ -175,6 +175,8 @@ class DataRow(BaseModel):
     wrong: bool | None
     fidelity: float | None
     key: str | None
+    empty: bool = Field(description="whether the text has no characters but spaces")
+    reason: str | None = Field(description="why the model has no prediction")
 
 
 class DataRows(BaseModel):
