@@ -160,6 +160,6 @@ function waiting(job: Job, model: ModelInfo | undefined): string {
 }
 
 function working(job: Job): string {
-  const calls = job.expected > 0 ? `${job.calls.toLocaleString("en")} of about ${job.expected.toLocaleString("en")} questions to the model` : "The model is being asked";
+  const calls = job.expected > 0 ? `${job.calls.toLocaleString("en")} of about ${job.expected.toLocaleString("en")} questions to the model that are planned so far` : "The model is being asked";
   return job.round > 0 ? `${calls}. What is below is preliminary and gets better.` : `${calls}.`;
 }

@@ -1,9 +1,11 @@
 /** The page around its tabs: where to go, what is known about the server, and what went wrong. */
 import { h } from "../dom";
 import { themeSwitch } from "../theme";
-import { api, sentence, type MethodInfo, type ModelInfo } from "./api";
+import { api, sentence, type DataInfo, type MethodInfo, type ModelInfo } from "./api";
+import { DataTab } from "./dataset";
 import { ExplainTab } from "./explain";
-import { readState, START, writeState, type State, type Tab } from "./state";
+import { HistoryTab } from "./history";
+import { MOST_JOBS, readState, START, writeState, type State, type Tab } from "./state";
 
 const SOON = 1500; // milliseconds until models that are being loaded are looked at again
 const LATER = 20_000;
@@ -16,8 +18,11 @@ export class Page {
   private readonly main = h("main", { tabindex: -1 });
   private readonly tabs = h("nav", { class: "tabs", "aria-label": "Parts of the page" });
   private readonly explain: ExplainTab;
+  private readonly history: HistoryTab;
+  private readonly data: DataTab;
   private state: State = START;
   private methods: readonly MethodInfo[] = [];
+  private dataset: DataInfo | null = null;
   private lookTimer = 0;
   private editTimer = 0;
 
@@ -33,13 +38,36 @@ export class Page {
       },
       refresh: () => this.lookAgain(200),
     });
-    this.main.append(this.explain.element);
+    this.history = new HistoryTab({
+      open: (job) => this.open([job]),
+      beside: (job) => this.open([...this.state.jobs.filter((other) => other !== job), job]),
+      canBeside: () => this.state.jobs.length > 0 && this.state.jobs.length < MOST_JOBS,
+      problem: (error) => this.problem(error),
+    });
+    this.data = new DataTab({
+      go: (rows, replace) => this.go({ ...this.state, tab: "data", rows }, replace),
+      explain: async (row, model) => {
+        const { text } = await api.row(row);
+        this.explain.form.setText(text, model);
+        await this.explain.ask({ ...this.explain.form.settings(), text, text_pair: null }, []);
+      },
+      problem: (error) => this.problem(error),
+    });
+    this.main.append(this.explain.element, this.history.element, this.data.element);
     this.element = h("div", { class: "app" },
       h("header", { class: "top" }, h("h1", {}, h("a", { href: "./", on: { click: (event: MouseEvent) => this.link(event, START) } }, "Slalom")), this.tabs, themeSwitch(localStorage)),
       this.problemLine, this.main, this.live);
     window.addEventListener("popstate", () => this.read());
+    this.history.element.hidden = true;
     this.read();
     void this.look();
+  }
+
+  /** Shows jobs, and takes whoever uses the keyboard there. */
+  private open(jobs: readonly number[]): void {
+    this.go({ ...this.state, tab: "explain", jobs, edits: [] });
+    this.main.focus({ preventScroll: true });
+    window.scrollTo(0, 0);
   }
 
   /** Goes to another state of the page; a replaced one leaves nothing to go back to. */
@@ -68,6 +96,11 @@ export class Page {
     this.drawTabs();
     this.explain.element.hidden = state.tab !== "explain";
     this.explain.show(state.jobs, state.edits);
+    if (state.tab === "history" && this.history.element.hidden) this.history.show();
+    this.history.element.hidden = state.tab !== "history";
+    this.data.element.hidden = state.tab !== "data";
+    if (state.tab === "data") this.data.show(state.rows);
+    else this.data.hide();
     document.title = state.jobs.length > 0 ? `Explanation ${state.jobs.join(", ")} · Slalom` : "Slalom";
   }
 
@@ -76,7 +109,7 @@ export class Page {
       const state = { ...this.state, tab: name };
       return h("a", { href: writeState(state), "aria-current": this.state.tab === name ? "page" : null, on: { click: (event: MouseEvent) => this.link(event, state) } }, title);
     };
-    this.tabs.replaceChildren(tab("explain", "Explain"));
+    this.tabs.replaceChildren(tab("explain", "Explain"), tab("history", "History"), ...(this.dataset?.name ? [tab("data", "Data set")] : []));
   }
 
   private problem(error: unknown): void {
@@ -92,10 +125,18 @@ export class Page {
       models = await api.models();
       if (this.methods.length === 0) this.methods = await api.methods();
       this.explain.know(models, this.methods);
+      if (this.dataset === null) await this.lookAtData();
+      if (this.dataset?.name) this.data.know(models, this.dataset);
     } catch (error) {
       this.problem(error);
     }
     this.lookAgain(models.some(({ state }) => state === "loading") ? SOON : LATER);
+  }
+
+  private async lookAtData(): Promise<void> {
+    this.dataset = await api.data();
+    this.drawTabs();
+    if (!this.dataset.name && this.state.tab === "data") this.problem(new Error("this server has no data set: start it with --data FILE"));
   }
 
   private lookAgain(after: number): void {
