@@ -52,9 +52,8 @@ export class DataTab {
     this.order.setAttribute("aria-label", "Order");
     this.fresh = h("button", { type: "button", hidden: true, on: { click: () => this.reload() } }, "Show what is new");
     this.element = h("section", { class: "panel dataset", "aria-label": "Data set" },
-      h("div", { class: "bar" }, this.about, this.fresh),
+      h("div", { class: "bar" }, this.about, this.fresh, this.count),
       h("div", { class: "bar filters", role: "search" }, this.search, this.label, this.order, this.model, h("label", { class: "check" }, this.wrong, " only wrong ones")),
-      this.count,
       h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Rows of the data set" },
         h("table", {}, h("caption", { class: "hidden" }, "Rows of the data set; choose a text to explain it"), h("thead", {}, this.head), this.body)),
       this.pages);
@@ -136,6 +135,7 @@ export class DataTab {
     const said = [`${name ?? ""}: ${whole(rows)} rows${imported ? "" : " so far, still being read"}.`];
     if (model.state !== "ready") said.push(model.state === "loading" ? `${model.name} is still being loaded.` : `${model.name} cannot be loaded.`);
     else if (done < rows || !imported) said.push(`${model.name} has answered ${whole(done)} of them.`);
+    said.push("Choose a text to explain it.");
     if (message) said.push(sentence(message));
     this.about.textContent = said.join(" ");
   }
@@ -239,8 +239,11 @@ function line(row: DataRow): HTMLTableRowElement {
   const verdict = row.wrong === null ? "" : row.wrong ? h("span", { class: "no" }, "✗ wrong") : h("span", { class: "yes" }, "✓ right");
   const text = row.empty ? h("span", { class: "caption" }, "(empty)") : h("button", { type: "button", class: "text", dir: "auto" }, row.text);
   return h("tr", { "data-row": row.empty ? null : row.row },
-    h("td", {}, whole(row.row)), h("th", { scope: "row" }, text), h("td", { dir: "auto" }, row.label ?? "–"),
-    row.reason === null ? h("td", { dir: "auto" }, row.prediction ?? "–") : h("td", { class: "caption", title: row.reason }, "cannot be read"),
-    h("td", {}, row.probability === null ? "–" : percent(row.probability)), h("td", {}, verdict),
-    h("td", {}, row.fidelity === null ? "–" : row.fidelity.toFixed(2).replace("-", "−")));
+    cell("row", whole(row.row)), h("th", { scope: "row" }, text), cell("label", row.label),
+    row.reason === null ? cell("prediction", row.prediction) : h("td", { class: "caption", title: row.reason }, "cannot be read"),
+    cell("", row.probability === null ? null : percent(row.probability)), h("td", {}, verdict),
+    cell("fidelity", row.fidelity === null ? null : row.fidelity.toFixed(2).replace("-", "−")));
 }
+
+/** On a small screen, the name stands before the number. */
+const cell = (name: string, text: string | null): HTMLElement => h("td", { dir: "auto", "data-name": name || null, class: text === null ? "none" : "" }, text ?? "–");

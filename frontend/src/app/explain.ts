@@ -50,8 +50,13 @@ export class ExplainTab {
     this.panels = jobs.map((id, place) => known.get(id) ?? this.panel(id, edits[place]));
     for (const [id, panel] of known) if (!jobs.includes(id)) panel.close();
     const elements = this.panels.map(({ element }) => element);
+    if (elements.length > 1 && this.stage.childElementCount === 1) this.closeTables(); // numbers side by side take much room
     if (elements.some((element, place) => this.stage.children[place] !== element) || elements.length !== this.stage.childElementCount) this.stage.replaceChildren(...elements);
     this.changed();
+  }
+
+  private closeTables(): void {
+    for (const table of this.stage.querySelectorAll<HTMLDetailsElement>("details.table")) table.open = false;
   }
 
   private panel(id: number, edits: Edits | undefined): JobPanel {
@@ -61,11 +66,16 @@ export class ExplainTab {
       announce: this.desk.announce,
       problem: this.desk.problem,
       changed: () => this.changed(),
-      edited: () => this.desk.edited(this.panels.map(({ card }) => editsOf(card?.model.counts ?? []))),
+      edited: () => this.desk.edited(this.edits(this.ids())),
       heard: (job) => this.heard(job),
       repeat: ({ id: old, ...job }) => void this.ask(job, this.ids().filter((other) => other !== old)),
       remove: () => this.desk.open(this.ids().filter((other) => other !== id)),
     }, edits);
+  }
+
+  /** How the texts of jobs are edited. */
+  edits(jobs: readonly number[]): Edits[] {
+    return jobs.map((job) => editsOf(this.panels.find(({ id }) => id === job)?.card?.model.counts ?? []));
   }
 
   private ids(): number[] {

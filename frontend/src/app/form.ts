@@ -129,15 +129,17 @@ function field(name: string, control: HTMLElement, kind = ""): HTMLElement {
 }
 
 export function select(options: Options): HTMLSelectElement {
-  return h("select", {}, ...options.map(([value, label]) => h("option", { value }, label)));
+  return h("select", {}, ...made(options));
 }
+
+const made = (options: Options): HTMLOptionElement[] => options.map(([value, label]) => h("option", { value }, label));
 
 /** Other options, with the choice kept where it is still there. */
 export function offer(element: HTMLSelectElement, options: Options): void {
   const chosen = element.value;
   const same = options.length === element.length && options.every(([value, label], place) => element.options[place]!.value === value && element.options[place]!.text === label);
   if (same) return;
-  element.replaceChildren(...select(options).options);
+  element.replaceChildren(...made(options));
   choose(element, chosen);
 }
 

@@ -58,7 +58,7 @@ export class JobPanel {
     if (told !== this.shown) this.announce(job);
     this.shown = told;
     if (job.key !== null) void this.load(-1);
-    else if (job.round > 0) void this.load(job.round);
+    else if (job.state === "running" && job.round > 0) void this.load(job.round);
     if (ended(job)) this.around.changed();
   }
 
@@ -155,7 +155,8 @@ function replaceKeepingPlace(place: HTMLElement, card: HTMLElement): void {
 
 function waiting(job: Job, model: ModelInfo | undefined): string {
   const before = job.ahead ? ` ${job.ahead} ${job.ahead === 1 ? "question is" : "questions are"} before it.` : "";
-  if (model?.state === "loading") return `The model ${job.model} is still being loaded; then this begins.${before}`;
+  if (!model) return `This server does not have the model ${job.model} now.`;
+  if (model.state === "loading") return `The model ${job.model} is still being loaded; then this begins.${before}`;
   return before ? `Waits for the model.${before}` : "Begins in a moment.";
 }
 

@@ -31,7 +31,7 @@ export class Page {
       announce: (message) => (this.live.textContent = message),
       problem: (error) => this.problem(error),
       clear: () => this.problemLine.replaceChildren(),
-      open: (jobs) => this.go({ ...this.state, tab: "explain", jobs, edits: [] }),
+      open: (jobs) => this.go(this.showing(jobs)),
       edited: (edits) => {
         window.clearTimeout(this.editTimer);
         this.editTimer = window.setTimeout(() => this.go({ ...this.state, edits }, true), SETTLED);
@@ -55,7 +55,7 @@ export class Page {
     });
     this.main.append(this.explain.element, this.history.element, this.data.element);
     this.element = h("div", { class: "app" },
-      h("header", { class: "top" }, h("h1", {}, h("a", { href: "./", on: { click: (event: MouseEvent) => this.link(event, START) } }, "Slalom")), this.tabs, themeSwitch(localStorage)),
+      h("header", { class: "top" }, h("h1", {}, h("a", { href: "./", on: { click: (event: MouseEvent) => this.link(event, START) } }, "Slalom")), this.tabs, themeSwitch(storage())),
       this.problemLine, this.main, this.live);
     window.addEventListener("popstate", () => this.read());
     this.history.element.hidden = true;
@@ -63,9 +63,13 @@ export class Page {
     void this.look();
   }
 
+  private showing(jobs: readonly number[]): State {
+    return { ...this.state, tab: "explain", jobs, edits: this.explain.edits(jobs) };
+  }
+
   /** Shows jobs, and takes whoever uses the keyboard there. */
   private open(jobs: readonly number[]): void {
-    this.go({ ...this.state, tab: "explain", jobs, edits: [] });
+    this.go(this.showing(jobs));
     this.main.focus({ preventScroll: true });
     window.scrollTo(0, 0);
   }
@@ -142,5 +146,14 @@ export class Page {
   private lookAgain(after: number): void {
     window.clearTimeout(this.lookTimer);
     this.lookTimer = window.setTimeout(() => void this.look(), after);
+  }
+}
+
+/** What the browser remembers of this page; null where it may not. */
+function storage(): Storage | null {
+  try {
+    return window.localStorage;
+  } catch {
+    return null;
   }
 }
