@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from served import Served, serving
 
 from slalom_xai.reports.html import write_report
 
@@ -36,40 +37,86 @@ def browser() -> Iterator[object]:
         browser.close()
 
 
+class Tabs:
+    """Opens pages that complain to ``heard``.
+
+    Args:
+        browser: a real one.
+        hosts: how the addresses begin that a page may ask for.
+    """
+
+    def __init__(self, browser: object, hosts: tuple[str, ...]) -> None:
+        self._browser, self._hosts = browser, (*hosts, "about:", "data:", "blob:")
+        self.contexts: list[object] = []
+        self.heard: list[str] = []
+
+    def open(self, address: str, *, quiet: bool = True, **options: object) -> object:
+        """A page of its own context; unless ``quiet``, what it says to the console is not heard."""
+        options.setdefault("viewport", {"width": 1200, "height": 900})
+        context = self._browser.new_context(**options)
+        self.contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(120_000)  # a busy machine is not a failure
+        if quiet:
+            page.on("console", lambda message: self.heard.append(f"{message.type}: {message.text}"))
+            page.on("pageerror", lambda error: self.heard.append(str(error)))
+            page.on(
+                "request",
+                lambda request: (
+                    request.url.startswith(self._hosts) or self.heard.append(request.url)
+                ),
+            )
+        page.on("dialog", lambda dialog: self.heard.append(f"dialog: {dialog.message}"))
+        page.goto(address)
+        return page
+
+    def close(self) -> None:
+        """Closes all of them."""
+        for context in self.contexts:
+            context.close()
+
+
 @pytest.fixture
 def show(browser: object, tmp_path: Path) -> Iterator[Callable[..., object]]:
     """Opens a file, or explanations as a report.
 
     Afterwards it fails on any complaint, and on any request to another host.
     """
-    contexts, heard = [], []
+    tabs = Tabs(browser, ("file:",))
 
-    def opened(what: object, *, quiet: bool = True, **options: object) -> object:
-        options.setdefault("viewport", {"width": 1200, "height": 900})
-        context = browser.new_context(offline=True, **options)
-        contexts.append(context)
-        page = context.new_page()
-        page.set_default_timeout(120_000)  # a busy machine is not a failure
-        if quiet:
-            page.on("console", lambda message: heard.append(f"{message.type}: {message.text}"))
-            page.on("pageerror", lambda error: heard.append(str(error)))
-            page.on(
-                "request",
-                lambda request: (
-                    request.url.startswith(("file:", "about:", "data:"))
-                    or heard.append(request.url)
-                ),
-            )
-        page.on("dialog", lambda dialog: heard.append(f"dialog: {dialog.message}"))
+    def opened(what: object, **options: object) -> object:
         path = (
             what
             if isinstance(what, Path)
-            else write_report(what, tmp_path / f"report{len(contexts)}.html")
+            else write_report(what, tmp_path / f"report{len(tabs.contexts)}.html")
         )
-        page.goto(path.as_uri())
-        return page
+        return tabs.open(path.as_uri(), offline=True, **options)
 
     yield opened
-    for context in contexts:
-        context.close()
-    assert heard == []
+    tabs.close()
+    assert tabs.heard == []
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """One running ``slalom serve`` for all tests of a worker: two models and a data set."""
+    for package in ("fastapi", "uvicorn"):
+        pytest.importorskip(package, reason=f"slalom serve needs {package}: pip install {package}")
+    with serving(tmp_path_factory.mktemp("serve")) as served:
+        yield served
+
+
+@pytest.fixture
+def visit(browser: object, server: Served) -> Iterator[Callable[..., object]]:
+    """Opens an address of the server, as ``?job=3``.
+
+    Afterwards it fails on any complaint, and on any request to another host.
+    """
+    tabs = Tabs(browser, (server.address,))
+
+    def opened(where: str = "", **options: object) -> object:
+        return tabs.open(server.address + where, **options)
+
+    yield opened
+    tabs.close()
+    assert tabs.heard == []

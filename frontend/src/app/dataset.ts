@@ -28,7 +28,7 @@ export class DataTab {
   readonly element: HTMLElement;
   private readonly search = h("input", { type: "search", "aria-label": "Search", placeholder: "Words in the text, as: not \"so good\" awf*" });
   private readonly label = select([["", "any label"]]);
-  private readonly model = h("select", { "aria-label": "Model" });
+  private readonly model = h("select", { "aria-label": "Model that predicts" });
   private readonly order = select(ORDERS);
   private readonly wrong = h("input", { type: "checkbox" });
   private readonly about = h("p", { class: "caption" });

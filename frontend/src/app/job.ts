@@ -34,6 +34,7 @@ export class JobPanel {
   private shown = ""; // the state that was told last
   private round = 0; // that is on show; -1: the final result
   private asked = 0;
+  private cancelling = false;
 
   constructor(readonly id: number, private readonly around: Around, private edits: Edits | undefined) {
     this.element = h("section", { class: "job", "aria-label": `Explanation ${id}` }, this.status, this.place);
@@ -83,7 +84,7 @@ export class JobPanel {
     if (share === null) bar.removeAttribute("value");
     else bar.value = share;
     const line = status.querySelector(".wait") ?? h("p", { class: "wait" });
-    line.textContent = job.state === "queued" ? waiting(job, this.around.model(job.model)) : working(job);
+    line.textContent = this.cancelling ? "Being cancelled …" : job.state === "queued" ? waiting(job, this.around.model(job.model)) : working(job);
     if (!status.contains(bar)) {
       status.replaceChildren(line, h("div", { class: "bar" }, bar, h("button", { type: "button", on: { click: () => this.cancel() } }, "Cancel")));
     }
@@ -94,10 +95,12 @@ export class JobPanel {
   }
 
   private async cancel(): Promise<void> {
+    this.cancelling = true;
+    this.drawStatus(this.job!);
     try {
-      const job = await api.cancel(this.id);
-      if (!ended(job)) this.status.querySelector(".wait")!.textContent = "Being cancelled …";
+      await api.cancel(this.id);
     } catch (error) {
+      this.cancelling = false;
       this.around.problem(error);
     }
   }
