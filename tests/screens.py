@@ -23,8 +23,9 @@ def no_serious_fault(page):
     ).Axe()
     found = axe.run(page).response
     assert len(found["passes"]) > 15  # it did look
-    assert [
+    faults = [
         (fault["id"], fault["nodes"][0]["html"])
         for fault in found["violations"]
         if fault["impact"] in ("serious", "critical")
-    ] == []
+    ]
+    assert faults == [], faults

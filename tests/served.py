@@ -47,12 +47,17 @@ class Served:
             job: dict[str, Any] = json.load(answer)
         return job
 
-    def explained(self, **question: Any) -> dict[str, Any]:
-        """Asks, and waits for the end of the job."""
+    def ended(self, **question: Any) -> dict[str, Any]:
+        """Asks, and waits for the end of the job, good or bad."""
         job = self.ask(**question)
         with urllib.request.urlopen(f"{self.address}api/jobs/{job['id']}/events") as events:
             events.read()  # the stream ends with the job
         done: dict[str, Any] = self.get(f"api/jobs/{job['id']}")
+        return done
+
+    def explained(self, **question: Any) -> dict[str, Any]:
+        """Asks, and waits for the explanation."""
+        done = self.ended(**question)
         assert done["state"] == "done", done
         return done
 

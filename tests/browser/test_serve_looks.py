@@ -18,9 +18,9 @@ def state(visit, server):
 
     def opened(name, **options):
         there, query = STATES[name]
-        jobs = {}
-        if "job" in query:
-            jobs = {"one": server.explained()["id"], "two": server.explained(method="linear")["id"]}
+        jobs = {"one": server.explained()["id"], "two": server.explained(method="linear")["id"]}
+        if name == "history":
+            assert server.ended(budget=2)["state"] == "failed"
         page = visit(query.format(**jobs), **options)
         page.locator(there).first.wait_for()
         return page
