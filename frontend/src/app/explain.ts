@@ -94,6 +94,7 @@ export class ExplainTab {
     const count = this.panels.length;
     this.empty.hidden = count > 0;
     this.form.offerBeside(count > 0 && count < MOST_JOBS);
+    this.element.classList.toggle("showing", count > 0);
     this.stage.classList.toggle("side", count > 1);
     this.links.set(this.panels.flatMap(({ card }) => card ?? []));
     const keys = this.panels.flatMap(({ job }) => job?.key ?? []);
