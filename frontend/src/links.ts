@@ -8,10 +8,15 @@ export class Links {
   private readonly heard = new WeakSet<Card>();
   private linking = false;
 
-  /** Links these cards, and no others. */
+  /** Links these cards, and no others; one that comes later is edited as those before it are. */
   set(cards: readonly Card[]): void {
     this.cards = cards;
-    if (cards.length > 1) for (const card of cards) this.listen(card);
+    if (cards.length < 2) return;
+    const edited = cards.find(({ model }) => model.edited);
+    for (const card of cards) {
+      if (edited && !this.heard.has(card) && !card.model.edited) copyCounts(edited.model, card.model);
+      this.listen(card);
+    }
   }
 
   private listen(card: Card): void {
