@@ -12,7 +12,7 @@ import csv
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from playwright.sync_api import Browser, Page, sync_playwright
@@ -29,15 +29,14 @@ WAIT = 300_000  # milliseconds: a busy machine is not a failure
 
 
 @contextlib.contextmanager
-def served() -> Iterator[str]:
-    """The address of a server with the reviews of ``examples`` as its data set."""
+def served(texts: Iterable[tuple[str, str]]) -> Iterator[str]:
+    """The address of a server with these texts and labels as its data set."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         with open(folder / "reviews.csv", "w", encoding="utf-8", newline="") as file:
             rows = csv.writer(file)
             rows.writerow(["text", "label"])
-            for place, text in enumerate(REVIEWS):
-                rows.writerow([text, "positive" if place in GOOD else "negative"])
+            rows.writerows(texts)
         command = [sys.executable, "-m", "slalom_xai", "serve", "--port", "0"]
         command += ["--store", str(folder / "store.sqlite"), "--data", str(folder / "reviews.csv")]
         process = subprocess.Popen(
@@ -78,7 +77,10 @@ def point(tab: Page) -> None:
 
 def main() -> None:
     """Makes all pictures."""
-    with served() as address, sync_playwright() as playwright:
+    texts = [
+        (text, "positive" if place in GOOD else "negative") for place, text in enumerate(REVIEWS)
+    ]
+    with served(texts) as address, sync_playwright() as playwright:
         browser = launched(playwright)
         tab = opened(browser, address, 1180, 800)
         tab.get_by_label("Method").locator("option[value=linear]").wait_for(state="attached")

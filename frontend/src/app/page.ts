@@ -126,21 +126,21 @@ export class Page {
   private async look(): Promise<void> {
     let models: readonly ModelInfo[] = [];
     try {
-      models = await api.models();
-      if (this.methods.length === 0) this.methods = await api.methods();
+      let data: DataInfo;
+      [models, this.methods, data] = await Promise.all([api.models(), this.methods.length > 0 ? this.methods : api.methods(), this.dataset ?? api.data()]);
       this.explain.know(models, this.methods);
-      if (this.dataset === null) await this.lookAtData();
-      if (this.dataset?.name) this.data.know(models, this.dataset);
+      if (this.dataset === null) this.offerData(data);
+      if (data.name) this.data.know(models, data);
     } catch (error) {
       this.problem(error);
     }
     this.lookAgain(models.some(({ state }) => state === "loading") ? SOON : LATER);
   }
 
-  private async lookAtData(): Promise<void> {
-    this.dataset = await api.data();
+  private offerData(data: DataInfo): void {
+    this.dataset = data;
     this.drawTabs();
-    if (!this.dataset.name && this.state.tab === "data") this.problem(new Error("this server has no data set: start it with --data FILE"));
+    if (!data.name && this.state.tab === "data") this.problem(new Error("this server has no data set: start it with --data FILE"));
   }
 
   private lookAgain(after: number): void {
