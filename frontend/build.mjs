@@ -1,14 +1,13 @@
-// Builds the view into the Python package. The same sources and lock file give the same bytes.
-//   node build.mjs           writes view.js and view.css
+// Builds the view and the page of slalom serve into the Python package. The same sources and lock file give the same bytes.
+//   node build.mjs           writes the view into reports/static and the page into app/static
 //   node build.mjs --check   builds in memory and compares with what is committed
 //   node build.mjs --tests   bundles the tests for node's test runner
-import { readdirSync, readFileSync, mkdirSync, writeFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, mkdirSync, writeFileSync } from "node:fs";
 import { dirname, join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
 
 const here = dirname(fileURLToPath(import.meta.url));
-const target = join(here, "..", "src", "slalom_xai", "reports", "static");
 const shared = { absWorkingDir: here, bundle: true, charset: "ascii", legalComments: "none", logLevel: "warning", write: false };
 
 if (process.argv.includes("--tests")) {
@@ -17,23 +16,32 @@ if (process.argv.includes("--tests")) {
   process.exit(0);
 }
 
-const view = await build({
-  ...shared, entryPoints: { view: "src/main.ts" }, outdir: target, format: "iife", minify: true, target: ["es2021"],
-});
-const style = await build({ ...shared, entryPoints: { view: "src/view.css" }, outdir: target, minify: true, target: ["chrome110", "firefox113", "safari16.2"] });
+/** A script and a style sheet of the same name. */
+async function bundle(name, folder, script, style) {
+  const outdir = join(here, "..", "src", "slalom_xai", folder, "static");
+  const scripts = await build({ ...shared, entryPoints: { [name]: script }, outdir, format: "iife", minify: true, target: ["es2021"] });
+  const styles = await build({ ...shared, entryPoints: { [name]: style }, outdir, minify: true, target: ["chrome110", "firefox113", "safari16.2"] });
+  return [...scripts.outputFiles, ...styles.outputFiles];
+}
+
+const page = join(here, "..", "src", "slalom_xai", "app", "static", "index.html");
+const files = [
+  ...(await bundle("view", "reports", "src/main.ts", "src/view.css")),
+  ...(await bundle("app", "app", "src/app/main.ts", "src/app/app.css")),
+  { path: page, text: readFileSync(join(here, "src", "app", "index.html"), "utf8") },
+];
 let stale = false;
-mkdirSync(target, { recursive: true });
-for (const file of [...view.outputFiles, ...style.outputFiles]) {
-  const name = relative(join(here, ".."), file.path);
+for (const { path, text } of files) {
+  const name = relative(join(here, ".."), path);
   if (process.argv.includes("--check")) {
-    const committed = readFileSync(file.path, "utf8");
-    if (committed !== file.text) {
+    if (!existsSync(path) || readFileSync(path, "utf8") !== text) {
       stale = true;
       console.error(`error: ${name} is not what the sources build: run make view`);
     }
   } else {
-    writeFileSync(file.path, file.text);
-    console.log(`${name} ${file.text.length} bytes`);
+    mkdirSync(dirname(path), { recursive: true });
+    writeFileSync(path, text);
+    console.log(`${name} ${text.length} bytes`);
   }
 }
 process.exit(stale ? 1 : 0);

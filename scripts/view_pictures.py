@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path
 
 from PIL import Image
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, Page, Playwright, sync_playwright
 
 from slalom_xai import Explainer
 from slalom_xai.reports.html import write_report
@@ -37,14 +37,20 @@ def shoot(browser: Browser, page: Path, name: str, width: int, height: int, sche
     card.get_by_role("button", name="gladly", exact=True).click(modifiers=["Shift"])
     card.get_by_role("button", name="wonderful", exact=True).hover()
     tab.locator("h1").click()  # takes the focus off the word
+    keep(tab, name)
+    context.close()
+
+
+def keep(tab: Page, name: str) -> None:
+    """Keeps what a tab shows as a picture of the documentation."""
     picture = Image.open(io.BytesIO(tab.screenshot()))
     picture.convert("RGB").quantize(128, dither=Image.Dither.NONE).save(
         IMAGES / name, optimize=True
     )
-    context.close()
 
 
-def main() -> None:
+def launched(playwright: Playwright) -> Browser:
+    """A Chromium that is found on this machine."""
     browser = (
         os.environ.get("SLALOM_CHROMIUM")
         or shutil.which("chromium")
@@ -55,6 +61,12 @@ def main() -> None:
             "error: no Chromium found: install one (apt-get install chromium), or name it in "
             "SLALOM_CHROMIUM"
         )
+    return playwright.chromium.launch(
+        executable_path=browser, args=["--no-sandbox", "--hide-scrollbars"]
+    )
+
+
+def main() -> None:
     ours = Explainer(granularity="word")(TEXT)
     linear = Explainer(granularity="word", method="linear")(TEXT)
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
@@ -62,9 +74,7 @@ def main() -> None:
         both = write_report(
             [ours, linear], Path(folder) / "both.html", title="Two methods on one text"
         )
-        started = playwright.chromium.launch(
-            executable_path=browser, args=["--no-sandbox", "--hide-scrollbars"]
-        )
+        started = launched(playwright)
         shoot(started, one, "view-desktop.png", 1180, 1000, "light")
         shoot(started, one, "view-phone.png", 390, 1010, "light")
         shoot(started, both, "view-dark.png", 1180, 1010, "dark")

@@ -1,31 +1,37 @@
 /** One explanation: text, picture, numbers, trust, what-if. */
 import { Chart } from "./chart";
-import type { Explanation, Score } from "./data";
+import type { Score } from "./data";
 import { Detail } from "./detail";
 import { choice, freshId, h } from "./dom";
-import { Model, type Chart as ChartKind } from "./model";
+import type { Model, Chart as ChartKind } from "./model";
 import { percent, signed } from "./numbers";
 import { UnitTable } from "./table";
 import { trust } from "./trust";
 import { WhatIf } from "./whatif";
 import { Words } from "./words";
 
+/** What a page adds to a card. */
+export interface Extras {
+  readonly tools?: Node; // beside the heading
+  readonly whatif?: Node; // below the what-if
+}
+
 export class Card {
-  readonly model: Model;
   readonly element: HTMLElement;
 
-  constructor(explanation: Explanation, alone: boolean) {
-    this.model = new Model(explanation);
-    const { model } = this;
+  constructor(readonly model: Model, alone: boolean, private readonly extras: Extras = {}) {
+    const { explanation } = model;
     const detailId = freshId();
     const words = new Words(model, detailId);
     const chart = new Chart(model, () => words.reveal());
     const detail = new Detail(model, detailId).element;
+    const whatif = new WhatIf(model);
+    if (extras.whatif) whatif.element.append(extras.whatif);
     // Beside a long text there is room below the picture, beside the picture there is room below a short text.
     const long = explanation.parts.flat().reduce((sum, [text]) => sum + text.length, 0) > 450;
     this.element = h("article", { class: "card" }, this.heading(), this.controls(),
       h("div", { class: "columns" },
-        h("div", { class: "left" }, h("div", { class: "reading" }, words.element, legend(model)), long ? null : detail, new WhatIf(model, words).element),
+        h("div", { class: "left" }, h("div", { class: "reading" }, words.element, legend(model)), long ? null : detail, whatif.element),
         h("div", { class: "right" }, chart.element, long ? detail : null)),
       trust(model), new UnitTable(model, alone).element);
   }
@@ -50,7 +56,7 @@ export class Card {
       if (change === "target") draw();
     });
     const name = [explanation.method, explanation.model].filter(Boolean).join(" · ");
-    return h("header", {}, h("h2", {}, name), answer, scored.length > 1 ? h("label", { class: "target" }, "Explain ", select) : null);
+    return h("header", {}, h("h2", {}, name), answer, scored.length > 1 ? h("label", { class: "target" }, "Explain ", select) : null, this.extras.tools ?? null);
   }
 
   private target(target: number): void {
@@ -85,7 +91,7 @@ export class Card {
       }));
     }
     if (model.hasErrors) {
-      const box = h("input", { type: "checkbox", on: { change: () => { model.errors = box.checked; model.change("errors"); } } });
+      const box = h("input", { type: "checkbox", checked: model.errors, on: { change: () => { model.errors = box.checked; model.change("errors"); } } });
       bar.append(h("label", { class: "check" }, box, " error bars"));
     }
     bar.append(hint);
@@ -95,12 +101,15 @@ export class Card {
   /** Shows the scores that are not in front, in the choice, the detail and the table. */
   private more(): HTMLElement | null {
     const { model } = this;
-    if (model.shownNames.length === model.scoreNames.length) return null;
-    const button = h("button", { type: "button", class: "more", "aria-expanded": "false", on: { click: () => model.showMore(!model.more) } }, "More scores");
-    model.listen((change) => {
-      if (change !== "more") return;
+    if (!model.more && model.shownNames.length === model.scoreNames.length) return null;
+    const button = h("button", { type: "button", class: "more", on: { click: () => model.showMore(!model.more) } });
+    const draw = () => {
       button.setAttribute("aria-expanded", String(model.more));
       button.textContent = model.more ? "Fewer scores" : "More scores";
+    };
+    draw();
+    model.listen((change) => {
+      if (change === "more") draw();
     });
     return button;
   }

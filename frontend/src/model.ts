@@ -4,6 +4,8 @@ import { lengthEffect, predict, probability, type Surrogate } from "./formula";
 
 export type Change = "score" | "target" | "errors" | "chart" | "counts" | "active" | "more";
 export type Chart = "scatter" | "bars";
+/** What a click on a word does. */
+export type ClickMode = "remove" | "repeat" | "select";
 export const MOST_REPEATS = 9;
 
 export const TITLES: Readonly<Record<Score, string>> = {
@@ -52,6 +54,7 @@ export class Model {
   /** Whether all scores are shown. */
   more = false;
   active: number | null = null;
+  mode: ClickMode = "remove";
   private readonly listeners: ((change: Change) => void)[] = [];
   private readonly cache = new Map<string, readonly (number | null)[]>();
 
@@ -62,6 +65,20 @@ export class Model {
     this.scoreNames = SCORES.filter((name) => this.data.scores[name] !== undefined);
     this.score = this.firstScore;
     this.chart = this.additive ? "bars" : "scatter";
+  }
+
+  /** Goes on where the view of an earlier explanation of the same text was. */
+  adopt(earlier: Model): void {
+    const { explanation: before } = earlier;
+    const same = before.units.length === this.counts.length && before.units.every((unit, place) => unit === this.explanation.units[place]);
+    if (!same || earlier.additive !== this.additive) return;
+    earlier.counts.forEach((count, unit) => (this.counts[unit] = count));
+    if (this.explanation.columns[columnOf(this.explanation, earlier.target)]) this.target = earlier.target;
+    if (this.scoreNames.includes(earlier.score)) this.score = earlier.score;
+    this.chart = earlier.chart;
+    this.errors = earlier.errors;
+    this.more = earlier.more;
+    this.mode = earlier.mode;
   }
 
   get column(): number {
@@ -170,7 +187,7 @@ export class Model {
 
   /** The model's own answer for the whole text. */
   own(): Prediction {
-    return this.prediction(this.explanation.full);
+    return this.read(this.explanation.full);
   }
   /** The class that the model chooses, with its probability; null where it chooses none of several. */
   predictedLabel(): { label: string; probability: number } | null {
@@ -183,14 +200,15 @@ export class Model {
   /** What the explanation predicts, for the edited text by default. */
   predicted(counts: ArrayLike<number> = this.counts): Prediction | null {
     const columns = predict(this.explanation.function, counts);
-    return columns && this.prediction(columns);
+    return columns && this.read(columns);
   }
   /** What of the edit's change is due to the number of units kept, whichever they are; 0 where that changes nothing. */
   lengthPart(): number {
     const [now, whole] = [this.counts, this.counts.map(() => 1)].map((counts) => lengthEffect(this.explanation.function, counts)?.[this.column] ?? 0);
     return this.sign * (now! - whole!);
   }
-  private prediction(columns: readonly number[]): Prediction {
+  /** Outputs per column, as the target sees them. */
+  read(columns: readonly number[]): Prediction {
     return {
       output: this.sign * columns[this.column]!,
       probability: probability(this.explanation.kind, columns, this.column, this.sign),

@@ -2,16 +2,16 @@
 import { Card } from "./card";
 import { DataError, type Entry, type Explanation, type Index } from "./data";
 import { h } from "./dom";
+import { Links } from "./links";
+import { Model } from "./model";
 import { signed } from "./numbers";
-
-type Theme = "auto" | "dark" | "light";
+import { themeSwitch } from "./theme";
 
 export class Report {
   readonly element: HTMLElement;
   private readonly stage = h("div", { class: "stage" });
   private readonly buttons: HTMLButtonElement[] = [];
-  private cards: Card[] = [];
-  private linking = false;
+  private readonly links = new Links();
 
   constructor(private readonly index: Index, private readonly load: (place: number) => Explanation) {
     const many = index.texts.length > 1;
@@ -50,13 +50,13 @@ export class Report {
 
   private choose(place: number): void {
     this.buttons.forEach((button, other) => (other === place ? button.setAttribute("aria-current", "true") : button.removeAttribute("aria-current")));
-    this.cards = [];
+    const cards: Card[] = [];
     const parts: HTMLElement[] = [];
     const { items } = this.index.texts[place]!;
     for (const item of items) {
       try {
-        const card = new Card(this.load(item), items.length === 1);
-        this.cards.push(card);
+        const card = new Card(new Model(this.load(item)), items.length === 1);
+        cards.push(card);
         parts.push(card.element);
       } catch (error) {
         if (!(error instanceof DataError)) throw error;
@@ -65,63 +65,12 @@ export class Report {
     }
     this.stage.classList.toggle("side", parts.length > 1);
     this.stage.replaceChildren(...parts);
-    if (this.cards.length > 1) for (const card of this.cards) this.link(card);
+    this.links.set(cards);
   }
-
-  /** What lights up or changes in one card does so in the others, where they have the same characters. */
-  private link(card: Card): void {
-    const { model } = card;
-    model.listen((change) => {
-      if (this.linking || (change !== "active" && change !== "counts")) return;
-      this.linking = true;
-      try {
-        for (const other of this.cards) if (other !== card) change === "active" ? follow(card, other) : copyCounts(card, other);
-      } finally {
-        this.linking = false;
-      }
-    });
-  }
-}
-
-function follow(from: Card, to: Card): void {
-  const unit = from.model.active;
-  if (unit === null) return to.model.activate(null);
-  const [part, start, end] = from.model.explanation.spans[unit]!;
-  const found = to.model.explanation.spans.findIndex(([p, s, e]) => p === part && s < end && e > start);
-  to.model.activate(found < 0 ? null : found);
-}
-
-function copyCounts(from: Card, to: Card): void {
-  const counts = new Map(from.model.explanation.spans.map((span, unit) => [span.join(), from.model.counts[unit]!]));
-  let changed = false;
-  to.model.explanation.spans.forEach((span, unit) => {
-    const count = counts.get(span.join());
-    if (count !== undefined && to.model.counts[unit] !== count) {
-      to.model.counts[unit] = count;
-      changed = true;
-    }
-  });
-  if (changed) to.model.change("counts");
 }
 
 /** A message in place of what cannot be shown. */
 export function failure(message: string): HTMLElement {
   return h("div", { class: "failure", role: "alert" }, h("h2", {}, "This cannot be shown"),
     h("p", {}, `${message}.`), h("p", {}, "The file may be damaged or edited. Write it again with slalom explain --html or slalom report --html."));
-}
-
-function themeSwitch(): HTMLElement {
-  const order: readonly Theme[] = ["auto", "dark", "light"];
-  const button = h("button", { type: "button", class: "theme" });
-  let theme: Theme = "auto";
-  const show = () => {
-    button.textContent = `Theme: ${theme}`;
-    document.documentElement.dataset["theme"] = theme;
-  };
-  button.addEventListener("click", () => {
-    theme = order[(order.indexOf(theme) + 1) % order.length]!;
-    show();
-  });
-  show();
-  return button;
 }

@@ -1,8 +1,7 @@
 /** What the explanation predicts for the text as the reader has edited it; no model is asked. */
 import { choice, h } from "./dom";
-import type { Model, Prediction } from "./model";
+import type { ClickMode, Model, Prediction } from "./model";
 import { percent, signed } from "./numbers";
-import type { ClickMode, Words } from "./words";
 
 const STANDS_IN: Readonly<Record<string, string>> = { mask: "the mask token", unk: "the unknown token" };
 
@@ -12,11 +11,11 @@ export class WhatIf {
   private readonly gauge = h("div", { class: "gauge", "aria-hidden": "true" });
   private readonly undo: HTMLButtonElement;
 
-  constructor(private readonly model: Model, words: Words) {
+  constructor(private readonly model: Model) {
     this.undo = h("button", { type: "button", class: "reset", on: { click: () => model.reset() } }, "Reset");
     this.element = h("section", { class: "whatif", "aria-label": "What if" }, this.result, this.gauge,
       h("div", { class: "bar" },
-        choice<ClickMode>("A click on a word", [["remove", "removes it"], ["repeat", "repeats it"], ["select", "only selects"]], "remove", (mode) => (words.mode = mode)),
+        choice<ClickMode>("A click on a word", [["remove", "removes it"], ["repeat", "repeats it"], ["select", "only selects"]], model.mode, (mode) => (model.mode = mode)),
         this.undo),
       model.explanation.removal in STANDS_IN ? h("p", { class: "caption" }, `To remove is to put ${STANDS_IN[model.explanation.removal]} in its place, as the explanation did.`) : null);
     model.listen((change) => {
@@ -72,7 +71,7 @@ export class WhatIf {
 }
 
 /** A number with its exact value for programs. */
-function number(prediction: Prediction, kind: string): HTMLElement {
+export function number(prediction: Prediction, kind: string): HTMLElement {
   return h("data", { value: prediction.output, "data-kind": kind, "data-probability": prediction.probability },
     signed(prediction.output) + (prediction.probability === null ? "" : ` (${percent(prediction.probability)})`));
 }

@@ -3,11 +3,8 @@ import { freshId, h, s } from "./dom";
 import type { Model } from "./model";
 import { ranks, signed, strengths } from "./numbers";
 
-export type ClickMode = "remove" | "repeat" | "select";
-
 export class Words {
   readonly element: HTMLElement;
-  mode: ClickMode = "remove";
   private readonly places: HTMLElement[] = [];
   private readonly units: (readonly number[])[] = [];
   private readonly placesOf = new Map<number, number[]>();
@@ -29,6 +26,7 @@ export class Words {
     if (this.places[0]) this.places[0].tabIndex = 0;
     this.listen();
     this.colour();
+    if (model.edited) this.count();
     model.listen((change) => {
       if (change === "active") this.light();
       else if (change === "counts") this.count();
@@ -69,7 +67,7 @@ export class Words {
       this.rove(place);
       this.places[place]!.focus();
       model.activate(this.unit(place));
-      const step = event.shiftKey ? "repeat" : this.mode;
+      const step = event.shiftKey ? "repeat" : model.mode;
       if (step === "remove") this.toggle(place);
       else if (step === "repeat") this.step(place, 1);
     });

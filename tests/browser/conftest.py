@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from page_served import Served, serving_page
+from tabs import Tabs
 
 from slalom_xai.reports.html import write_report
 
@@ -42,34 +44,41 @@ def show(browser: object, tmp_path: Path) -> Iterator[Callable[..., object]]:
 
     Afterwards it fails on any complaint, and on any request to another host.
     """
-    contexts, heard = [], []
+    tabs = Tabs(browser, ("file:",))
 
-    def opened(what: object, *, quiet: bool = True, **options: object) -> object:
-        options.setdefault("viewport", {"width": 1200, "height": 900})
-        context = browser.new_context(offline=True, **options)
-        contexts.append(context)
-        page = context.new_page()
-        page.set_default_timeout(120_000)  # a busy machine is not a failure
-        if quiet:
-            page.on("console", lambda message: heard.append(f"{message.type}: {message.text}"))
-            page.on("pageerror", lambda error: heard.append(str(error)))
-            page.on(
-                "request",
-                lambda request: (
-                    request.url.startswith(("file:", "about:", "data:"))
-                    or heard.append(request.url)
-                ),
-            )
-        page.on("dialog", lambda dialog: heard.append(f"dialog: {dialog.message}"))
+    def opened(what: object, **options: object) -> object:
         path = (
             what
             if isinstance(what, Path)
-            else write_report(what, tmp_path / f"report{len(contexts)}.html")
+            else write_report(what, tmp_path / f"report{len(tabs.contexts)}.html")
         )
-        page.goto(path.as_uri())
-        return page
+        return tabs.open(path.as_uri(), offline=True, **options)
 
     yield opened
-    for context in contexts:
-        context.close()
-    assert heard == []
+    tabs.close()
+    assert tabs.heard == []
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """One running ``slalom serve`` for all tests of a worker: two models and a data set."""
+    for package in ("fastapi", "uvicorn"):
+        pytest.importorskip(package, reason=f"slalom serve needs {package}: pip install {package}")
+    with serving_page(tmp_path_factory.mktemp("serve")) as served:
+        yield served
+
+
+@pytest.fixture
+def visit(browser: object, server: Served) -> Iterator[Callable[..., object]]:
+    """Opens an address of the server, as ``?job=3``.
+
+    Afterwards it fails on any complaint, and on any request to another host.
+    """
+    tabs = Tabs(browser, (server.address,))
+
+    def opened(where: str = "", **options: object) -> object:
+        return tabs.open(server.address + where, **options)
+
+    yield opened
+    tabs.close()
+    assert tabs.heard == []

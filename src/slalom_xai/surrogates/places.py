@@ -37,7 +37,7 @@ def knots(units: int) -> tuple[int, ...]:
 
 
 def place_entries(rows: Tensor) -> Tensor:
-    """phi of rows (..., m, n), with entries from 0 to 1: (..., m, n k).
+    """Phi of rows (..., m, n), with entries from 0 to 1: (..., m, n k).
 
     All are 0 for the whole text, where nothing has moved.
     """

@@ -6,14 +6,14 @@ other rows. Changes f(x) - f(all) are taken for a draw from a Gaussian process w
     k(x, x') =   g g' a exp(-sum_i w_i |x_i - x'_i|)         interactions of every order
                + sum_i u_i (1 - x_i) (1 - x'_i)              what each unit adds by itself
                + g g' l exp(-q |log(k + 1) - log(k' + 1)|)   what the numbers kept, k and k', decide
-               + p phi(x) . phi(x')                          what units do that have moved (``places``)
+               + p phi(x) . phi(x')                          what units do that have moved up
 
     g(x) = ((d(x) + 1) / (n + 1))^r                          d units are deleted from x
 
 and with noise of variance s (d + 1)^t: what cannot be learnt from so few rows looks like noise, and
-there is more of it where more is missing. Deep models hardly answer to a few deletions and strongly
-to many. The growth g says so; without it, r = 0, few deletions are predicted as roughly as many.
-The process is held at 0 for the whole text (``conditioning``), so the kernel of what is left is
+there is more of it where more is missing. ``places`` says what phi is. Deep models hardly answer
+to a few deletions and strongly to many. The growth g says so; without it, r = 0, few deletions are
+predicted as roughly as many. The process is held at 0 for the whole text (``conditioning``), so the kernel of what is left is
 
     k(x, x') - k(x, 1) k(1, x') / k(1, 1).
 

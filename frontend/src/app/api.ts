@@ -1,0 +1,146 @@
+/** Asking the server. All addresses are relative, so that the page works below any path. */
+export type JobState = "queued" | "running" | "done" | "failed" | "cancelled";
+
+export interface ModelInfo {
+  readonly name: string;
+  readonly state: "loading" | "ready" | "failed";
+  readonly message: string | null;
+  readonly labels: readonly string[];
+  readonly limit: number | null;
+  readonly queued: number;
+  readonly running: number;
+}
+
+export interface MethodInfo {
+  readonly name: string;
+  readonly description: string;
+}
+
+/** What a person asks for. */
+export interface Question {
+  readonly model: string;
+  readonly text: string;
+  readonly text_pair: string | null;
+  readonly method: string;
+  readonly granularity: string;
+  readonly target: string | null;
+  readonly removal: string;
+  readonly budget: number | null;
+  readonly seed: number;
+}
+
+export interface Job extends Question {
+  readonly id: number;
+  readonly state: JobState;
+  readonly created: number;
+  readonly finished: number | null;
+  readonly ahead: number | null;
+  readonly calls: number;
+  readonly expected: number;
+  readonly round: number;
+  readonly summary: string | null;
+  readonly error: string | null;
+  readonly key: string | null;
+  readonly prediction: number | null;
+  readonly cached: boolean;
+}
+
+export interface Answers {
+  readonly answers: readonly { readonly full: readonly number[]; readonly label: string | null }[];
+}
+
+export interface DataInfo {
+  readonly name: string | null;
+  readonly rows: number;
+  readonly imported: boolean;
+  readonly labels: readonly string[];
+  readonly predicted: Readonly<Record<string, number>>;
+  readonly message: string | null;
+}
+
+export interface DataRow {
+  readonly row: number;
+  readonly text: string;
+  readonly label: string | null;
+  readonly prediction: string | null;
+  readonly probability: number | null;
+  readonly wrong: boolean | null;
+  readonly fidelity: number | null;
+  readonly key: string | null;
+  readonly empty: boolean;
+  readonly reason: string | null;
+}
+
+export interface DataRows {
+  readonly rows: readonly DataRow[];
+  readonly next: string | null;
+  readonly total: number | null;
+}
+
+/** What the server refuses, in a line for a person. */
+export class Problem extends Error {
+  constructor(message: string, readonly status: number) {
+    super(message);
+  }
+}
+
+export const ended = ({ state }: Job): boolean => state === "done" || state === "failed" || state === "cancelled";
+
+/** An error as a sentence. */
+export function sentence(error: unknown): string {
+  const message = error instanceof Error ? error.message : String(error);
+  const clean = message.trim() || "something went wrong in the page itself";
+  return clean[0]!.toUpperCase() + clean.slice(1) + (/[.!?]$/.test(clean) ? "" : ".");
+}
+
+async function send(address: string, options: RequestInit = {}): Promise<Response> {
+  let response: Response;
+  try {
+    response = await fetch(address, options);
+  } catch {
+    throw new Problem("the server cannot be reached: is slalom serve still running?", 0);
+  }
+  if (!response.ok) throw new Problem(await reason(response), response.status);
+  return response;
+}
+
+async function reason(response: Response): Promise<string> {
+  try {
+    const { error } = await response.json();
+    if (typeof error === "string") return error;
+  } catch {
+    // A proxy's own page: there is no line of the server in it.
+  }
+  return `the server answered with status ${response.status}: try again in a moment`;
+}
+
+async function get<T>(address: string): Promise<T> {
+  return (await send(address)).json();
+}
+
+async function post<T>(address: string, body: unknown): Promise<T> {
+  return (await send(address, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) })).json();
+}
+
+/** The addresses of the server. */
+export const api = {
+  models: async () => (await get<{ models: ModelInfo[] }>("api/models")).models,
+  methods: async () => (await get<{ methods: MethodInfo[] }>("api/methods")).methods,
+  example: async () => (await get<{ text: string }>("api/example")).text,
+  ask: (question: Question) => post<Job>("api/jobs", question),
+  job: (id: number) => get<Job>(`api/jobs/${id}`),
+  jobs: async (limit: number, before: number | null) =>
+    (await get<{ jobs: Job[] }>(`api/jobs?limit=${limit}${before === null ? "" : `&before=${before}`}`)).jobs,
+  cancel: async (id: number): Promise<Job> => (await send(`api/jobs/${id}`, { method: "DELETE" })).json(),
+  events: (id: number) => new EventSource(`api/jobs/${id}/events`),
+  view: async (id: number) => (await send(`api/jobs/${id}/view`)).text(),
+  predict: (question: Question, counts: readonly number[]) => {
+    const { model, text, text_pair, granularity, removal } = question;
+    return post<Answers>("api/predict", { model, text, text_pair, granularity, removal, counts: [counts] });
+  },
+  snippet: async (key: string) => (await get<{ python: string }>(`api/explanations/${key}/snippet`)).python,
+  file: async (address: string) => (await send(address)).blob(),
+  data: () => get<DataInfo>("api/data"),
+  rows: (query: URLSearchParams) => get<DataRows>(`api/data/rows?${query}`),
+  row: (row: number) => get<{ text: string; label: string | null }>(`api/data/rows/${row}`),
+};

@@ -1,0 +1,4 @@
+/** Starts the page of slalom serve. */
+import { Page } from "./page";
+
+document.getElementById("slalom-app")!.replaceChildren(new Page().element);
