@@ -76,9 +76,9 @@ _FULL_MAMBA = ModelSpec(
 SMALL = Size(
     models=(ModelSpec(BERT, init=EMBEDDED, limit=512), _SMALL_GPT2),
     large=(_SMALL_MAMBA,),
-    texts=20,
-    large_texts=10,
-    curves=10,
+    texts=10,
+    large_texts=5,
+    curves=5,
     calls=1000,
 )
 FULL = Size(
