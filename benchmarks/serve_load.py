@@ -146,7 +146,7 @@ def measure_jobs(jobs: int, clients: int, budget: int, repeats: int) -> None:
     """Prints the time of a list call and of jobs, in turns, and what became of the jobs."""
     ratios, busy_ratios = [], []
     with tempfile.TemporaryDirectory() as place, serving(Path(place)) as (server, seconds):
-        print(f"the server answers after {seconds:.2f} s", flush=True)
+        _print_start(server, seconds)
         server.wait_for_model()
         for run in range(repeats):
             texts = made_texts(jobs, run)
@@ -181,6 +181,11 @@ def measure_jobs(jobs: int, clients: int, budget: int, repeats: int) -> None:
         print(f"queue of 20, 40 asked at once: {len(refused)} refused, Retry-After {waits}")
         ends = Counter(few.follow(body["id"]) for status, _, body in asked if status == 202)
         print(f"the others: {dict(ends)}")
+
+
+def _print_start(server: Server, seconds: float) -> None:
+    busy = server.busy_seconds()[0]
+    print(f"the server answers after {seconds:.2f} s ({busy:.2f} s of a processor)", flush=True)
 
 
 def _list_seconds(texts: list[str], budget: int) -> tuple[float, float, float]:
@@ -234,7 +239,7 @@ def measure_rows(rows: int) -> None:
                 writer.writerow((text, ("negative", "positive")[len(text) % 2]))
         print(f"{rows:,} rows, {path.stat().st_size / 1e6:.0f} MB", flush=True)
         with serving(Path(place), "--data", str(path)) as (server, seconds):
-            print(f"the server answers after {seconds:.2f} s", flush=True)
+            _print_start(server, seconds)
             _print_pages(server, "while it reads", ["sort=row"])
             started = time.perf_counter()
             while not server.get("/api/data")["imported"]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from served import serving
+from servers import serving
 
 HTML = "<script>alert(1)</script>"
 REVIEWS = f"""text,label

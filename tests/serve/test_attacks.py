@@ -10,7 +10,7 @@ import threading
 
 import pytest
 import uvicorn
-from served import serving, until
+from servers import serving, until
 
 from slalom_xai.app.access import Access
 from slalom_xai.app.connections import timed

@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from served import command, serving, until
+from servers import command, serving, until
 
 from slalom_xai.app.store.file import Store
 from slalom_xai.errors import InputError

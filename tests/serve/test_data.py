@@ -12,7 +12,7 @@ import threading
 
 import pandas as pd
 import pytest
-from served import until
+from servers import until
 
 from slalom_xai.app.data import Dataset, Prediction
 from slalom_xai.app.data.answers import is_correct
@@ -341,12 +341,16 @@ def test_the_server_predicts_all_rows_and_shows_the_wrong_ones_first(server):
     assert about["name"] == "<b>reviews<b>.csv"
     assert about["imported"]
     assert about["labels"] == ["negative", "positive"]
-    first = server.get("/api/data/rows?model=embedded&sort=wrong&limit=1").json
-    assert first["rows"][0]["text"] == "I loved every minute of it"
-    assert first["rows"][0]["wrong"] is True
-    assert first["total"] == 7
+    listed = server.get("/api/data/rows?model=embedded&sort=wrong").json
+    assert listed["total"] == 7
+    wrong = [row for row in listed["rows"] if row["wrong"]]
+    assert "I loved every minute of it" in [row["text"] for row in wrong]
+    assert listed["rows"][: len(wrong)] == wrong
+    shares = [row["probability"] for row in wrong]
+    assert shares == sorted(shares, reverse=True)
+    first = server.get("/api/data/rows?model=embedded&sort=wrong&limit=2").json
     second = server.get(f"/api/data/rows?model=embedded&sort=wrong&after={first['next']}").json
-    assert first["rows"][0]["row"] not in [row["row"] for row in second["rows"]]
+    assert first["rows"] + second["rows"] == listed["rows"]
     empty = server.get("/api/data/rows?model=embedded").json["rows"][4]
     assert empty["empty"]
     assert empty["prediction"] is None

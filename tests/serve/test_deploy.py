@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from processes import started
-from served import serving, until
+from servers import serving, until
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from served import command
+from servers import command
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "serve.md").read_text()

@@ -7,7 +7,7 @@ import signal
 import threading
 
 import pytest
-from served import serving, until
+from servers import serving, until
 
 from slalom_xai import Explainer
 
