@@ -211,9 +211,11 @@ class Evaluated:
 def parts(numbers: Tensor, units: int) -> tuple[Kernel, Noise]:
     """The kernel and the noise of numbers (2 n + 7,)."""
     *logarithms, growth, base, power = numbers[2 * units :]
+    level, length_level, length_reach, place_level = (number.exp() for number in logarithms)
     each = numbers[: 2 * units].exp()
-    levels = [number.exp() for number in logarithms]
-    kernel = Kernel(each[:units], each[units:], *levels, growth)
+    kernel = Kernel(
+        each[:units], each[units:], level, length_level, length_reach, place_level, growth
+    )
     return kernel, Noise(base.exp(), power)
 
 

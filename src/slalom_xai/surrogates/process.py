@@ -13,7 +13,8 @@ other rows. Changes f(x) - f(all) are taken for a draw from a Gaussian process w
 and with noise of variance s (d + 1)^t: what cannot be learnt from so few rows looks like noise, and
 there is more of it where more is missing. ``places`` says what phi is. Deep models hardly answer
 to a few deletions and strongly to many. The growth g says so; without it, r = 0, few deletions are
-predicted as roughly as many. The process is held at 0 for the whole text (``conditioning``), so the kernel of what is left is
+predicted as roughly as many. The process is held at 0 for the whole text (``conditioning``), so the
+kernel of what is left is
 
     k(x, x') - k(x, 1) k(1, x') / k(1, 1).
 
