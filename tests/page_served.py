@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from served import Server, serving
+from servers import Server, serving
 from tiny import tiny
 
 REVIEW = "The plot is thin and the jokes are tired, but both leads are wonderful."
