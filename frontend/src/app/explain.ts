@@ -31,6 +31,8 @@ export class ExplainTab {
   private models: readonly ModelInfo[] = [];
   private unfilled = false; // the form waits for the question of the job that was opened
   private asking = false;
+  private nowKnown: () => void = () => {};
+  private readonly known = new Promise<void>((resolve) => (this.nowKnown = resolve)); // which models there are
 
   constructor(private readonly desk: Desk) {
     this.form = new AskForm((beside) => void this.askForm(beside));
@@ -41,6 +43,7 @@ export class ExplainTab {
   know(models: readonly ModelInfo[], methods: readonly MethodInfo[]): void {
     this.models = models;
     this.form.know(models, methods);
+    this.nowKnown();
   }
 
   /** Shows these jobs. */
@@ -105,6 +108,7 @@ export class ExplainTab {
   }
 
   private async askForm(beside: boolean): Promise<void> {
+    await this.known;
     const question = this.form.read();
     if (question && question.text.trim() === "") {
       this.desk.problem(new Problem("there is no text to explain: paste or write one", 0));
@@ -114,6 +118,7 @@ export class ExplainTab {
 
   private async example(): Promise<void> {
     try {
+      await this.known;
       const embedded = this.models.find(({ name, state }) => name === EMBEDDED && state !== "failed");
       this.form.setText(await api.example(), embedded?.name ?? null);
       await this.askForm(false);
