@@ -46,24 +46,27 @@ class Size:
 
 SMALL = Size(
     models=(
-        ModelSpec("BERT type", init="minilm", texts=1000, epochs=3, batch=16, limit=192),
+        ModelSpec(
+            "BERT type", init="minilm", texts=800, validation=100, epochs=3, batch=16, limit=128
+        ),
         ModelSpec(
             "GPT-2 type",
             family="gpt2",
             width=128,
             vocabulary=8192,
             texts=1000,
+            validation=100,
             epochs=6,
             rate=1e-3,
             batch=16,
-            limit=192,
+            limit=128,
         ),
     ),
-    texts=8,
-    calls=1000,
-    words=80,
-    rows=50,
-    tested=400,
+    texts=5,
+    calls=600,
+    words=60,
+    rows=30,
+    tested=200,
     corpus=5000,
     samples=(500, 1000, 2000),
 )
