@@ -210,7 +210,7 @@ def test_marks_of_each_annotator(run):
 
 def test_option_score(run):
     given = ("--methods", "slalom", "--budget", 120, "--texts", 1)
-    assert run("own", *given).values == run("removal", *given, "--score", "removal").values
+    assert run("own", *given).values == run("shapley", *given, "--score", "shapley").values
     assert run("own", *given).values != run("importance", *given, "--score", "importance").values
 
 

@@ -150,8 +150,8 @@ def _start(rows: Tensor) -> Tensor:
 def _growing_start(rows: Tensor, changes: Tensor) -> Tensor:
     """The same for changes that grow, (2 n + 7,): how they do is seen at once.
 
-    Half of the variance of a few deletions is laid to single units and as much to places, half of
-    all variance to interactions, a thirtieth to lengths and a twentieth to noise.
+    Half of the variance of a few deletions is laid to single units and a fiftieth to places, half
+    of all variance to interactions, a thirtieth to lengths and a twentieth to noise.
     """
     units = rows.shape[1]
     level, power = _growth(rows, changes)
@@ -160,7 +160,7 @@ def _growing_start(rows: Tensor, changes: Tensor) -> Tensor:
         level + math.log(0.5),
         level + math.log(0.03),
         0.0,
-        few + math.log(0.5 / units),
+        few + math.log(0.02 / units),
         power / 2,
         level + math.log(0.05) - power * math.log(units + 1),
         power * math.log(units + 1),
