@@ -2,22 +2,18 @@
 
 import pytest
 from page_served import ROWS
+from servers import until
 
 
 @pytest.fixture
 def rows(visit, server):
     """Opens the table when the model has answered all rows."""
+    until(lambda: server.get("api/data")["predicted"].get("embedded") == ROWS, "all predictions")
 
     def opened(query="", **options):
         page = visit(f"?tab=data{query}", **options)
-        page.wait_for_function(
-            "async rows => (await (await fetch('api/data')).json()).predicted.embedded === rows",
-            arg=ROWS,
-        )
         page.locator(".dataset tbody tr").first.wait_for()
-        fresh = page.get_by_role("button", name="Show what is new")
-        if fresh.is_visible():
-            fresh.click()
+        settled(page)
         return page
 
     return opened
