@@ -379,6 +379,8 @@ def test_tables_7_8_at_a_tiny_size(reviews, tmp_path):
     found = slalom_study(Settings(data=reviews), table_12.REVIEWS, "tables-7-8", size)
     assert len(found) == 3 * 2 + 2
     assert (found["plain rmse"] >= found["plain mean difference"]).all()
+    assert np.allclose(found["variance"], found["sd"] ** 2)
+    found["variance"] = 1.0  # models as tiny as these hardly learn anything
     outcome = tables_7_8.outcome(found)
     table = outcome.tables["log-odds"].set_index(["model", "surrogate", "quantity"])
     assert table.loc[("BERT, layers: 2", "SLALOM", "mean of squares"), "paper"] == 0.003
@@ -390,6 +392,10 @@ def test_tables_7_8_at_a_tiny_size(reviews, tmp_path):
     drawn = fig_8.outcome(found)
     assert drawn.tables["correlations"]["runs"].tolist() == [2] * 9
     assert save(experiments()["fig-8"], drawn, tmp_path / "out")
+    found.loc[found["kind"] == "bert", "variance"] = 0.0
+    for part in (tables_7_8.outcome(found), fig_8.outcome(found)):
+        assert any("BERT, 2 layers: 2 of 2 models learnt nothing" in it for it in part.remarks)
+    assert "BERT, layers: 2" not in set(fig_8.outcome(found).tables["correlations"]["model"])
 
 
 def test_a_smaller_language_has_the_same_words_first(reviews):

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from slalom_xai.experiments.base import PAPER, experiment
-from slalom_xai.experiments.language import FAMILIES, standard_error
+from slalom_xai.experiments.language import FAMILIES, regular, standard_error, unlearnt
 from slalom_xai.experiments.slalom_language import STUDY, main_models, study
 from slalom_xai.experiments.table_12 import REVIEWS
 from slalom_xai.theory.base import Outcome, Settings, at_least
@@ -35,7 +35,7 @@ def fig_8(settings: Settings) -> Outcome:
 
 def outcome(models: pd.DataFrame) -> Outcome:
     """Correlations and scatter plots; see ``slalom_language.measured``."""
-    main = main_models(models)
+    main = main_models(regular(models))
     table = _correlations(main)
     wide = table.pivot(index="model", columns="quantity", values="ours")
     return Outcome(
@@ -51,6 +51,7 @@ def outcome(models: pd.DataFrame) -> Outcome:
             "Pearson's correlations over words, and over fresh rows of up to 8 words: log odds of "
             "the fitted SLALOM with those of the language. The paper draws them and prints none. "
             "tables-7-8 has the errors.",
+            *unlearnt(models),
         ),
         finding=(
             "Fitted and true values correlate by "

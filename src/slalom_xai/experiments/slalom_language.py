@@ -113,7 +113,8 @@ def study(
         size: None: the small or the full one, as the settings say.
 
     Returns:
-        One row per model: the fields of ``Pupil``, words, and the numbers of ``measured``.
+        One row per model: the fields of ``Pupil``, words, the variance of its log odds, and the
+        numbers of ``measured``.
     """
     if size is None:
         size = FULL if settings.full else SMALL
@@ -139,7 +140,8 @@ def study(
     rows = []
     for name, numbers in cells.fill(work, settings, "training on a SLALOM's language").items():
         pupil, words = named[name]
-        rows.append(asdict(pupil) | {"words": words} | numbers)
+        variance = numbers["sd"] ** 2
+        rows.append(asdict(pupil) | {"words": words, "variance": variance} | numbers)
     return pd.DataFrame(rows)
 
 

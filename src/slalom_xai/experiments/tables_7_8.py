@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from slalom_xai.experiments.base import PAPER, experiment
-from slalom_xai.experiments.language import FAMILIES, standard_error
+from slalom_xai.experiments.language import FAMILIES, regular, standard_error, unlearnt
 from slalom_xai.experiments.slalom_language import STUDY, SWEPT, main_models, study
 from slalom_xai.experiments.table_12 import REVIEWS
 from slalom_xai.theory.base import Outcome, Settings, at_least, at_most
@@ -64,6 +64,8 @@ def tables_7_8(settings: Settings) -> Outcome:
 
 def outcome(models: pd.DataFrame) -> Outcome:
     """What the study's surrogates recover; see ``slalom_language.study``."""
+    failed = unlearnt(models)
+    models = regular(models)
     main = main_models(models)
     table, scores, words = _log_odds(main), _scores(main), _vocabularies(models)
     share = models["plain rmse"] / models["sd"]
@@ -88,6 +90,7 @@ def outcome(models: pd.DataFrame) -> Outcome:
             "SLALOM it learnt from.",
             "Third table: the DistilBERT type of two layers with smaller vocabularies, the first "
             "words of the same language. The paper prints one such number, in Fig. 4c.",
+            *failed,
         ),
         finding=(
             f"The RMSE is {100 * share.min():.0f} to {100 * share.max():.0f}% of the standard "
