@@ -115,7 +115,7 @@ def test_the_least_budget_is_stated_and_enforced():
     codes = np.arange(2000)
     least = least_budget(codes, 4001)
     assert 4001 < least <= 4100
-    check_budget(codes, least, 4001)
+    check_budget(2000, least, least)
     with pytest.raises(BudgetError, match=f"at least {least} calls"):
-        check_budget(codes, least - 1, 4001)
+        check_budget(2000, least - 1, least)
     assert default_budget(codes, 4001) >= least

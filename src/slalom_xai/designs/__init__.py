@@ -25,7 +25,14 @@ from slalom_xai.designs.masks import (
     rows_of_every_size,
     uniform_counts,
 )
-from slalom_xai.designs.plan import HeldOut, Plan, draw_held_out, extend_plan, plan_rows
+from slalom_xai.designs.plan import (
+    HeldOut,
+    Plan,
+    draw_held_out,
+    extend_plan,
+    few_rows,
+    plan_rows,
+)
 from slalom_xai.designs.pool import RowPool
 from slalom_xai.designs.sequences import short_sequences
 from slalom_xai.designs.settings import DESIGN, DesignSettings
@@ -47,6 +54,7 @@ __all__ = [
     "draw_held_out",
     "even_counts",
     "extend_plan",
+    "few_rows",
     "held_out_size",
     "least_budget",
     "log_uniform_counts",

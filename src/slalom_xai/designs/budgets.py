@@ -19,13 +19,13 @@ def least_budget(codes: NDArray[np.int64], parameters: int) -> int:
     return min(parameters + 2 * DESIGN.least_held_out, count_distinct_rows(codes))
 
 
-def check_budget(codes: NDArray[np.int64], budget: int, parameters: int) -> None:
-    """Raises BudgetError where a budget is below the least."""
-    least = least_budget(codes, parameters)
+def check_budget(units: int, budget: int, least: int) -> None:
+    """Raises BudgetError where a budget for a text of so many units is below the least."""
     if budget < least:
         raise BudgetError(
-            f"budget {budget} is too small for a text of {len(codes)} units, "
-            f"which needs at least {least} calls: raise the budget or shorten the text"
+            f"budget {budget} is too small for a text of {units} units, "
+            f"which needs at least {least} calls: raise the budget, shorten the text, or use the "
+            "method slalom-few, which needs less"
         )
 
 

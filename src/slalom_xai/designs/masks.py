@@ -59,6 +59,11 @@ def even_counts(low: int, high: int, rng: np.random.Generator) -> DrawNumbers:
     return draw
 
 
+def halved_counts(units: int, rng: np.random.Generator) -> DrawNumbers:
+    """Numbers deleted where each unit goes with probability 1/2; never none and never all."""
+    return lambda size: rng.binomial(units, 0.5, size).clip(1, units - 1)
+
+
 def log_uniform_counts(high: int, rng: np.random.Generator) -> DrawNumbers:
     """Numbers deleted, log-uniform on 1..high: as many from 1 to 10 as from 10 to 100."""
 

@@ -14,11 +14,17 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from slalom_xai.designs.budgets import check_budget, count_distinct_rows, held_out_size
+from slalom_xai.designs.budgets import (
+    check_budget,
+    count_distinct_rows,
+    held_out_size,
+    least_budget,
+)
 from slalom_xai.designs.masks import (
     Masks,
     even_counts,
     every_mask,
+    halved_counts,
     log_uniform_counts,
     uniform_counts,
 )
@@ -91,7 +97,7 @@ def plan_rows(
     Raises:
         BudgetError: the budget is below ``least_budget``.
     """
-    check_budget(codes, budget, parameters)
+    check_budget(len(codes), budget, least_budget(codes, parameters))
     available = min(budget, count_distinct_rows(codes))
     pool = pool or RowPool(codes, keys)
     given = pool.take_whole()
@@ -107,6 +113,25 @@ def plan_rows(
     left = max(0, budget - len(given) - report.size - choose.size)
     fit = _rows_to_fit(pool, left, rng, given)
     return Plan(np.concatenate([given, fit]), _if_complete(choose), _if_complete(report))
+
+
+def few_rows(pool: RowPool, rows: int, rng: np.random.Generator) -> Masks:
+    """So many rows (m, n) to learn from where there are few; fewer where they run out.
+
+    Most keep about half of the units. The others keep any number, spread evenly.
+    """
+    if pool.units < 2:
+        return np.zeros((0, pool.units), dtype=bool)
+    longest = pool.units - 1
+    halved = round(DESIGN.halved_share * rows)
+    half = pool.draw(halved, halved_counts(pool.units, rng), rng)
+    wide = pool.draw(rows - len(half), even_counts(1, longest, rng), rng)
+    drawn = np.concatenate([half, wide])
+    left = rows - len(drawn)
+    if left > 0 and pool.units <= DESIGN.enumerable:
+        rest = rng.permutation(pool.take(every_mask(pool.units)), axis=0)
+        drawn = np.concatenate([drawn, rest[:left]])
+    return rng.permutation(drawn, axis=0)
 
 
 def extend_plan(pool: RowPool, rows: int, rng: np.random.Generator) -> Plan:

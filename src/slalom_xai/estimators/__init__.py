@@ -18,7 +18,7 @@ from slalom_xai.estimators.pairs import Pairs
 from slalom_xai.estimators.paper import SlalomEff, SlalomExact, SlalomFidel
 from slalom_xai.estimators.shap_methods import KernelShap, PartitionShap, PermutationShap
 from slalom_xai.estimators.shapiq_methods import LeverageShap, ProxySpex, RegressionMsr
-from slalom_xai.estimators.slalom import Slalom
+from slalom_xai.estimators.slalom import Slalom, SlalomFew
 
 __all__ = [
     "Anchors",
@@ -47,6 +47,7 @@ __all__ = [
     "Slalom",
     "SlalomEff",
     "SlalomExact",
+    "SlalomFew",
     "SlalomFidel",
     "SmoothGrad",
     "Zero",

@@ -11,8 +11,10 @@ from typing import ClassVar, TypeVar
 
 import numpy as np
 
+from slalom_xai.designs import default_budget, least_budget
 from slalom_xai.errors import InputError, one_of
 from slalom_xai.estimators.findings import Findings, attributed
+from slalom_xai.models import Prompt
 from slalom_xai.queries import Queries
 
 __all__ = [
@@ -39,6 +41,7 @@ class Estimator(ABC):
             before ``queries.budget``.
         probes_noise: it has standard errors, so that a noisy model is asked about the whole
             text several times.
+        holds_out: rows are kept apart for its test. Otherwise it is tested by cross-validation.
         estimates: what the one score of an additive method is said to be: "removal", what is
             lost without the unit, or "shapley".
     """
@@ -49,6 +52,7 @@ class Estimator(ABC):
     combines: ClassVar[bool] = False
     stops_by_itself: ClassVar[bool] = False
     probes_noise: ClassVar[bool] = False
+    holds_out: ClassVar[bool] = True
     estimates: ClassVar[str] = "removal"
 
     def parameters(self, units: int, distinct: int) -> int:
@@ -62,6 +66,16 @@ class Estimator(ABC):
             By default one per unit.
         """
         return units
+
+    def least_calls(self, question: Prompt) -> int:
+        """The fewest calls with which the method explains a text."""
+        parameters = self.parameters(len(question.units), question.distinct)
+        return least_budget(question.interchangeable, parameters)
+
+    def usual_calls(self, question: Prompt) -> int:
+        """The calls for a text where nobody gave a budget."""
+        parameters = self.parameters(len(question.units), question.distinct)
+        return default_budget(question.interchangeable, parameters)
 
     @abstractmethod
     def explain(self, queries: Queries, rng: np.random.Generator) -> Findings:

@@ -10,7 +10,7 @@ from typing import Any, overload
 import numpy as np
 import torch
 
-from slalom_xai.designs import check_budget, default_budget, most_budget
+from slalom_xai.designs import check_budget, most_budget
 from slalom_xai.errors import InputError, ModelError, SlalomError
 from slalom_xai.estimators import Estimator, Findings, estimator
 from slalom_xai.estimators.findings import one_distinct_unit
@@ -173,7 +173,8 @@ class Explainer:
             )
             question = prompt(reading, self.granularity)
             if self.budget is not None and question.distinct > 1:
-                check_budget(question.interchangeable, self.budget, self._parameters(question))
+                least = self.method.least_calls(question)
+                check_budget(len(question.units), self.budget, least)
         except InputError as error:
             raise type(error)(f"{where}{error}") from error
         return question
@@ -214,11 +215,10 @@ class Explainer:
         """The calls a text may take, and how many to begin with where the method may stop early."""
         if self.budget is not None:
             return self.budget, None
-        parameters = self._parameters(question)
-        usual = default_budget(question.interchangeable, parameters)
+        usual = self.method.usual_calls(question)
         if not self.method.stops_by_itself:
             return usual, None
-        return most_budget(question.interchangeable, parameters), usual
+        return most_budget(question.interchangeable, self._parameters(question)), usual
 
     def _explain_quickly(
         self,
