@@ -28,9 +28,9 @@ part() { # share of the whole limit in percent, then options
     timeout $((left > 0 ? left : 1)) "$python" -m benchmarks.speed --device cuda --out "$out/speed-gpu.jsonl" --seconds "$limit" \
         ${packages:+--packages "$packages"} "$@" 2>> "$out/speed-gpu.log"
 }
-ours=slalom-eff,slalom-fidel,slalom,linear
+ours=slalom-eff,slalom-eff-untested,slalom-fidel,slalom,linear
 part 25 --models distil2 --calls 5000 --repeats 5 --methods $ours
-part 15 --models llama7b --calls 1000 --repeats 7 --methods slalom-eff
+part 15 --models llama7b --calls 1000 --repeats 7 --methods slalom-eff,slalom-eff-untested
 part 25 --models distil2 --calls 5000 --repeats 2 --methods slalom-eff,published-eff,slalom-fidel,published-fidel
 part 15 --models distil6 --calls 5000 --repeats 3 --methods $ours
 part 10 --part growth --axes texts --repeats 2

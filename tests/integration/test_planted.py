@@ -132,3 +132,20 @@ def test_fidel_predicts_a_few_deletions(solver, tmp_path):
         " ".join(f"t{place}" for place in range(15))
     )
     assert explanation.fidelity.local.r2 > (0.999 if solver == "gauss-newton" else 0.5)
+
+
+def test_slalom_eff_can_do_without_a_test_and_says_so():
+    """No row is then as long as the text but the text itself."""
+    words = [f"w{number}" for number in range(30)]
+    longest = []
+
+    def model(texts):
+        longest.extend(len(text.split()) for text in texts)
+        return [[0.0, text.split().count("w3")] for text in texts]
+
+    untested = SlalomEff(tested=False)
+    found = Explainer(model, method=untested, budget=200, output="logits")(" ".join(words))
+    assert sorted(longest)[-3:-1] == [2, 2]
+    assert found.fidelity is None
+    assert found.trust.startswith("Not tested")
+    assert any("tested=False" in note for note in found.notes)

@@ -50,7 +50,8 @@ _ONE_UNIT = (
     "nothing to compare it with."
 )
 _NO_ROWS_LEFT = (
-    "Not tested: the text is too short, or the budget too small, to leave deletions for a test."
+    "Not tested: no deletions were left for a test, because the text is short, the budget is "
+    "small, or none was wanted."
 )
 
 

@@ -10,7 +10,7 @@ Short sequences are fast to answer, but say nothing about how the model reads lo
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -21,7 +21,7 @@ from torch import Tensor
 from slalom_xai.designs import HeldOut, short_sequences
 from slalom_xai.errors import InputError
 from slalom_xai.estimators.base import Estimator, Findings, register
-from slalom_xai.estimators.evidence import AnsweredHeldOut
+from slalom_xai.estimators.evidence import AnsweredHeldOut, Evidence
 from slalom_xai.estimators.gathering import mask_sets, with_answers
 from slalom_xai.estimators.paper.distinct_units import (
     DistinctUnits,
@@ -38,8 +38,10 @@ from slalom_xai.estimators.paper.row_plans import (
 )
 from slalom_xai.estimators.paper.settings import PAPER
 from slalom_xai.queries import Queries
-from slalom_xai.surrogates.count_tables import counts_of, table_of
+from slalom_xai.surrogates.count_tables import Counts, counts_of, table_of
 from slalom_xai.surrogates.published import fit_by_sgd
+
+_UNTESTED = "Nothing was tested, as tested=False asks: how far to trust these scores is not known."
 
 
 @register
@@ -50,6 +52,8 @@ class SlalomEff(Estimator):
     Attributes:
         length: units in a sequence. Equal lengths cannot show a sink, so none is fitted.
         solver: "gauss-newton", or "sgd", the paper's.
+        tested: False asks no rows as long as the text but the text itself. That is much faster on
+            large models, and nothing then says how far the scores can be trusted.
     """
 
     name: ClassVar[str] = "slalom-eff"
@@ -62,6 +66,7 @@ class SlalomEff(Estimator):
 
     length: int = 2
     solver: str = "gauss-newton"
+    tested: bool = True
 
     def __post_init__(self) -> None:
         check_solver(self.solver, ("gauss-newton", "sgd"))
@@ -80,7 +85,9 @@ class SlalomEff(Estimator):
         question = queries.prompt
         distinct, pool = DistinctUnits.of(queries), pool_of_distinct(queries)
         spare = queries.budget - self.parameters(len(question.units), question.distinct)
-        report = draw_report(pool, queries, spare, rng, most=self._most_to_report(queries))
+        report = None
+        if self.tested:
+            report = draw_report(pool, queries, spare, rng, most=self._most_to_report(queries))
         sequences = short_sequences(
             pool,
             calls_besides(queries, report),
@@ -93,6 +100,16 @@ class SlalomEff(Estimator):
         evidence = evidence_of(queries, counts_of(units, distinct.units), outputs, tested)
         of_distinct = torch.as_tensor(distinct.of_unit[sequences], device=outputs.device)
         counts = counts_of(of_distinct, len(distinct))
+        found = self._fitted(evidence, distinct, counts, rng)
+        if self.tested:
+            return found
+        return replace(found, notes=(*found.notes, _UNTESTED))
+
+    def _fitted(
+        self, evidence: Evidence, distinct: DistinctUnits, counts: Counts, rng: np.random.Generator
+    ) -> Findings:
+        """What the solver makes of counts (m, distinct units)."""
+        outputs = evidence.fit.outputs
         if self.solver == "sgd":
             surrogate = fit_by_sgd(table_of(counts), outputs, int(rng.integers(2**31)))
             return plain_findings(evidence, distinct, surrogate)
