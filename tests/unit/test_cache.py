@@ -105,6 +105,13 @@ def test_only_the_owner_reads_it_and_it_holds_no_texts(tmp_path):
     assert len(list(folder.iterdir())) == 3  # with the log and its index, and no draft
 
 
+def test_an_answer_of_two_numbers_takes_less_than_200_bytes(tmp_path):
+    cache = AnswerCache(tmp_path)
+    answers = {f"text {number}": [number / 7, -number / 3] for number in range(5000)}
+    cache.opened_for("model").keep_all(answers)
+    assert cache.info().bytes / len(answers) < 200
+
+
 def test_clearing_removes_all_answers(tmp_path):
     cache = AnswerCache(tmp_path)
     kept = cache.opened_for("model")

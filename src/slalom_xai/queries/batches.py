@@ -69,6 +69,7 @@ class Batches:
             )
         self.model = model
         self._store = store
+        self._remembers = isinstance(model, KeepsAnswers)
         on_cpu = model.device.type == "cpu"
         self.tokens = tokens or (BATCHING.cpu_tokens if on_cpu else BATCHING.device_tokens)
 
@@ -84,7 +85,7 @@ class Batches:
             ModelError: an answer that is not finite, or a row that does not fit into memory.
         """
         numbered = NumberedRows.of(asked)
-        if isinstance(self.model, KeepsAnswers):
+        if self._remembers:
             logits = self._remembered(numbered, before, progress)
         elif self._store is None:
             logits = self._logits(numbered, None, progress)

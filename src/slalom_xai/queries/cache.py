@@ -28,8 +28,8 @@ class CacheSettings:
     """How large a cache may be, and how patient.
 
     Attributes:
-        most_bytes: the largest size of the file by default. An answer of two numbers takes about
-            150 bytes, so that this holds some millions.
+        most_bytes: the largest size of the file by default. An answer of two numbers takes
+            less than 200 bytes, so that this holds five million.
         least_bytes: a smaller size would hold hardly anything.
         wait: seconds that a writer waits for another process.
     """

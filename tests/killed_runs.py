@@ -1,0 +1,133 @@
+"""A program that explains a text with a cache and is killed at random moments, again and again.
+
+Children are forked and kill themselves: a thread of theirs waits until so many answers have been
+asked, then does nothing for a random while, and kills its process wherever that is. What a child
+has asked and stored goes to a ledger first. At the end the last child is left alone, and its result
+is compared with one that nobody disturbed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import sys
+import threading
+from pathlib import Path
+
+from fakes import Averaging
+from paid import TEXT, Paid
+
+from slalom_xai import Explainer
+from slalom_xai.queries import AnswerCache
+
+BUDGET = 120
+BATCH = 40  # tokens: many small batches
+
+
+class Ledger:
+    """Lines that a kill does not lose, and a thread that kills."""
+
+    def __init__(self, path: Path, kill_at: int | None, spin: int) -> None:
+        self._handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+        self._left = kill_at
+        self._now = threading.Event()
+        if kill_at is not None:
+            threading.Thread(target=self._kill, args=(spin,), daemon=True).start()
+
+    def asked(self, key: str) -> None:
+        self.write("asked", key)
+        if self._left is not None:
+            self._left -= 1
+            if self._left == 0:
+                self._now.set()
+
+    def write(self, event: str, key: str) -> None:
+        os.write(self._handle, (json.dumps([event, key]) + "\n").encode())
+
+    def _kill(self, spin: int) -> None:
+        self._now.wait()
+        for _ in range(spin):
+            pass
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+class Noted(Averaging):
+    """A local model that writes down what it is asked."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        super().__init__()
+        self._ledger = ledger
+
+    def answer(self, rows):
+        answers = super().answer(rows)
+        for row in rows:
+            self._ledger.asked(str(row))
+        return answers
+
+
+def run(kind: str, folder: Path, out: Path, ledger: Ledger) -> None:
+    """Explains the text with a cache, and writes the result."""
+    if kind == "paid":
+        model = Paid(Averaging(), ledger.asked, lambda key: ledger.write("kept", key), threads=3)
+        cache = AnswerCache(folder)
+    else:
+        model = Noted(ledger)
+        cache = AnswerCache(folder).opened_for("averaging")
+    Explainer(model, budget=BUDGET, batch_tokens=BATCH, cache=cache)(TEXT).save(out)
+
+
+def in_child(work) -> bool:
+    """Works in a child process; whether it was killed."""
+    child = os.fork()
+    if child == 0:
+        try:
+            work()
+        except BaseException:
+            sys.excepthook(*sys.exc_info())
+            os._exit(1)
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    assert os.WIFSIGNALED(status) or os.WEXITSTATUS(status) == 0, "the work failed by itself"
+    return os.WIFSIGNALED(status)
+
+
+def asked_again(path: Path) -> list[str]:
+    """Rows that were asked although their answers had been stored."""
+    kept: set[str] = set()
+    again = []
+    for line in path.read_text().splitlines():
+        event, key = json.loads(line)
+        if event == "kept":
+            kept.add(key)
+        elif key in kept:
+            again.append(key)
+    return again
+
+
+def main(root: Path, wanted: int) -> None:
+    """Kills so many runs and says what came of it."""
+    chance = random.Random(0)
+    kills, again, same = 0, [], {}
+    for kind, share in (("paid", wanted - wanted // 4), ("local", wanted // 4)):
+        folder, ledger = root / kind, root / f"{kind}.ledger"
+        alone, result = root / f"{kind}-alone.json", root / f"{kind}.json"
+        for _ in range(share):
+            kill_at, spin = chance.randint(1, 5), chance.randrange(30_000)
+            kills += in_child(
+                lambda k=kind, f=folder, r=result, a=kill_at, s=spin: run(
+                    k, f, r, Ledger(root / f"{k}.ledger", a, s)
+                )
+            )
+        assert not in_child(
+            lambda k=kind, f=folder, r=result: run(k, f, r, Ledger(root / f"{k}.ledger", None, 0))
+        )
+        Explainer(Averaging(), budget=BUDGET, batch_tokens=BATCH)(TEXT).save(alone)
+        again += asked_again(ledger)
+        same[kind] = alone.read_bytes() == result.read_bytes()
+    sys.stdout.write(json.dumps({"kills": kills, "asked again": again, "same": same}))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), int(sys.argv[2]))
