@@ -2,8 +2,8 @@
 
 Children are forked and kill themselves: a thread of theirs waits until so many answers have been
 asked, then does nothing for a random while, and kills its process wherever that is. What a child
-has asked and stored goes to a ledger first. At the end the last child is left alone, and its result
-is compared with one that nobody disturbed.
+has asked and stored goes to a ledger. The last child is left alone. Its result, and that of any
+child that was done before its kill, is compared with one that nobody disturbed.
 """
 
 from __future__ import annotations
@@ -67,15 +67,18 @@ class Noted(Averaging):
         return answers
 
 
-def run(kind: str, folder: Path, out: Path, ledger: Ledger) -> None:
-    """Explains the text with a cache, and writes the result."""
+def run(kind: str, folder: Path, kill_at: int | None, spin: int) -> None:
+    """Explains the text with a cache in a folder, and writes the result beside it."""
+    sys.setswitchinterval(1e-5)  # so that threads, and the one that kills, meet anywhere
+    ledger = Ledger(folder.with_suffix(".ledger"), kill_at, spin)
     if kind == "paid":
         model = Paid(Averaging(), ledger.asked, lambda key: ledger.write("kept", key), threads=3)
         cache = AnswerCache(folder)
     else:
         model = Noted(ledger)
         cache = AnswerCache(folder).opened_for("averaging")
-    Explainer(model, budget=BUDGET, batch_tokens=BATCH, cache=cache)(TEXT).save(out)
+    explanation = Explainer(model, budget=BUDGET, batch_tokens=BATCH, cache=cache)(TEXT)
+    explanation.save(folder.with_suffix(".json"))
 
 
 def in_child(work) -> bool:
@@ -106,27 +109,38 @@ def asked_again(path: Path) -> list[str]:
     return again
 
 
-def main(root: Path, wanted: int) -> None:
+def explain_to_the_end(kind: str, root: Path, kills: int, chance: random.Random) -> list[Path]:
+    """Kills so many runs and leaves the last alone; the folders of those that came to an end."""
+    done = []
+    while True:
+        folder = root / f"{kind}-{len(done)}"
+        kill_at = chance.randint(1, 5) if kills > 0 else None
+        spin = chance.randrange(30_000)
+        if in_child(lambda at=folder, n=kill_at, s=spin: run(kind, at, n, s)):
+            kills -= 1
+            continue
+        done.append(folder)
+        if kills == 0:
+            return done
+
+
+def main(root: Path, kills: int) -> None:
     """Kills so many runs and says what came of it."""
     chance = random.Random(0)
-    kills, again, same = 0, [], {}
-    for kind, share in (("paid", wanted - wanted // 4), ("local", wanted // 4)):
-        folder, ledger = root / kind, root / f"{kind}.ledger"
-        alone, result = root / f"{kind}-alone.json", root / f"{kind}.json"
-        for _ in range(share):
-            kill_at, spin = chance.randint(1, 5), chance.randrange(30_000)
-            kills += in_child(
-                lambda k=kind, f=folder, r=result, a=kill_at, s=spin: run(
-                    k, f, r, Ledger(root / f"{k}.ledger", a, s)
-                )
-            )
-        assert not in_child(
-            lambda k=kind, f=folder, r=result: run(k, f, r, Ledger(root / f"{k}.ledger", None, 0))
-        )
-        Explainer(Averaging(), budget=BUDGET, batch_tokens=BATCH)(TEXT).save(alone)
-        again += asked_again(ledger)
-        same[kind] = alone.read_bytes() == result.read_bytes()
-    sys.stdout.write(json.dumps({"kills": kills, "asked again": again, "same": same}))
+    alone = Explainer(Averaging(), budget=BUDGET, batch_tokens=BATCH)(TEXT).save(
+        root / "alone.json"
+    )
+    few = kills // 4
+    done = explain_to_the_end("paid", root, kills - few, chance)
+    done += explain_to_the_end("local", root, few, chance)
+    different = [
+        folder.name
+        for folder in done
+        if folder.with_suffix(".json").read_bytes() != alone.read_bytes()
+    ]
+    again = [key for folder in done for key in asked_again(folder.with_suffix(".ledger"))]
+    told = {"finished": len(done), "different": different, "asked again": again}
+    sys.stdout.write(json.dumps(told))
 
 
 if __name__ == "__main__":
