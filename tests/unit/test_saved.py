@@ -54,6 +54,22 @@ def test_files_without_the_fields_of_later_versions_load(tmp_path):
     assert Explanation.load(stored(tmp_path, data)) == made()
 
 
+@pytest.mark.parametrize("options", [{"process": True}, {"corrected": True}])
+def test_a_process_saved_before_it_knew_places_loads_as_one_in_which_nothing_moves(
+    tmp_path, options
+):
+    data = made(**options).to_dict()
+    process = (
+        data["function"] if "process" in options else data["function"]["correction"]["process"]
+    )
+    process["place_level"] = 0.0
+    unmoved = Explanation.from_dict(data)
+    del process["place_level"]
+    assert Explanation.load(stored(tmp_path, data)) == unmoved
+    keep = [[index % 2 for index in range(len(unmoved.units))]]
+    assert Explanation.from_dict(data).predict(keep) == unmoved.predict(keep)
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [

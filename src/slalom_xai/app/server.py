@@ -16,8 +16,8 @@ from slalom_xai import __version__
 from slalom_xai.app.guard import App, Guard
 from slalom_xai.app.routes import data_routes, explanation_routes, job_routes, page_routes
 from slalom_xai.app.service import Problem, Service
-from slalom_xai.app.store.file import has_no_room
 from slalom_xai.errors import SlalomError
+from slalom_xai.system.transactions import has_no_room
 
 
 def application(service: Service) -> App:

@@ -10,15 +10,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from slalom_xai.cli.cache import report_cache
 from slalom_xai.cli.figure import check_figure, draw_figure
 from slalom_xai.cli.options import (
+    CacheFolder,
     Device,
     Dtype,
     Granularity,
     Model,
     Removal,
     TrustRemoteCode,
+    UseCache,
     argument,
+    cache_option,
     names,
     switch,
     without_default,
@@ -43,6 +47,8 @@ Examples:
     slalom explain "It rains." --pair "The street is wet." --model ./my-pair-classifier
 
     slalom explain -- "-- a text that starts with a dash"
+
+    slalom explain --file review.txt --cache    (a second run finds the answers of the first)
 
     OMP_NUM_THREADS=1 slalom explain --file review.txt    (on a CPU, with one thread)
 """
@@ -100,6 +106,8 @@ def _explain(
     dtype: Dtype = None,
     revision: _Revision = None,
     trust_remote_code: TrustRemoteCode = False,
+    cache: UseCache = None,
+    cache_folder: CacheFolder = None,
     as_json: _AsJson = False,
     out: _Out = None,
     figure: _Figure = None,
@@ -108,6 +116,7 @@ def _explain(
 ) -> None:
     """Shows why a classifier judges a text as it does."""
     given = _given_text(text, file)
+    wanted_cache = cache_option(cache, cache_folder)
     check_writable("--out", out)
     check_writable("--html", html)
     if figure is not None:
@@ -133,8 +142,13 @@ def _explain(
             revision=revision,
             trust_remote_code=trust_remote_code,
             on_round=None if watch is None else watch.on_round,
+            cache=wanted_cache,
         )
-    explanation, interrupted = _explained(partial(explainer, given, pair), watch)
+    try:
+        explanation, interrupted = _explained(partial(explainer, given, pair), watch)
+    finally:
+        if explainer.cache is not None:
+            report_cache(explainer.cache)
     writes: list[Write] = []
     if out is not None:
         writes.append(("--out", out, explanation.save))

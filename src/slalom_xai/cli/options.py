@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -46,6 +47,19 @@ Removal = Annotated[
 TrustRemoteCode = Annotated[
     bool, switch("--trust-remote-code", "Let a hub model run its own code.")
 ]
+UseCache = Annotated[
+    bool | None,
+    typer.Option(
+        "--cache/--no-cache",
+        help="Keep the model's answers on disk for later runs. Default: only for models behind an "
+        "API.",
+        show_default=False,
+    ),
+]
+CacheFolder = Annotated[
+    Path | None,
+    without_default("Keep the model's answers in this folder. Default: your cache folder."),
+]
 TextField = Annotated[str, typer.Option(help="Column of the texts.")]
 AsJson = Annotated[bool, switch("--json", "Print as JSON.")]
 
@@ -53,3 +67,14 @@ AsJson = Annotated[bool, switch("--json", "Print as JSON.")]
 def names(given: str) -> tuple[str, ...]:
     """What an option lists, separated by commas."""
     return tuple(name.strip() for name in given.split(","))
+
+
+def cache_option(use: bool | None, folder: Path | None) -> bool | Path | None:
+    """The cache that the two options ask for, as ``Explainer`` takes it."""
+    if use is False and folder is not None:
+        from slalom_xai.errors import InputError
+
+        raise InputError(
+            f"--cache-folder is {folder}, and --no-cache wants no cache: give one of them"
+        )
+    return use if folder is None else folder

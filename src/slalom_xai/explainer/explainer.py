@@ -14,6 +14,7 @@ from slalom_xai.designs import check_budget, most_budget
 from slalom_xai.errors import InputError, ModelError, SlalomError
 from slalom_xai.estimators import Estimator, Findings, estimator
 from slalom_xai.estimators.findings import one_distinct_unit
+from slalom_xai.explainer.caching import CacheOption, opened_cache
 from slalom_xai.explainer.inputs import check_options, check_text, paired
 from slalom_xai.explainer.noise import NoiseCheck
 from slalom_xai.explanation import Explanation
@@ -21,6 +22,7 @@ from slalom_xai.models import Prompt, TextModel, prompt
 from slalom_xai.models.load import text_model
 from slalom_xai.progress import progress_bar, quiet_in_notebooks
 from slalom_xai.queries import AnswerSource, Batches, Progress, Queries, WorkPool, out_of_memory
+from slalom_xai.queries.cache import KeptAnswers
 from slalom_xai.queries.many_texts import explain_together
 from slalom_xai.system.threads import at_most, for_fit
 
@@ -61,6 +63,9 @@ class Explainer:
         on_round: is given a preliminary explanation after each round of calls but the last, for
             methods that ask in rounds: ``slalom``, where no budget is given. The final explanation
             is the same with it and without.
+        cache: where answers are kept for later runs. None: in the user's cache folder, for models
+            behind an API, and nowhere for local ones; True or False; a folder; or an
+            ``AnswerCache``. Results are the same with it and without.
     """
 
     def __init__(
@@ -84,6 +89,7 @@ class Explainer:
         show_progress: bool | None = None,
         labels: Sequence[str] | None = None,
         on_round: Callable[[Explanation], None] | None = None,
+        cache: CacheOption = None,
     ) -> None:
         check_options(granularity, removal, budget, random_state)
         self.method = estimator(method)
@@ -106,13 +112,19 @@ class Explainer:
         self.random_state = int(random_state)
         self.show_progress = show_progress
         self.on_round = on_round
-        self._batches = Batches(self.model, batch_tokens)
+        self._cache = opened_cache(cache, self.model)
+        self._batches = Batches(self.model, batch_tokens, self._cache)
         self._noise = NoiseCheck(self._batches)
 
     @property
     def batches(self) -> Batches:
         """What hands rows to the model, for whoever else asks it, such as a metric."""
         return self._batches
+
+    @property
+    def cache(self) -> KeptAnswers | None:
+        """The model's answers on disk, with its ``hits`` and ``misses``; None without a cache."""
+        return self._cache
 
     @property
     def probe_calls(self) -> int:
@@ -278,10 +290,10 @@ class Explainer:
         if question.distinct == 1:
             return one_distinct_unit(queries, self.method.additive)
         if self.method.probes_noise:
-            self._noise.probe(question, queries.ask_whole("check"))
+            asked = self._noise.probe(question, queries.ask_whole("check"))
             repeats = self._noise.repeats(question, self.method, queries.budget)
             if repeats > 0:
-                queries.ask_again(repeats)
+                queries.ask_again(repeats, asked)
             elif self._noise.noisy:
                 queries.noise_is_unknown()
         return self.method.explain(queries, np.random.default_rng(self.random_state))
@@ -290,6 +302,8 @@ class Explainer:
         """The result for the label with index ``target``."""
         question = queries.prompt
         notes = question.notes + findings.notes + self._noise.notes(queries)
+        if self._cache is not None:
+            notes += self._cache.problems()
         if question.reading.in_place and queries.asked_sequences:
             notes += (
                 f"{self.method.name} asks short sequences in which nothing is replaced: "

@@ -59,18 +59,25 @@ class NoiseCheck:
         """Whether the model was seen not to repeat itself."""
         return self._is_noisy(self._difference)
 
-    def probe(self, question: Prompt, first: Tensor) -> None:
+    def probe(self, question: Prompt, first: Tensor) -> int:
         """Asks the whole text again, unless some text was asked twice before.
+
+        A cache must not answer: the model is asked for a second answer to the same row.
 
         Args:
             question: the text.
             first: (C,), the model's first answer to it.
+
+        Returns:
+            How often the model has been asked about the whole text: twice, or once where another
+            text was asked twice.
         """
         if self._difference is not None:
-            return
-        again = Queries(self._source, question, budget=1).ask_whole("check").cpu()
+            return 1
+        again = self._source.columns([question.rows(question.whole)], before=[1])[0][0].cpu()
         before = first.cpu()
         self._difference = float((again - before).abs().max() / (1 + before.abs().max()))
+        return 2
 
     def repeats(self, question: Prompt, method: Estimator, budget: int) -> int:
         """How often the whole text is asked again: never, where the model is steady."""

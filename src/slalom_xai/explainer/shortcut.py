@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from slalom_xai.estimators import Estimator
+from slalom_xai.explainer.caching import CacheOption
 from slalom_xai.explainer.explainer import Explainer
 from slalom_xai.explanation import Explanation
 from slalom_xai.models import TextModel
@@ -35,6 +36,7 @@ def explain(
     show_progress: bool | None = None,
     labels: Sequence[str] | None = None,
     on_round: Callable[[Explanation], None] | None = None,
+    cache: CacheOption = None,
 ) -> Explanation:
     """Explains one text; the options are those of ``Explainer``, which is faster for many texts.
 
@@ -61,5 +63,6 @@ def explain(
         show_progress=show_progress,
         labels=labels,
         on_round=on_round,
+        cache=cache,
     )
     return explainer(text, text_pair)

@@ -113,18 +113,26 @@ def updated(function: dict[str, Any]) -> dict[str, Any]:
     """A function as files have it now, from one that an earlier version wrote.
 
     Earlier versions read values and importances of several heads from the SLALOM with one head that
-    was nearest to them.
+    was nearest to them, and their processes did not know places.
     """
-    if "nearest" not in function:
-        return function
-    now = dict(function)
-    nearest = now.pop("nearest")
+    now = _with_places(function)
+    correction = now.get("correction")
+    if isinstance(correction, dict) and isinstance(correction.get("process"), dict):
+        now["correction"] = {**correction, "process": _with_places(correction["process"])}
+    nearest = now.pop("nearest", None)
     if nearest is None:
         return now
     try:
         return {**now, "two_scores": _as_two_scores(nearest)}
     except (KeyError, IndexError, TypeError, ValueError):
         return function  # damaged: what it should be is said where all fields are checked
+
+
+def _with_places(function: dict[str, Any]) -> dict[str, Any]:
+    """A copy of a function; a process that did not know places has them at a level of 0."""
+    if function.get("kind") != _NAMES[Process]:
+        return dict(function)
+    return {"place_level": 0.0, **function}
 
 
 def _as_two_scores(nearest: dict[str, Any]) -> dict[str, Any]:

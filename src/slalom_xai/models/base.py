@@ -127,3 +127,11 @@ class SaysItsLimit(Protocol):
     @property
     def limit(self) -> int | None:
         """Tokens it reads at most, special ones included; None where nothing limits it."""
+
+
+@runtime_checkable
+class ShowsItsWeights(Protocol):
+    """A local model that can be told from every other one, so that its answers can be stored."""
+
+    def weights_fingerprint(self) -> str:
+        """Everything that decides its answers, as a hash."""

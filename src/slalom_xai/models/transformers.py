@@ -19,6 +19,7 @@ from slalom_xai.models.configurations import (
     takes,
     token_limit,
 )
+from slalom_xai.models.fingerprints import transformers_fingerprint
 from slalom_xai.models.internals import Internals, evaluating
 from slalom_xai.models.locks import lock_of
 from slalom_xai.models.padded import HALF, PaddedModel, has_small_steps, written_batch
@@ -91,6 +92,10 @@ class TransformersModel(PaddedModel):
     def light(self) -> bool:
         """Whether it is small and runs on a CPU."""
         return self.device.type == "cpu" and self._small
+
+    def weights_fingerprint(self) -> str:
+        """A hash of the weights, the configuration and the versions that compute with them."""
+        return transformers_fingerprint(self._model)
 
     @contextmanager
     def _exactly(self) -> Iterator[None]:

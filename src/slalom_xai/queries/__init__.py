@@ -1,10 +1,13 @@
 """Asks a model many questions fast: in batches, each distinct row once, every call counted."""
 
-from slalom_xai.queries.batches import AnswerSource, Batches, Progress, out_of_memory
+from slalom_xai.queries.batches import Batches, out_of_memory
+from slalom_xai.queries.cache import AnswerCache
 from slalom_xai.queries.queries import Purpose, Queries
+from slalom_xai.queries.sources import AnswerSource, Progress
 from slalom_xai.queries.work import OneByOne, WorkPool
 
 __all__ = [
+    "AnswerCache",
     "AnswerSource",
     "Batches",
     "OneByOne",

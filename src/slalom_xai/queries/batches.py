@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
 
 import numpy as np
 import torch
@@ -17,12 +16,16 @@ from slalom_xai.models import TextModel
 from slalom_xai.models.answers import checked_logits
 from slalom_xai.models.base import LendsPrefixes, SaysItsSize, TakesThreads, TakesTokens
 from slalom_xai.models.rows import Indices, Rows
+from slalom_xai.models.stores import KeepsAnswers
 from slalom_xai.models.token_batch import TokenBatch
 from slalom_xai.models.token_rows import TokenRows, TokenText
+from slalom_xai.queries.cache import KeptAnswers
 from slalom_xai.queries.cutting import cut_by_padding
 from slalom_xai.queries.numbered_rows import Batch, BatchRows, NumberedRows, some_rows, taken_rows
 from slalom_xai.queries.shared_batches import plan_batches
 from slalom_xai.queries.side_by_side import side_by_side
+from slalom_xai.queries.sources import Progress
+from slalom_xai.queries.stored_rows import StoredRows
 from slalom_xai.system.threads import THREADS, at_most, for_batches
 
 LARGEST = 1e100  # answers from here on are refused: sums of their squares would not be finite
@@ -47,69 +50,106 @@ class BatchSettings:
 BATCHING = BatchSettings()
 
 
-class Progress(Protocol):
-    """What a progress bar must do."""
-
-    def start(self, total: int) -> None:
-        """Expect this many more rows."""
-
-    def advance(self, rows: int) -> None:
-        """Some rows are answered."""
-
-
-class AnswerSource(Protocol):
-    """What answers rows: ``Batches``, or whoever collects what several texts ask."""
-
-    @property
-    def model(self) -> TextModel:
-        """What is asked."""
-
-    def columns(self, asked: Sequence[Rows], progress: Progress | None = None) -> list[Tensor]:
-        """The explained columns (m, C), float64, of each set of rows.
-
-        A model answers with logits; ``Outputs.columns`` makes columns of them.
-        """
-
-
 class Batches:
     """Hands rows to a model in batches of similar length; learns from running out of memory.
 
     Args:
         model: what is asked.
         tokens: padded tokens a batch holds at most; by default 8,192 on a CPU and 65,536 elsewhere.
+        store: where answers are looked for and stored; None: nowhere, or where the model stores its
+            answers itself.
     """
 
-    def __init__(self, model: TextModel, tokens: int | None = None) -> None:
+    def __init__(
+        self, model: TextModel, tokens: int | None = None, store: KeptAnswers | None = None
+    ) -> None:
         if tokens is not None and (not isinstance(tokens, int) or tokens < 1):
             raise InputError(
                 f"batch_tokens is {tokens!r}: give a whole number of at least 1, or leave it out"
             )
         self.model = model
+        self._store = store
+        self._remembers = isinstance(model, KeepsAnswers)
         on_cpu = model.device.type == "cpu"
         self.tokens = tokens or (BATCHING.cpu_tokens if on_cpu else BATCHING.device_tokens)
 
-    def columns(self, asked: Sequence[Rows], progress: Progress | None = None) -> list[Tensor]:
+    def columns(
+        self,
+        asked: Sequence[Rows],
+        progress: Progress | None = None,
+        before: Sequence[int] | None = None,
+    ) -> list[Tensor]:
         """The explained columns (m, C), float64, of rows about one text, or about several at once.
 
         Raises:
             ModelError: an answer that is not finite, or a row that does not fit into memory.
         """
         numbered = NumberedRows.of(asked)
-        sizes = np.concatenate([self._sizes(rows) for rows in asked])
+        if self._remembers:
+            logits = self._remembered(numbered, before, progress)
+        elif self._store is None:
+            logits = self._logits(numbered, None, progress)
+        else:
+            stored = StoredRows(self._store, numbered, before or [0] * len(asked))
+            logits = self._logits(numbered, stored, progress)
+        columns = self._columns_of(logits, numbered)
+        return list(torch.split(columns, [len(rows) for rows in asked]))
+
+    def _logits(
+        self, asked: NumberedRows, stored: StoredRows | None, progress: Progress | None
+    ) -> Tensor:
+        """The logits (m, width) of all rows; the model is asked about those that are not stored."""
+        sizes = np.concatenate([self._sizes(rows) for rows in asked.sets])
         order: list[Indices] = []
         answers: list[Tensor] = []
         threads = THREADS.fit if self._light else None
-        with at_most(threads), self._batches(numbered, sizes) as batches:
-            for answer in self._ask_all(taken_rows(numbered, batches, order)):
+        with at_most(threads), self._batches(asked, sizes, stored) as batches:
+            for answer in self._ask_all(taken_rows(asked, batches, order)):
+                if stored is not None:
+                    stored.keep(order[len(answers)], answer)
                 answers.append(answer)
                 if progress:
                     progress.advance(len(answer))
+        if stored is not None:
+            self._learn_outputs(asked)
+            order.append(np.array(stored.numbers, dtype=np.int64))
+            home = torch.device("cpu") if self.model.device.type == "mps" else self.model.device
+            answers.append(stored.known(self.model))
+            answers = [part.to(home, torch.float64) for part in answers]
+            if progress:
+                progress.advance(len(stored.numbers))
         logits = torch.cat(answers)
         back = np.empty(len(sizes), dtype=np.int64)
         back[np.concatenate(order)] = np.arange(len(sizes))
-        logits = logits[torch.as_tensor(back, device=logits.device)]
-        columns = self._columns_of(logits, numbered)
-        return list(torch.split(columns, [len(rows) for rows in asked]))
+        return logits[torch.as_tensor(back, device=logits.device)]
+
+    def _remembered(
+        self, asked: NumberedRows, before: Sequence[int] | None, progress: Progress | None
+    ) -> Tensor:
+        """The logits (m, width) of a model that remembers its answers.
+
+        It tells copies of a row apart if they are asked in one go. So where a row is asked once
+        more, those before are asked along: their answers are remembered, and cost nothing.
+        """
+        if before is None:
+            return self._logits(asked, None, progress)
+        logits = []
+        for rows, times in zip(asked.sets, before, strict=True):
+            if times == 0:
+                logits.append(self._logits(NumberedRows.of([rows]), None, progress))
+                continue
+            copies = [rows.row(0)] * times + [rows.row(index) for index in range(len(rows))]
+            logits.append(self._ask(copies)[times:])
+            if progress:
+                progress.advance(len(rows))
+        return torch.cat(logits)
+
+    def _learn_outputs(self, asked: NumberedRows) -> None:
+        """Asks one row, of a model that does not know before its first answer what it answers."""
+        try:
+            self.model.outputs  # noqa: B018
+        except ModelError:
+            self._ask(next(taken_rows(asked, [(np.array([0]), 0)], [])))
 
     def _sizes(self, rows: Rows) -> Indices:
         """The length of each row, (m,)."""
@@ -119,7 +159,21 @@ class Batches:
         return np.array(sizes, dtype=np.int64)
 
     @contextmanager
-    def _batches(self, asked: NumberedRows, sizes: Indices) -> Iterator[Iterable[Batch]]:
+    def _batches(
+        self, asked: NumberedRows, sizes: Indices, stored: StoredRows | None
+    ) -> Iterator[Iterable[Batch]]:
+        """The rows that are not stored in batches, planned as for all rows."""
+        if stored is None:
+            with self._planned(asked, sizes) as batches:
+                yield batches
+        elif stored.complete:
+            yield []
+        else:
+            with self._planned(asked, sizes) as batches:
+                yield stored.unknown(batches)
+
+    @contextmanager
+    def _planned(self, asked: NumberedRows, sizes: Indices) -> Iterator[Iterable[Batch]]:
         """All rows in batches, each with the number of tokens that its rows borrow.
 
         A model that can (``LendsPrefixes``) reads the text once and lends its beginning to rows

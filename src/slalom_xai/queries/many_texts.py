@@ -16,7 +16,7 @@ from torch import Tensor
 from slalom_xai.errors import SlalomError
 from slalom_xai.models import TextModel
 from slalom_xai.models.rows import Rows
-from slalom_xai.queries.batches import AnswerSource, Progress
+from slalom_xai.queries.sources import AnswerSource, Progress
 from slalom_xai.queries.turns import Job, take_turns
 from slalom_xai.queries.work import Item, Result, WorkPool
 from slalom_xai.system.threads import at_most
@@ -34,6 +34,12 @@ class _RowsToAsk:
 
     rows: Sequence[Rows]
     progress: Progress | None
+    before: Sequence[int] | None
+
+    @property
+    def times(self) -> Sequence[int]:
+        """How often each set of rows was asked before, as far as that matters."""
+        return self.before or [0] * len(self.rows)
 
 
 @dataclass(frozen=True)
@@ -55,9 +61,14 @@ class SharedSource:
         self.model = model
         self._hand_in = hand_in
 
-    def columns(self, asked: Sequence[Rows], progress: Progress | None = None) -> list[Tensor]:
+    def columns(
+        self,
+        asked: Sequence[Rows],
+        progress: Progress | None = None,
+        before: Sequence[int] | None = None,
+    ) -> list[Tensor]:
         """The explained columns (m, C), float64, of each set of rows."""
-        columns: list[Tensor] = self._hand_in(_RowsToAsk(asked, progress))
+        columns: list[Tensor] = self._hand_in(_RowsToAsk(asked, progress, before))
         return columns
 
 
@@ -132,8 +143,10 @@ def _answers(source: AnswerSource, questions: Sequence[_RowsToAsk]) -> list[Any]
     Where that fails, they are asked text by text, so that an error meets the text that caused it.
     """
     every_row = [rows for question in questions for rows in question.rows]
+    before = [times for question in questions for times in question.times]
+    again = before if any(before) else None
     try:
-        answers = iter(source.columns(every_row, questions[0].progress))
+        answers = iter(source.columns(every_row, questions[0].progress, again))
     except SlalomError as error:
         if len(questions) == 1:
             return [error]

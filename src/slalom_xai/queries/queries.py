@@ -13,7 +13,7 @@ from torch import Tensor
 from slalom_xai.errors import BudgetError
 from slalom_xai.models import Prompt
 from slalom_xai.models.rows import Rows
-from slalom_xai.queries.batches import AnswerSource, Progress
+from slalom_xai.queries.sources import AnswerSource, Progress
 from slalom_xai.queries.work import OneByOne, WorkPool
 
 Purpose = Literal["fit", "check"]
@@ -98,11 +98,15 @@ class Queries:
         """The model's explained columns for the whole text, (C,)."""
         return self.ask(self.prompt.whole, purpose)[0]
 
-    def ask_again(self, times: int) -> None:
+    def ask_again(self, times: int, before: int = 1) -> None:
         """Asks the whole text so many times more, of a model that does not repeat itself.
 
         The mean of all answers becomes the answer; ``whole_variance`` (C,) is the mean's variance.
         Every question counts as a call.
+
+        Args:
+            times: how often.
+            before: how often the model was asked about the whole text before, by anybody.
         """
         whole = self.prompt.whole
         first = self.ask(whole)
@@ -110,7 +114,7 @@ class Queries:
         if self._progress:
             self._progress.start(times)
         rows = self.prompt.rows(np.repeat(whole, times, axis=0))
-        again = self._source.columns([rows], self._progress)[0].to(first)
+        again = self._source.columns([rows], self._progress, [before])[0].to(first)
         all_answers = torch.cat([first, again])
         assert self._answers is not None
         self._answers[self._numbers[int(self.prompt.rows(whole).keys[0])]] = all_answers.mean(dim=0)

@@ -10,11 +10,11 @@ from pathlib import Path
 
 from slalom_xai.errors import InputError
 from slalom_xai.system.files import make_private
+from slalom_xai.system.transactions import writing
 
 VERSION = 1
 
 _WAIT = 30.0  # seconds that a writer waits for another
-_NO_ROOM = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
 _TABLES = """
 CREATE TABLE explanations (
     key TEXT PRIMARY KEY,
@@ -117,15 +117,8 @@ class Store:
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
         """A transaction: all of it is kept, or nothing."""
-        connection = self.connection
-        connection.execute("BEGIN IMMEDIATE")
-        try:
+        with writing(self.connection) as connection:
             yield connection
-            connection.execute("COMMIT")
-        except BaseException:
-            if connection.in_transaction:  # SQLite ends it by itself where a disk is full
-                connection.execute("ROLLBACK")
-            raise
 
     def changes(self) -> int:
         """A number that is another one after others have written to the file."""
@@ -139,8 +132,3 @@ def _make_tables(connection: sqlite3.Connection) -> None:
     for statement in _TABLES.split(";"):
         connection.execute(statement)
     connection.execute(f"PRAGMA user_version = {VERSION}")
-
-
-def has_no_room(error: sqlite3.Error) -> bool:
-    """Whether the disk is full, or cannot be written for another reason."""
-    return error.sqlite_errorcode & 0xFF in _NO_ROOM

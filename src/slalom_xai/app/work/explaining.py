@@ -13,7 +13,6 @@ from functools import partial
 from typing import Any
 
 from slalom_xai.app import logs
-from slalom_xai.app.store.file import has_no_room
 from slalom_xai.app.store.jobs import Jobs, Task
 from slalom_xai.app.store.results import Result, Results, as_json, question_key
 from slalom_xai.app.work.spec import WorkerSpec
@@ -25,6 +24,7 @@ from slalom_xai.models import TextModel
 from slalom_xai.progress import shown_by
 from slalom_xai.reports.terminal import in_one_line
 from slalom_xai.reports.view import explanation_data
+from slalom_xai.system.transactions import has_no_room
 
 log = logging.getLogger("slalom.worker")
 
