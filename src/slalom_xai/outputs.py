@@ -58,9 +58,10 @@ class Outputs:
         return logits
 
     def target(self, wanted: str | int | None, prediction: Sequence[float]) -> Target:
-        """The target by label or index; by default the second of two classes, or the largest output.
+        """The target by label or index.
 
-        Of a language model it is the whole answer.
+        By default it is index 1 of two classes, the whole answer of a language model, and else the
+        largest output.
 
         Args:
             wanted: a label, an index, or None.

@@ -55,6 +55,10 @@ class AnswerModel:
         revision: branch, tag or commit of a hub id.
         trust_remote_code: allow a hub model to run its own code.
 
+    Attributes:
+        lm: the language model.
+        tokenizer: its own.
+
     Raises:
         InputError: no causal language model, or another model's tokenizer.
     """
@@ -94,8 +98,8 @@ class AnswerModel:
         check_vocabulary(tokenizer, lm.config, embedded_tokens(lm))
         self.name = self.name or getattr(lm.config, "name_or_path", "") or type(lm).__name__
         self.probe_calls = 0
-        self._lm = lm
-        self._tokenizer = tokenizer
+        self.lm = lm
+        self.tokenizer = tokenizer
         self._most = int(max_new_tokens)
         self._spans = spans
         self._limit = token_limit(tokenizer, lm.config, lm)
@@ -109,7 +113,7 @@ class AnswerModel:
     @property
     def device(self) -> torch.device:
         """Where the language model runs."""
-        device: torch.device = next(self._lm.parameters()).device
+        device: torch.device = next(self.lm.parameters()).device
         return device
 
     def asking(
@@ -129,36 +133,36 @@ class AnswerModel:
         """
         _check_words("question", question)
         text, passages = _joined(context)
-        frame = question_frame(self._tokenizer, self._template, question.strip())
+        frame = question_frame(self.tokenizer, self._template, question.strip())
         if not frame.after:
             raise InputError("the template ends with {context}: put words behind it")
-        prompt = [*frame.before, *token_ids(self._tokenizer, text), *frame.after]
+        prompt = [*frame.before, *token_ids(self.tokenizer, text), *frame.after]
         given = self._given(answer, frame.joint)
         longest = len(given) if given else self._most
         self._check_length(len(prompt), len(frame.before) + len(frame.after), longest)
         notes: list[str] = []
-        with lock_of(self._lm):
+        with lock_of(self.lm):
             if not self._is_causal:
-                check_causal(self._lm, prompt)
+                check_causal(self.lm, prompt)
                 self._is_causal = True
                 self.probe_calls += 2
             tokens = given or self._greedy(prompt, notes)
-        framed = FramedTokens(self._tokenizer, frame, tokens, limit=self._limit, passages=passages)
+        framed = FramedTokens(self.tokenizer, frame, tokens, limit=self._limit, passages=passages)
         asked = (text, question.strip())
-        return AskedModel(self._lm, framed, self.name, asked, tokens, self._spans, notes)
+        return AskedModel(self.lm, framed, self.name, asked, tokens, self._spans, notes)
 
     def _given(self, answer: str | None, joint: str) -> tuple[int, ...]:
         """The tokens of an answer that was given."""
         if answer is None:
             return ()
         _check_words("answer", answer)
-        return token_ids(self._tokenizer, joint + answer.strip())
+        return token_ids(self.tokenizer, joint + answer.strip())
 
     def _greedy(self, prompt: Sequence[int], notes: list[str]) -> tuple[int, ...]:
         """The tokens of the model's own answer."""
-        stops = stop_tokens(self._lm, self._tokenizer)
-        tokens, complete = greedy_tokens(self._lm, prompt, stops, self._most)
-        if not self._tokenizer.decode(tokens).strip():
+        stops = stop_tokens(self.lm, self.tokenizer)
+        tokens, complete = greedy_tokens(self.lm, prompt, stops, self._most)
+        if not self.tokenizer.decode(tokens).strip():
             raise ModelError(
                 f"{self.name} gives no answer: it ends at once, or with white space only; ask "
                 "another question, or give the answer to explain (answer=)"
