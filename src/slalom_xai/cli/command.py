@@ -11,6 +11,7 @@ import typer
 from slalom_xai import __version__
 from slalom_xai.cli import (
     bench,
+    cite,
     explain,
     figure,
     methods,
@@ -50,7 +51,7 @@ def _root(
     """Explains text classifiers: a value and an importance for every token."""
 
 
-for command in (explain, methods, metrics, train, bench, figure, report, reproduce, serve):
+for command in (explain, cite, methods, metrics, train, bench, figure, report, reproduce, serve):
     command.register(app)
 
 

@@ -69,20 +69,23 @@ def answer_spans(
         InputError: a part that is not in the answer.
     """
     whole = Span(WHOLE, 0, len(tokens))
-    ends = [len(decode(tokens[: count + 1])) for count in range(len(tokens))]
     text = decode(tokens)
     if wanted == WHOLE:
         return (whole,)
     if wanted == "tokens":
-        starts = [0, *ends]
-        places = list(zip(starts, ends, strict=False))
-    elif wanted == "sentences":
+        return (whole, *(_token(index, decode([token])) for index, token in enumerate(tokens)))
+    if wanted == "sentences":
         begins = sentence_starts(text)
         places = list(zip(begins, [*begins[1:], len(text)], strict=True))
     else:
         places = [_place(text, part) for part in _listed(wanted)]
-    spans = [_span(text, place, ends) for place in places if place[0] < place[1]]
-    return (whole, *spans)
+    ends = [len(decode(tokens[: count + 1])) for count in range(len(tokens))]
+    return (whole, *(_span(text, place, ends) for place in places if place[0] < place[1]))
+
+
+def _token(index: int, text: str) -> Span:
+    """One token; white space is shown as it is spelled."""
+    return Span(text.strip() or repr(text), index, index + 1)
 
 
 def _listed(wanted: str | Sequence[str]) -> list[str]:
@@ -109,11 +112,6 @@ def _place(text: str, part: str) -> tuple[int, int]:
 def _span(text: str, place: tuple[int, int], ends: Sequence[int]) -> Span:
     """The tokens that reach into a part of the answer."""
     start, stop = place
-    starts = [0, *ends[:-1]]
-    inside = [
-        index
-        for index, (first, last) in enumerate(zip(starts, ends, strict=True))
-        if first < stop and last > start
-    ]
-    label = text[start:stop].strip() or repr(text[start:stop])
-    return Span(label, inside[0], inside[-1] + 1)
+    first = next(index for index, end in enumerate(ends) if end > start)
+    last = next(index for index, end in enumerate(ends) if end >= stop)
+    return Span(text[start:stop].strip(), first, last + 1)
