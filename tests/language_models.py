@@ -69,7 +69,9 @@ class Planted(torch.nn.Module):
         self, made: Any, said: int, values: dict[int, float], weights: dict[int, float]
     ) -> None:
         super().__init__()
-        self.config = transformers.PretrainedConfig(eos_token_id=made.eos_token_id)
+        self.config = transformers.PretrainedConfig(
+            vocab_size=len(made), eos_token_id=made.eos_token_id
+        )
         self.table = torch.nn.Embedding(len(made), 2)
         self.head = torch.nn.Linear(1, len(made), bias=False)
         with torch.no_grad():

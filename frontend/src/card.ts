@@ -44,7 +44,7 @@ export class Card {
       const own = model.own();
       const said = model.predictedLabel();
       if (said !== null) answer.replaceChildren("The model predicts ", h("strong", {}, said.label), ` (${percent(said.probability)}). Explained: `);
-      else answer.replaceChildren("The model on ");
+      else answer.replaceChildren(explanation.reply == null ? "The model on " : "Explained: ");
       answer.append(h("strong", {}, model.label), own.probability === null ? "" : `, probability ${percent(own.probability)}`,
         `, ${model.unit} ${signed(own.output)}.`);
     };

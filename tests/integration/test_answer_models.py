@@ -87,8 +87,13 @@ def test_the_own_answer_is_the_likeliest_token_at_each_step():
     reading = model.read(CONTEXT)
     row = reading.shorten(np.ones(len(reading.pieces), dtype=bool))[0]
     count = model.spans[0].stop
+    before = torch.tensor([row[:-count]])
     said = lm.generate(
-        torch.tensor([row[:-count]]), do_sample=False, max_new_tokens=8, pad_token_id=0
+        before,
+        attention_mask=torch.ones_like(before),
+        do_sample=False,
+        max_new_tokens=8,
+        pad_token_id=0,
     )
     assert tuple(said[0, -count:].tolist()) == row[-count:]
 
@@ -321,8 +326,8 @@ def test_cite_prints_the_answer_and_its_sources_and_saves_them(folder, tmp_path,
     shown = cite(capfd, *asked_for, "--context", context, "--out", out, "--html", page)
     loaded = Explanation.load(out)
     assert f"Question: {QUESTION}" in shown
-    assert "value" in shown
-    assert "importance" in shown
+    assert "Answer: " in shown
+    assert all(unit.text in shown for unit in loaded.units)
     assert loaded.granularity == "sentence"
     assert loaded.calls <= 60
     assert QUESTION in page.read_text(encoding="utf-8")

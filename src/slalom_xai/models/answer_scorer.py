@@ -33,6 +33,7 @@ class AnswerScorer(torch.nn.Module):
 
     def __init__(self, lm: Any, answer: Sequence[int], spans: Sequence[Span]) -> None:
         super().__init__()
+        self.training = False  # of this module alone
         self.lm = lm
         # A copy without a token to pad with: whoever pads then takes one that no row holds. That
         # of chat models often ends every message.
@@ -109,9 +110,9 @@ class AnswerScorer(torch.nn.Module):
         tokens = torch.tensor(self._answer, device=logits.device)
         rows = max(1, _CELLS // (logits.shape[1] * logits.shape[2]))
         parts = []
-        for part in logits.split(rows):
-            single = part.float()
-            wanted = tokens.expand(len(part), -1)[:, :, None]
+        for start in range(0, len(logits), rows):
+            single = logits[start : start + rows].float()
+            wanted = tokens.expand(len(single), -1)[:, :, None]
             others = single.scatter(2, wanted, -torch.inf).logsumexp(dim=2)
             parts.append(others - single.gather(2, wanted)[:, :, 0])
         return torch.cat(parts)

@@ -12,7 +12,8 @@ from slalom_xai.models.configurations import takes
 from slalom_xai.models.decoders import can_cache
 from slalom_xai.models.internals import evaluating
 
-_ROUNDING = 1e-2  # of the spread of logits; half precision stays far below, looking ahead does not
+# Shares of the spread of logits that rounding stays below, in single and in half precision.
+_ROUNDING, _COARSE = 1e-5, 1e-2
 
 
 def stop_tokens(lm: Any, tokenizer: Any) -> frozenset[int]:
@@ -80,8 +81,9 @@ def check_causal(lm: Any, tokens: Sequence[int]) -> None:
     with evaluating(lm), torch.inference_mode():
         inputs = {"input_ids": rows, "attention_mask": torch.ones_like(rows)}
         logits = lm(**inputs).logits[:, :-1].float()
-    spread = logits.max() - logits.min()
-    if not bool((logits[0] - logits[1]).abs().max() <= _ROUNDING * spread):
+    half = next(lm.parameters()).itemsize < 4
+    tolerated = (_COARSE if half else _ROUNDING) * (logits.max() - logits.min())
+    if not bool((logits[0] - logits[1]).abs().max() <= tolerated):
         raise InputError(
             f"a {type(lm).__name__} sees the words behind each word, so it cannot say how likely "
             "an answer is: give a causal language model (AutoModelForCausalLM)"

@@ -233,7 +233,7 @@ class AskedModel(AnyTransformer):
         self.reply = str(decode(answer)).strip()
         self.spans = answer_spans(answer, decode, spans)
         outputs = Outputs("answers", tuple(span.label for span in self.spans))
-        scorer = AnswerScorer(lm, answer, self.spans).eval()
+        scorer = AnswerScorer(lm, answer, self.spans)
         super().__init__(scorer, tokens, name, outputs, lock_of(lm), tail=len(answer) + 1)
         self.notes = (*notes, *self._independent())
 
@@ -274,8 +274,8 @@ class AskedModel(AnyTransformer):
 
 def _check_kind(lm: Any, tokenizer: Any) -> None:
     """Refuses what is no language model, or comes without its tokenizer."""
-    kind = type(lm).__name__
-    if not isinstance(lm, torch.nn.Module) or not hasattr(lm, "get_output_embeddings"):
+    kind, is_module = type(lm).__name__, isinstance(lm, torch.nn.Module)
+    if not is_module or not hasattr(lm, "get_output_embeddings"):
         raise InputError(
             f"a {kind} is no causal language model: give a folder, a hub id, "
             "or a model of AutoModelForCausalLM"

@@ -217,9 +217,10 @@ def load_causal(
     options = {"revision": revision, "trust_remote_code": bool(trust)}
     advice = "give a folder saved with save_pretrained, or a hub id"
     with loading("a causal language model", source, advice):
-        model, report = AutoModelForCausalLM.from_pretrained(
+        loaded: Any = AutoModelForCausalLM.from_pretrained(
             source, output_loading_info=True, **options
         )
+    model, report = loaded
     missing = sorted(report["missing_keys"])
     if missing:
         raise ModelError(
