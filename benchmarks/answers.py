@@ -14,8 +14,10 @@ its own. A method that needs more calls than it has is left out. Measured are
 
     half, size   on 64 rows each that no method was fitted to, which keep half of the sources or any
                  number of them: the rank correlation with the prediction, and R²
+                 (in tables a prompt's R² counts as -1 at least: where rows hardly differ, any
+                 prediction that is a bit off has one far below, which would decide the mean)
     drop         by how much the answer's log probability falls without the 1, 3 and 5 sources of
-                 the largest score
+                 the largest score; of the package's methods that is ``removal``
 
 A line of the output is one prompt. ``--refit`` fits again to stored rows, without the model: there
 is no drop then, and nothing from the package. ``--tables`` prints means over prompts with 95%

@@ -38,7 +38,8 @@ def print_tables(path: Path) -> None:
     for number, title in TITLES.items():
         if not any(number in found for line in lines for found in line["numbers"].values()):
             continue
-        print(f"\n{title}; in brackets the difference from {BASE}, 95% interval")
+        floor = f"; a prompt counts as at least {LEAST_R2:g}" if number.endswith("r2") else ""
+        print(f"\n{title}; in brackets the difference from {BASE}, 95% interval{floor}")
         print("| method | " + " | ".join(f"{budget} calls" for budget in budgets) + " |")
         print("| --- |" + " --- |" * len(budgets))
         for method in methods:

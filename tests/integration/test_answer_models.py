@@ -368,7 +368,7 @@ def test_a_real_model_answers_from_the_sentence_that_says_it(pytestconfig):
         "Their mother lives in Madrid. The weather was nice yesterday. A baker earns little."
     )
     model = AnswerModel(folder, max_new_tokens=12)
-    explanation = Explainer(model, granularity="sentence", budget=31, method="leave-one-out")(
+    explanation = Explainer(model, granularity="sentence", budget=31, method="occlusion")(
         context, question="In which city does Anna live?"
     )
     assert "Paris" in explanation.reply
