@@ -367,9 +367,10 @@ def test_a_real_model_answers_from_the_sentence_that_says_it(pytestconfig):
         "Tom stayed in Berlin and plays the violin. Anna moved to Paris in 2010. "
         "Their mother lives in Madrid. The weather was nice yesterday. A baker earns little."
     )
-    model = AnswerModel(folder, max_new_tokens=12)
-    explanation = Explainer(model, granularity="sentence", budget=31, method="occlusion")(
-        context, question="In which city does Anna live?"
+    model = AnswerModel(folder, max_new_tokens=12, spans=["Paris"])
+    explainer = Explainer(
+        model, granularity="sentence", budget=31, method="occlusion", target="Paris"
     )
+    explanation = explainer(context, question="In which city does Anna live?")
     assert "Paris" in explanation.reply
     assert int(np.argmax(explanation.scores("removal"))) == 1
