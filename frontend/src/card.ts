@@ -1,6 +1,6 @@
 /** One explanation: text, picture, numbers, trust, what-if. */
 import { Chart } from "./chart";
-import type { Score } from "./data";
+import type { Explanation, Score } from "./data";
 import { Detail } from "./detail";
 import { choice, freshId, h } from "./dom";
 import type { Model, Chart as ChartKind } from "./model";
@@ -44,7 +44,7 @@ export class Card {
       const own = model.own();
       const said = model.predictedLabel();
       if (said !== null) answer.replaceChildren("The model predicts ", h("strong", {}, said.label), ` (${percent(said.probability)}). Explained: `);
-      else answer.replaceChildren("The model on ");
+      else answer.replaceChildren(explanation.reply == null ? "The model on " : "Explained: ");
       answer.append(h("strong", {}, model.label), own.probability === null ? "" : `, probability ${percent(own.probability)}`,
         `, ${model.unit} ${signed(own.output)}.`);
     };
@@ -56,7 +56,7 @@ export class Card {
       if (change === "target") draw();
     });
     const name = [explanation.method, explanation.model].filter(Boolean).join(" · ");
-    return h("header", {}, h("h2", {}, name), answer, scored.length > 1 ? h("label", { class: "target" }, "Explain ", select) : null, this.extras.tools ?? null);
+    return h("header", {}, h("h2", {}, name), conversation(explanation), answer, scored.length > 1 ? h("label", { class: "target" }, "Explain ", select) : null, this.extras.tools ?? null);
   }
 
   private target(target: number): void {
@@ -113,6 +113,14 @@ export class Card {
     });
     return button;
   }
+}
+
+/** The question that a language model was asked, and its answer. */
+function conversation(explanation: Explanation): HTMLElement | null {
+  const { question, reply } = explanation;
+  if (question == null || reply == null) return null;
+  const line = (who: string, words: string) => [h("dt", {}, who), h("dd", { dir: "auto" }, words)];
+  return h("dl", { class: "conversation" }, ...line("Question", question), ...line("Answer", reply));
 }
 
 function legend(model: Model): HTMLElement {

@@ -55,6 +55,9 @@ export interface Explanation {
   readonly calls: number;
   readonly calls_check: number;
   readonly notes: readonly string[];
+  /** What a language model was asked, and what it answered. */
+  readonly question?: string | null;
+  readonly reply?: string | null;
 }
 
 export interface Entry {
@@ -249,8 +252,8 @@ export function readExplanation(json: string, place: number): Explanation {
     labels: list(text), target: whole, full: list(number), highlight: oneOf(SCORES), function: surrogate(units, columns),
     units: list(text), spans: list(list(whole, 3), units), occurrences: list(whole),
     parts: list(list(piece(units))), left_out: whole, columns: list(maybe(column(units)), columns),
-    calls: whole, calls_check: whole, notes: list(text),
-  })(data, where);
+    calls: whole, calls_check: whole, notes: list(text), question: maybe(text), reply: maybe(text),
+  }, ["question", "reply"])(data, where);
   const found = data as unknown as Explanation;
   if (found.target >= found.labels.length || found.columns[columnOf(found, found.target)] == null) {
     throw new DataError(`${where}.target is ${found.target}, and there are no scores for it`);

@@ -8,11 +8,13 @@ if TYPE_CHECKING:
     from slalom_xai.estimators import methods
     from slalom_xai.explainer import Explainer, explain
     from slalom_xai.explanation import Explanation
+    from slalom_xai.models.language import AnswerModel
 
-__all__ = ["Explainer", "Explanation", "explain", "methods"]
+__all__ = ["AnswerModel", "Explainer", "Explanation", "explain", "methods"]
 __version__ = "0.1.0"
 
 _HOMES = {
+    "AnswerModel": "models.language",
     "Explainer": "explainer",
     "explain": "explainer",
     "Explanation": "explanation",

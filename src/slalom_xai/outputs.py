@@ -12,7 +12,7 @@ from torch import Tensor
 
 from slalom_xai.errors import InputError, one_of
 
-Kind = Literal["binary", "multiclass", "multilabel", "single", "regression"]
+Kind = Literal["binary", "multiclass", "multilabel", "single", "regression", "answers"]
 
 
 # Names that say no more than a number does.
@@ -36,7 +36,8 @@ class Outputs:
     Attributes:
         kind: two classes share one column, their log odds; more classes have the centred log
             probability each; labels of a multi-label model and a single output have their logit,
-            and outputs of a regression are left as they are.
+            and outputs of a regression are left as they are. The whole answer of a language model
+            and the parts of it ("answers") have their logit each.
         labels: one name per class, label or output.
     """
 
@@ -57,7 +58,10 @@ class Outputs:
         return logits
 
     def target(self, wanted: str | int | None, prediction: Sequence[float]) -> Target:
-        """The target by label or index; by default index 1 of two classes, else the largest output.
+        """The target by label or index.
+
+        By default it is index 1 of two classes, the whole answer of a language model, and else the
+        largest output.
 
         Args:
             wanted: a label, an index, or None.
@@ -67,6 +71,8 @@ class Outputs:
             index = self.index(wanted)
         elif self.kind == "binary":
             index = 1
+        elif self.kind == "answers":
+            index = 0
         else:
             index = int(np.argmax(prediction))
         if self.kind == "binary" and index == 0:

@@ -5,10 +5,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from made import FIDELITY, SHAPES, TEXT, made, shaped
+import torch
+from made import FIDELITY, SHAPES, TEXT, explanation_with, made, shaped
 
+from slalom_xai.surrogates.additive import AdditiveSurrogate
 from slalom_xai.surrogates.quality import FewAndMany
 from slalom_xai.surrogates.scores import DEFAULT_SCORE, SCORES
+from slalom_xai.text import Unit
 
 
 def words(page):
@@ -565,3 +568,36 @@ def test_a_list_of_texts_has_a_filter(show):
     assert words(page).first.inner_text() == "A"
     page.get_by_label("Filter the texts").fill("linear")
     assert "1 of 3" in page.locator("nav").inner_text()
+
+
+def test_an_answer_stands_beside_its_question_and_two_sentences_can_be_dropped(show):
+    text = "Anna moved to Paris. Tom stayed. The weather was nice."
+    places = [(0, 20), (21, 32), (33, 54)]
+    explanation = explanation_with(
+        AdditiveSurrogate(
+            torch.tensor([[3.0, 2.0], [0.5, 0.0], [-0.25, 0.0]]).double(),
+            torch.tensor([-4.0, 1.0]).double(),
+        ),
+        text,
+        [Unit(text[start:end], start, end) for start, end in places],
+        kind="answers",
+        labels=("answer", "Paris"),
+        target=0,
+        full=(-4.0, 1.0),
+        granularity="sentence",
+        question="Where does Anna live?",
+        reply="In Paris.",
+    )
+    page = show(explanation)
+    assert page.locator(".conversation dd").all_inner_texts() == [
+        "Where does Anna live?",
+        "In Paris.",
+    ]
+    words(page).nth(0).click()
+    words(page).nth(2).click()
+    edited = page.locator("data[data-kind=edited]")
+    predicted = explanation.predict([[0, 1, 0]])[0]
+    assert float(edited.get_attribute("value")) == pytest.approx(predicted)
+    page.get_by_label("Explained label").select_option("Paris")
+    predicted = explanation.for_target("Paris").predict([[0, 1, 0]])[0]
+    assert float(edited.get_attribute("value")) == pytest.approx(predicted)

@@ -73,7 +73,7 @@ def question(seed: int) -> Question:
     options = {
         "method": _method(rng, about, long),
         "budget": _budget(rng, long),
-        "granularity": str(rng.choice(GRANULARITIES, p=[0.4, 0.15, 0.25, 0.1, 0.1])),
+        "granularity": str(rng.choice(GRANULARITIES, p=[0.4, 0.15, 0.25, 0.1, 0.05, 0.05])),
         "removal": removal,
         "target": _target(rng),
         "truncation": bool(rng.random() < 0.7),

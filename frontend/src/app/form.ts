@@ -2,7 +2,7 @@
 import { freshId, h } from "../dom";
 import type { MethodInfo, ModelInfo, Question } from "./api";
 
-const GRANULARITIES = [["word", "words"], ["token", "tokens"], ["type", "distinct tokens"], ["phrase", "phrases"], ["sentence", "sentences"]] as const;
+const GRANULARITIES = [["word", "words"], ["token", "tokens"], ["type", "distinct tokens"], ["phrase", "phrases"], ["sentence", "sentences"], ["passage", "passages"]] as const;
 const REMOVALS = [["delete", "is deleted"], ["mask", "becomes the mask token"], ["unk", "becomes the unknown token"]] as const;
 
 type Options = readonly (readonly [value: string, label: string])[];

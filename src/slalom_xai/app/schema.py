@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-Granularity = Literal["token", "type", "word", "phrase", "sentence"]
+Granularity = Literal["token", "type", "word", "phrase", "sentence", "passage"]
 Removal = Literal["delete", "mask", "unk"]
 State = Literal["queued", "running", "done", "failed", "cancelled"]
 Text = Annotated[str, Field(min_length=1)]

@@ -12,6 +12,7 @@ from slalom_xai import __version__
 from slalom_xai.cli import (
     bench,
     cache,
+    cite,
     explain,
     figure,
     methods,
@@ -51,7 +52,20 @@ def _root(
     """Explains text classifiers: a value and an importance for every token."""
 
 
-for command in (explain, methods, metrics, train, bench, figure, report, reproduce, serve, cache):
+COMMANDS = (
+    explain,
+    cite,
+    methods,
+    metrics,
+    train,
+    bench,
+    figure,
+    report,
+    reproduce,
+    serve,
+    cache,
+)
+for command in COMMANDS:
     command.register(app)
 
 

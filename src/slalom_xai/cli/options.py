@@ -36,7 +36,7 @@ Dtype = Annotated[
     without_default("Precision, such as bfloat16. Default: as saved, float32 on a CPU."),
 ]
 Granularity = Annotated[
-    str, typer.Option(help="What gets a score: token, type, word, phrase or sentence.")
+    str, typer.Option(help="What gets a score: token, type, word, phrase, sentence or passage.")
 ]
 Removal = Annotated[
     str,

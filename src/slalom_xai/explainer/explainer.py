@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import replace
 from functools import partial
 from typing import Any, overload
@@ -15,10 +16,11 @@ from slalom_xai.errors import InputError, ModelError, SlalomError
 from slalom_xai.estimators import Estimator, Findings, estimator
 from slalom_xai.estimators.findings import one_distinct_unit
 from slalom_xai.explainer.caching import CacheOption, opened_cache
-from slalom_xai.explainer.inputs import check_options, check_text, paired
+from slalom_xai.explainer.inputs import check_options, check_text, checked_context, paired
 from slalom_xai.explainer.noise import NoiseCheck
 from slalom_xai.explanation import Explanation
 from slalom_xai.models import Prompt, TextModel, prompt
+from slalom_xai.models.base import AnswersQuestion, TakesQuestions
 from slalom_xai.models.load import text_model
 from slalom_xai.progress import progress_bar, quiet_in_notebooks
 from slalom_xai.queries import AnswerSource, Batches, Progress, Queries, WorkPool, out_of_memory
@@ -33,8 +35,8 @@ class Explainer:
     Args:
         model: a hub id or a folder, a transformers model, a text-classification pipeline, a torch
             module ``(input_ids, attention_mask) -> logits``, a fitted scikit-learn pipeline, an
-            ONNX file or session, or a function ``list[str] -> (n, classes)``; None is the
-            embedded movie-review classifier.
+            ONNX file or session, a function ``list[str] -> (n, classes)``, or an ``AnswerModel``,
+            which is asked questions; None is the embedded movie-review classifier.
         tokenizer: needed beside model objects that take token ids; found by itself for ids,
             folders and pipelines.
         method: a name in ``methods()``, or a configured instance such as
@@ -42,7 +44,8 @@ class Explainer:
         budget: model calls allowed per text, all of them counted; None chooses by the text's
             length.
         granularity: what gets a score: "token" (each position; words, for functions), "type"
-            (equal tokens share theirs), "word", "phrase" (up to punctuation) or "sentence".
+            (equal tokens share theirs), "word", "phrase" (up to punctuation), "sentence" or
+            "passage" (up to an empty line).
         target: label or index of the class to explain; None: the second of two, else the
             predicted one.
         removal: what leaving out a unit means: "delete", or putting the tokenizer's "mask" or
@@ -136,7 +139,21 @@ class Explainer:
 
     @overload
     def __call__(  # type: ignore[overload-overlap]
-        self, text: str, text_pair: str | None = None
+        self,
+        text: str,
+        text_pair: str | None = None,
+        *,
+        question: str | None = None,
+        answer: str | None = None,
+    ) -> Explanation: ...
+
+    @overload
+    def __call__(
+        self,
+        *,
+        question: str,
+        sources: Sequence[str],
+        answer: str | None = None,
     ) -> Explanation: ...
 
     @overload
@@ -145,13 +162,23 @@ class Explainer:
     ) -> list[Explanation]: ...
 
     def __call__(
-        self, text: str | Sequence[str], text_pair: str | Sequence[str] | None = None
+        self,
+        text: str | Sequence[str] | None = None,
+        text_pair: str | Sequence[str] | None = None,
+        *,
+        question: str | None = None,
+        sources: Sequence[str] | None = None,
+        answer: str | None = None,
     ) -> Explanation | list[Explanation]:
-        """Explains a text or a pair of texts, or each of a list.
+        """Explains a text or a pair of texts, or each of a list; or an answer about a text.
 
         Args:
             text: a text, or a list of them.
             text_pair: the second text of a sentence pair, or a list of as many.
+            question: what to ask a language model (``AnswerModel``) about the text.
+            sources: passages to ask about, in the place of a text; each is one unit, whatever the
+                granularity.
+            answer: the answer to explain; None: the model's own.
 
         Raises:
             InputError: a text that cannot be explained. All texts of a list are checked before
@@ -159,6 +186,10 @@ class Explainer:
             ModelError: the model failed; ``error.finished`` holds the explanations that were
                 complete.
         """
+        if question is not None or sources is not None or answer is not None:
+            return self._asking(checked_context(text, text_pair, sources), question, answer)
+        if text is None:
+            raise InputError("there is no text: give a text, or a list of texts")
         one_text = isinstance(text, str)
         if one_text:
             questions = [self._read(text, text_pair)]
@@ -174,6 +205,26 @@ class Explainer:
         if one_text:
             return finished[0]
         return [finished[index] for index in range(len(questions))]
+
+    def _asking(
+        self, context: str | Sequence[str], question: str | None, answer: str | None
+    ) -> Explanation:
+        """Explains the answer of a language model to a question about a text or about sources."""
+        if not isinstance(self.model, TakesQuestions):
+            raise InputError(
+                f"a question was asked, but {self.model.name} is no language model: "
+                "leave question, sources and answer out, or give an AnswerModel"
+            )
+        if question is None:
+            raise InputError("there is no question about the text: pass question=...")
+        asked = self.model.asking(context, question, answer=answer)
+        explainer = copy(self)
+        explainer.model = asked
+        if not isinstance(context, str):
+            explainer.granularity = "passage"
+        explainer._batches = Batches(asked, self._batches.tokens)
+        explainer._noise = NoiseCheck(explainer._batches)
+        return explainer(asked.context)
 
     def _read(self, text: Any, text_pair: Any = None, where: str = "") -> Prompt:
         check_text(text, where)
@@ -304,6 +355,9 @@ class Explainer:
         notes = question.notes + findings.notes + self._noise.notes(queries)
         if self._cache is not None:
             notes += self._cache.problems()
+        asked = self.model if isinstance(self.model, AnswersQuestion) else None
+        if asked is not None:
+            notes = asked.notes + notes
         if question.reading.in_place and queries.asked_sequences:
             notes += (
                 f"{self.method.name} asks short sequences in which nothing is replaced: "
@@ -342,4 +396,6 @@ class Explainer:
             left_out=question.reading.left_out,
             random_state=self.random_state,
             occurrences=occurrences,
+            question=None if asked is None else asked.question,
+            reply=None if asked is None else asked.reply,
         )

@@ -72,6 +72,30 @@ def paired(texts: Any, pairs: Any) -> list[tuple[Any, Any]]:
     return list(zip(first, second, strict=True))
 
 
+def checked_context(text: Any, text_pair: Any, sources: Any) -> str | list[str]:
+    """What a question is about: one text, or several sources.
+
+    Raises:
+        InputError: both, neither, or something else.
+    """
+    if text_pair is not None:
+        raise InputError("a question was asked about a text and its pair: give one text")
+    if (text is None) == (sources is None):
+        raise InputError(
+            "a question is about one context: give a text, or sources=[...] in its place"
+        )
+    if sources is None:
+        if not isinstance(text, str):
+            raise InputError(
+                f"a question was asked about a {type(text).__name__}: give one text, "
+                "or sources=[...] in its place"
+            )
+        return text
+    if isinstance(sources, (str, bytes)) or not isinstance(sources, Iterable):
+        raise InputError(f"sources is of type {type(sources).__name__}: give a list of texts")
+    return list(sources)
+
+
 def _whole_and_positive(number: object) -> bool:
     if isinstance(number, bool) or not isinstance(number, (int, np.integer)):
         return False

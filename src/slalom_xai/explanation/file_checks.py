@@ -45,7 +45,7 @@ def data_problems(data: dict[str, Any]) -> Iterator[str]:
     there = {
         name: value
         for name, value in data.items()
-        if value is not None or name not in ("text_pair", "fidelity")
+        if value is not None or name not in ("text_pair", "fidelity", "question", "reply")
     }
     for name, (check, expected) in _FIELDS.items():
         if name in there and not check(there[name]):
@@ -289,4 +289,6 @@ _FIELDS = {
     "passes": _COUNT,
     "occurrences": (lambda value: _is_list(value, is_whole), "not a list of whole numbers"),
     "notes": (lambda value: _is_list(value, _is_text), "not a list of texts"),
+    "question": _TEXT,
+    "reply": _TEXT,
 }

@@ -58,6 +58,8 @@ class Explanation(ScoredText):
         column_measured: the scores per column that are the model's own answers, by name; the
             others are fitted.
         text_pair: the second text of a pair; its units have ``part`` 1.
+        question: what a language model was asked about the text; None for other models.
+        reply: the answer to it that is explained, as a whole or in parts.
     """
 
     def __eq__(self, other: object) -> bool:

@@ -67,6 +67,8 @@ def explanation_to_dict(explanation: Explanation) -> dict[str, Any]:
         "passes": explanation.passes,
         "occurrences": list(explanation.occurrences),
         "notes": list(explanation.notes),
+        "question": explanation.question,
+        "reply": explanation.reply,
     }
 
 
@@ -170,6 +172,8 @@ def _fields(data: dict[str, Any]) -> dict[str, Any]:
         "random_state": data["random_state"],
         "occurrences": tuple(data["occurrences"]),
         "notes": tuple(data["notes"]),
+        "question": data.get("question"),  # invented later
+        "reply": data.get("reply"),  # invented later
     }
 
 

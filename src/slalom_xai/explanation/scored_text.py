@@ -99,6 +99,8 @@ class ScoredText:
     text_pair: str | None = None
     passes: int = 0
     column_measured: tuple[Mapping[str, Array], ...] = ()
+    question: str | None = None
+    reply: str | None = None
 
     def __hash__(self) -> int:
         return hash((self.text, self.method, self.model, self.target_index, self.full))

@@ -121,6 +121,47 @@ class TakesThreads(SaysItsSize, TakesTokens, Protocol):
 
 
 @runtime_checkable
+class AnswersQuestion(TextModel, Protocol):
+    """A language model that was asked something about a text: what is explained is its answer."""
+
+    @property
+    def question(self) -> str:
+        """What was asked."""
+
+    @property
+    def context(self) -> str:
+        """The text that it was asked about."""
+
+    @property
+    def reply(self) -> str:
+        """The answer that is explained."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader should know about the answer, a sentence each."""
+
+
+@runtime_checkable
+class TakesQuestions(Protocol):
+    """A language model, to be asked about a text before anything can be explained.
+
+    A server that scores given text can be one, too: what it needs is a ``TextModel`` per question,
+    whose rows are prompts and whose logits are those of ``answer_spans.span_logits``.
+    """
+
+    def asking(
+        self, context: str | Sequence[str], question: str, *, answer: str | None = None
+    ) -> AnswersQuestion:
+        """The model with one question about one text.
+
+        Args:
+            context: the text, or its passages one by one.
+            question: what to ask about it.
+            answer: the answer to explain; None: the model's own.
+        """
+
+
+@runtime_checkable
 class SaysItsLimit(Protocol):
     """A model that reads texts up to a certain length only."""
 

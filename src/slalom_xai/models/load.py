@@ -194,6 +194,46 @@ def _loaded(
             f"{source!r} has no trained classification head (missing: {', '.join(missing[:4])}): "
             "give a model fine-tuned for classification"
         )
+    placed = _placed(model, source, target, dtype)
+    return TransformersModel(placed, tokenizer, shown, labels=labels)
+
+
+def load_causal(
+    name: str | Path,
+    tokenizer: Any,
+    device: str | torch.device | None,
+    dtype: str | torch.dtype | None,
+    revision: str | None,
+    trust: bool,
+) -> tuple[Any, Any]:
+    """Loads a causal language model and its tokenizer from a folder or the hub.
+
+    Raises:
+        ModelError: it cannot be loaded, or has no trained head that predicts words.
+    """
+    from transformers import AutoModelForCausalLM
+
+    source, target = located(name), chosen_device(device)
+    options = {"revision": revision, "trust_remote_code": bool(trust)}
+    advice = "give a folder saved with save_pretrained, or a hub id"
+    with loading("a causal language model", source, advice):
+        loaded: Any = AutoModelForCausalLM.from_pretrained(
+            source, output_loading_info=True, **options
+        )
+    model, report = loaded
+    missing = sorted(report["missing_keys"])
+    if missing:
+        raise ModelError(
+            f"{source!r} has no trained head that predicts words (missing: "
+            f"{', '.join(missing[:4])}): give a causal language model"
+        )
+    if tokenizer is None or isinstance(tokenizer, (str, Path)):
+        tokenizer = load_tokenizer(tokenizer or source, revision=revision, trust_remote_code=trust)
+    return _placed(model, source, target, dtype), tokenizer
+
+
+def _placed(model: Any, source: str, target: torch.device, dtype: str | torch.dtype | None) -> Any:
+    """A loaded model on its device, in its precision, ready to be asked."""
     wanted = _dtype(dtype) or (torch.float32 if target.type == "cpu" else model.dtype)
     try:
         model.to(target, wanted)
@@ -203,7 +243,7 @@ def _loaded(
             f"cannot put {source!r} on {target}: {reason}; "
             "pass device='cpu', or a device that is there"
         ) from error
-    return TransformersModel(model.eval(), tokenizer, shown, labels=labels)
+    return model.eval()
 
 
 def chosen_device(device: str | torch.device | None) -> torch.device:

@@ -90,12 +90,15 @@ class PrefixCache:
     Args:
         model: a sequence classifier of the transformers library.
         most_bytes: what is kept takes at most this much memory.
+        tail: tokens at the end of every row that are never borrowed, because the model answers
+            from each of them; a classifier answers from the last one alone.
     """
 
-    def __init__(self, model: Any, *, most_bytes: int = PREFIX.most_bytes) -> None:
+    def __init__(self, model: Any, *, most_bytes: int = PREFIX.most_bytes, tail: int = 1) -> None:
         self.rows_asked = 0
         self._model = model
         self._most_bytes = most_bytes
+        self._tail = tail
         self._possible = can_cache(model)
         self._reach = reach(model.config) if self._possible else 0
         self._layers: Layers = []
@@ -163,9 +166,9 @@ class PrefixCache:
     def _keep(self, tokens: Sequence[int], segments: Segments) -> None:
         """Keeps what there is room for, and tries the model on a text longer than any before."""
         room = self._most_bytes // bytes_per_token(self._model)
-        if room < 1:
+        kept = min(room, len(tokens) - self._tail)
+        if kept < 1:
             return
-        kept = min(room, len(tokens) - 1)  # the last token is never borrowed
         self._layers = self._read(tokens[:kept], _first(segments, kept))
         if len(tokens) > PREFIX.try_again * self._tried:
             self._possible = self._agrees(tokens, segments)
@@ -258,7 +261,9 @@ class PrefixCache:
         There are two of them, and one is padded.
         """
         shared = min(self.kept, len(tokens) // 2)
-        rests = [[len(tokens) - 1], list(range(shared + 1, len(tokens), 2))]
+        end = len(tokens) - self._tail
+        tail = list(range(end, len(tokens)))
+        rests = [tail, [*range(shared + 1, end, 2), *tail]]
         usual = [self._usual(tokens, segments, [*range(shared), *rest]) for rest in rests]
         whole = torch.cat(usual)  # (2, classes)
         lengths = torch.tensor([len(rest) for rest in rests], device=whole.device)

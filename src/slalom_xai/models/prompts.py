@@ -104,7 +104,14 @@ class Prompt:
 
 def prompt(reading: AnyReading, granularity: str) -> Prompt:
     """Groups the pieces of a reading into units."""
-    owner = owners(reading.texts, reading.pieces, reading.codes, granularity, reading.word_numbers)
+    owner = owners(
+        reading.texts,
+        reading.pieces,
+        reading.codes,
+        granularity,
+        reading.word_numbers,
+        reading.passages,
+    )
     count = int(owner.max()) + 1
     members = tuple(np.flatnonzero(owner == unit) for unit in range(count))
     notes = _notes(reading, granularity)

@@ -63,6 +63,10 @@ class AnyReading(Protocol):
         """(pieces,), which pieces the tokenizer does not know; None where it knows all."""
 
     @property
+    def passages(self) -> tuple[int, ...] | None:
+        """Where passages begin that were given one by one; None for a text as such."""
+
+    @property
     def positions(self) -> Indices | None:
         """(pieces,), where each piece stands in the row of the whole text; None for strings."""
 
@@ -145,6 +149,10 @@ class Reading:
         """There is no tokenizer that might not know a word."""
 
     @property
+    def passages(self) -> None:
+        """A text is given as a whole."""
+
+    @property
     def positions(self) -> None:
         """There are no tokens."""
 
@@ -172,6 +180,7 @@ class TokenReading:
         word_numbers: (pieces,), the number of the tokenizer's own word that each piece is part of.
         unknown: (pieces,), which pieces the tokenizer does not know; None where it knows all.
         text_pair: the second text of a pair.
+        passages: where passages begin that were given one by one; None for a text as such.
     """
 
     text: str
@@ -183,6 +192,7 @@ class TokenReading:
     word_numbers: Indices
     unknown: NDArray[np.bool_] | None = None
     text_pair: str | None = None
+    passages: tuple[int, ...] | None = None
 
     @property
     def texts(self) -> tuple[str, ...]:

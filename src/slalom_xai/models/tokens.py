@@ -30,10 +30,17 @@ class Tokens:
         limit: tokens the model reads at most, special ones included.
         segments: how many segments the model tells apart; 0 where it takes none.
         pairs: False where the model is known to read single texts only.
+        passages: where the passages of its texts begin, for a text that was given in passages.
     """
 
     def __init__(
-        self, tokenizer: Any, *, limit: int | None, segments: int, pairs: bool = True
+        self,
+        tokenizer: Any,
+        *,
+        limit: int | None,
+        segments: int,
+        pairs: bool = True,
+        passages: tuple[int, ...] | None = None,
     ) -> None:
         if not getattr(tokenizer, "is_fast", False):
             raise InputError(
@@ -44,6 +51,7 @@ class Tokens:
         self.limit = limit
         self._segments = segments
         self._pairs = pairs
+        self._passages = passages
 
     def read(
         self,
@@ -78,6 +86,7 @@ class Tokens:
             word_numbers=encoded.words[content],
             unknown=self._unknown(ids),
             text_pair=text_pair,
+            passages=self._passages,
         )
 
     def show(self, row: Row) -> str:
@@ -86,7 +95,7 @@ class Tokens:
         tokens = self.tokenizer.convert_ids_to_tokens(list(ids))
         return " ".join(str(token) for token in tokens)
 
-    def _encoding(self, text: str, text_pair: str | None) -> Any:
+    def _encoding(self, text: str, text_pair: str | None, *, special: bool = True) -> Any:
         """What the tokenizer makes of a text.
 
         Raises:
@@ -96,6 +105,7 @@ class Tokens:
             return self.tokenizer(
                 text,
                 text_pair,
+                add_special_tokens=special,
                 return_offsets_mapping=True,
                 return_special_tokens_mask=True,
                 verbose=False,
@@ -109,13 +119,13 @@ class Tokens:
                 "check its files, or save it again with save_pretrained"
             ) from error
 
-    def _encoded(self, text: str, text_pair: str | None) -> _EncodedText:
+    def _encoded(self, text: str, text_pair: str | None) -> EncodedText:
         encoding = self._encoding(text, text_pair)
         streams = [np.array(encoding["input_ids"], dtype=np.int64)]
         types = encoding.get("token_type_ids")
         if self._segments and types is not None:
             streams.append(np.array(types, dtype=np.int64))
-        encoded = _EncodedText(
+        encoded = EncodedText(
             texts=(text,) if text_pair is None else (text, text_pair),
             streams=tuple(streams),
             is_special=np.array(encoding["special_tokens_mask"], dtype=bool),
@@ -131,7 +141,7 @@ class Tokens:
                 )
         return encoded
 
-    def _pieces(self, encoded: _EncodedText, content: Indices) -> tuple[Unit, ...]:
+    def _pieces(self, encoded: EncodedText, content: Indices) -> tuple[Unit, ...]:
         pieces = []
         for part, text in enumerate(encoded.texts):
             own = content[encoded.parts[content] == part]
@@ -145,7 +155,7 @@ class Tokens:
                 pieces.append(Unit(text[start:end] or token, start, end, (token_id,), part))
         return tuple(pieces)
 
-    def _cut(self, encoded: _EncodedText, truncation: bool) -> tuple[Indices, str]:
+    def _cut(self, encoded: EncodedText, truncation: bool) -> tuple[Indices, str]:
         """The indices of the tokens that fit, and the text behind them.
 
         What goes is the end of the last text.
@@ -172,7 +182,7 @@ class Tokens:
         end_of_kept = encoded.offsets[kept[-1]][1]
         return kept, encoded.texts[-1][end_of_kept:]
 
-    def _check_pair(self, encoded: _EncodedText) -> None:
+    def _check_pair(self, encoded: EncodedText) -> None:
         reason = None
         known = self._segments
         if not self._pairs:
@@ -209,7 +219,7 @@ class Tokens:
 
 
 @dataclass(frozen=True)
-class _EncodedText:
+class EncodedText:
     """What a tokenizer makes of a text or a pair: T tokens, special ones among them.
 
     Attributes:

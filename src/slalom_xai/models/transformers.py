@@ -1,8 +1,9 @@
-"""Sequence classifiers of the transformers library, encoders and decoders."""
+"""Models of the transformers library, encoders and decoders: how they are asked about rows."""
 
 from __future__ import annotations
 
 import inspect
+import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, cast
@@ -39,44 +40,43 @@ TENSOR_CORES = Switch(
 )
 
 
-class TransformersModel(PaddedModel):
-    """A transformers model with a classification head, and its tokenizer.
+class AnyTransformer(PaddedModel):
+    """A transformers model that answers each row with a few numbers.
 
     The model is used as it is: on its device, in its precision, its mode and configuration
     put back after every call.
+
+    Args:
+        model: takes token ids by name and gives ``logits``, (rows, outputs).
+        tokens: reads its texts.
+        name: how it is called in results.
+        outputs: what its logits mean.
+        lock: calls take turns.
+        tail: tokens at the end of every row from which it answers.
     """
 
     def __init__(
         self,
         model: Any,
-        tokenizer: Any,
-        name: str | None = None,
+        tokens: Tokens,
+        name: str,
+        outputs: Outputs,
+        lock: threading.RLock,
         *,
-        multilabel: bool = False,
-        labels: tuple[str, ...] | None = None,
+        tail: int = 1,
     ) -> None:
-        config = model.config
-        check_vocabulary(tokenizer, config, _embedded_tokens(model))
-        takes_segments = takes(model.forward, "token_type_ids")
-        tokens = Tokens(
-            tokenizer,
-            limit=token_limit(tokenizer, config, model),
-            segments=segment_count(config, takes_segments=takes_segments),
-            pairs=reads_pairs(config),
-        )
-        shown = name or getattr(config, "name_or_path", "") or type(model).__name__
-        super().__init__(tokens, shown, lock_of(model))
+        super().__init__(tokens, name, lock)
         self._model = model
-        self._prefix = PrefixCache(model)
+        self._prefix = PrefixCache(model, tail=tail)
         self._small = has_small_steps(model)
         self._fast = True
-        self._outputs = config_outputs(config, multilabel).renamed(labels, self.name)
+        self._outputs = outputs
         stated = inspect.signature(model.forward).parameters.get("attention_mask")
         self._mask_is_optional = stated is not None and stated.default is None
 
     @property
     def outputs(self) -> Outputs:
-        """What its configuration says."""
+        """What its logits mean."""
         return self._outputs
 
     @property
@@ -197,6 +197,32 @@ class TransformersModel(PaddedModel):
         return logits
 
 
+class TransformersModel(AnyTransformer):
+    """A transformers model with a classification head, and its tokenizer."""
+
+    def __init__(
+        self,
+        model: Any,
+        tokenizer: Any,
+        name: str | None = None,
+        *,
+        multilabel: bool = False,
+        labels: tuple[str, ...] | None = None,
+    ) -> None:
+        config = model.config
+        check_vocabulary(tokenizer, config, embedded_tokens(model))
+        takes_segments = takes(model.forward, "token_type_ids")
+        tokens = Tokens(
+            tokenizer,
+            limit=token_limit(tokenizer, config, model),
+            segments=segment_count(config, takes_segments=takes_segments),
+            pairs=reads_pairs(config),
+        )
+        shown = name or getattr(config, "name_or_path", "") or type(model).__name__
+        outputs = config_outputs(config, multilabel).renamed(labels, shown)
+        super().__init__(model, tokens, shown, outputs, lock_of(model))
+
+
 @contextmanager
 def _pad_token(model: Any, batch: TokenBatch) -> Iterator[int]:
     """The id that pads; a model without one is lent an id that occurs in none of the rows.
@@ -223,7 +249,7 @@ def _pad_token(model: Any, batch: TokenBatch) -> Iterator[int]:
         config.pad_token_id = pad
 
 
-def _embedded_tokens(model: Any) -> int | None:
+def embedded_tokens(model: Any) -> int | None:
     """How many tokens a model has embeddings for; None where that cannot be seen."""
     try:
         return int(model.get_input_embeddings().num_embeddings)

@@ -145,7 +145,11 @@ def _without_scripts(explanations: Sequence[Explanation], heading: str) -> str:
 def _static(explanation: Explanation, rows: int = 10) -> str:
     """One explanation: its answer, the coloured text, the strongest units, and how far to trust."""
     text = "".join(_span(characters, intensity) for characters, intensity in pieces(explanation))
-    parts = [
+    parts = []
+    if explanation.reply is not None:
+        for who, words in (("Question", explanation.question), ("Answer", explanation.reply)):
+            parts.append(f"<p>{who}: {escape(printable_lines(words or ''))}</p>")
+    parts += [
         f"<p><strong>{escape(answer(explanation))}</strong></p>",
         f'<p dir="{_direction(explanation.text)}" class="words">{text}</p>',
     ]

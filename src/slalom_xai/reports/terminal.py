@@ -35,6 +35,8 @@ def render(explanation: Explanation, rows: int = 10) -> RenderableType:
     title = Text(answer(explanation), style="bold")
     panel = Panel(_coloured(explanation), title=title, title_align="left", padding=(1, 2))
     parts: list[RenderableType] = [panel, _legend(explanation)]
+    if explanation.reply is not None:
+        parts.insert(0, _conversation(explanation))
     if explanation.left_out:
         parts.append(Text(left_out_sentence(explanation), style="yellow"))
     parts.append(_table(explanation, rows))
@@ -48,6 +50,16 @@ def render(explanation: Explanation, rows: int = 10) -> RenderableType:
     if explanation.surrogate == "slalom":
         parts.append(Text(_SOURCES, style="dim"))
     return Group(*parts)
+
+
+def _conversation(explanation: Explanation) -> Panel:
+    """The question and the answer to it."""
+    said = Text()
+    for who, words in (("Question", explanation.question), ("Answer", explanation.reply)):
+        said.append(f"{who}: ", style="bold")
+        said.append("".join(map(_clean, words or "")) + "\n")
+    said.rstrip()
+    return Panel(said, padding=(0, 2))
 
 
 def brief(explanation: Explanation, rows: int) -> RenderableType:

@@ -94,7 +94,14 @@ def explanation_data(explanation: Explanation) -> dict[str, Any]:
         "calls": explanation.calls,
         "calls_check": explanation.calls_check,
         "notes": [printable(note) for note in explanation.notes],
+        "question": _said(explanation.question),
+        "reply": _said(explanation.reply),
     }
+
+
+def _said(words: str | None) -> str | None:
+    """What was said in a conversation; None where there was none."""
+    return None if words is None else printable_lines(words)
 
 
 def _parts(explanation: Explanation) -> list[list[list[Any]]]:

@@ -11,6 +11,7 @@ from slalom_xai.explanation import Explanation
 from slalom_xai.reports.colour import printable
 from slalom_xai.text import Unit, is_unspaced
 
+_REPLY = 120  # characters of an answer in a heading
 _PATH = re.compile(r"[/\\.~]|[A-Za-z]:[/\\]")  # how a path begins; a hub id begins with a name
 
 
@@ -51,6 +52,8 @@ def question(explanation: Explanation) -> str:
 
     It says what was predicted, where that is another class than the explained one.
     """
+    if explanation.reply is not None:
+        return f"{explanation.question} Why “{shortened_reply(explanation)}”?"
     target = explanation.target
     index, shares = predicted(explanation), probabilities(explanation)
     if index is None or shares is None or index == explanation.target_index:
@@ -64,6 +67,8 @@ def answer(explanation: Explanation) -> str:
     index, shares = predicted(explanation), probabilities(explanation)
     target, labels = explanation.target_index, explanation.outputs.labels
     output = f"{scale(explanation)} {explanation.prediction:+.2f}"
+    if explanation.outputs.kind == "answers":
+        return f"Explained: {printable(labels[target])} ({output})"
     if shares is None:
         return f"{printable(labels[target])}: {output}"
     explained = f"{printable(labels[target])}, {shares[target]:.1%} ({output})"
@@ -72,6 +77,12 @@ def answer(explanation: Explanation) -> str:
     if index == target:
         return f"Predicted: {explained}"
     return f"Predicted: {printable(labels[index])}, {shares[index]:.1%}. Explained: {explained}"
+
+
+def shortened_reply(explanation: Explanation) -> str:
+    """The answer of a language model, or its beginning, on one line."""
+    reply = " ".join((explanation.reply or "").split())
+    return reply if len(reply) <= _REPLY else f"{reply[: _REPLY - 1]}…"
 
 
 def scale(explanation: Explanation) -> str:

@@ -72,14 +72,14 @@ def read_examples(table: Table, fields: Fields) -> Examples:
         raise InputError(
             f"{table.path} has no rows: give a table with a text and a label in each row"
         )
-    texts = _texts(table, fields.text)
+    texts = read_texts(table, fields.text)
     pairs = None
     if fields.pair is not None:
-        pairs = _texts(table, fields.pair)
+        pairs = read_texts(table, fields.pair)
     return Examples(texts, pairs, _labels(table, fields.label))
 
 
-def _texts(table: Table, field: str) -> tuple[str, ...]:
+def read_texts(table: Table, field: str) -> tuple[str, ...]:
     """The texts of a field, as they are."""
     texts = []
     for index, cell in enumerate(table.cells(field)):

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from slalom_xai.text.sentence_splitting import phrase_starts, sentence_starts
+from slalom_xai.text.sentence_splitting import passage_starts, phrase_starts, sentence_starts
 from slalom_xai.text.units import Unit, equal_codes
 from slalom_xai.text.word_splitting import unspaced_runs, words
 
@@ -26,6 +26,7 @@ def owners(
     codes: NDArray[np.int64],
     granularity: str,
     tokenizer_words: NDArray[np.int64] | None = None,
+    passages: Sequence[int] | None = None,
 ) -> NDArray[np.int64]:
     """The unit (pieces,) each piece belongs to, numbered in reading order.
 
@@ -35,6 +36,8 @@ def owners(
         codes: (pieces,), equal where two read the same.
         granularity: one of ``GRANULARITIES``.
         tokenizer_words: (pieces,), the tokenizer's own words, where there is a tokenizer.
+        passages: where the passages of the first text begin, where a user gave them one by one;
+            otherwise they end at empty lines.
     """
     if granularity == "token":
         return np.arange(len(pieces))
@@ -43,6 +46,8 @@ def owners(
     starts = [
         _starts(text, part, pieces, granularity, tokenizer_words) for part, text in enumerate(texts)
     ]
+    if granularity == "passage" and passages is not None:
+        starts[0] = list(passages)
     return equal_codes(
         [(piece.part, bisect_right(starts[piece.part], piece.start)) for piece in pieces]
     )
@@ -91,11 +96,13 @@ def _starts(
     granularity: str,
     tokenizer_words: NDArray[np.int64] | None,
 ) -> list[int]:
-    """Where the words, phrases or sentences of one text begin."""
+    """Where the words, phrases, sentences or passages of one text begin."""
     if granularity == "phrase":
         return phrase_starts(text)
     if granularity == "sentence":
         return sentence_starts(text)
+    if granularity == "passage":
+        return passage_starts(text)
     starts = {unit.start for unit in words(text)}
     if tokenizer_words is None:
         return sorted(starts)

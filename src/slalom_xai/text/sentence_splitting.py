@@ -1,8 +1,8 @@
-"""Where the phrases and sentences of a text begin.
+"""Where the phrases, sentences and passages of a text begin.
 
-Phrases end at punctuation and line breaks. Sentences end at a full stop, question or exclamation
-mark before white space, and at empty lines. A full stop that belongs to an abbreviation ends
-neither.
+Passages end at empty lines. Phrases end at punctuation and line breaks. Sentences end at a full
+stop, question or exclamation mark before white space, and at empty lines. A full stop that belongs
+to an abbreviation ends neither.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ _WIDE_PAUSES = _WIDE_STOPS + "\u3001\uff0c\uff1b\uff1a"
 _CLOSING = "[\"')\\]\u00bb\u201d\u2019]*"
 _SENTENCE_END = re.compile(rf"[.!?…]+{_CLOSING}\s+|[{_WIDE_STOPS}]+\s*|\n\s*\n")
 _PHRASE_END = re.compile(rf"[,;:.!?…\u2013\u2014]+{_CLOSING}\s+|[{_WIDE_PAUSES}]+\s*|\n+")
+_PASSAGE_END = re.compile(r"\n\s*\n")
 _NEARBY = 20  # characters before and behind a full stop that tell what it is
 
 # Words whose full stop is part of them. The first kind always goes on. The second goes on before a
@@ -44,6 +45,11 @@ def phrase_starts(text: str) -> list[int]:
 def sentence_starts(text: str) -> list[int]:
     """Offsets at which sentences begin."""
     return _starts_behind(_SENTENCE_END, text)
+
+
+def passage_starts(text: str) -> list[int]:
+    """Offsets at which passages begin."""
+    return _starts_behind(_PASSAGE_END, text)
 
 
 def _starts_behind(ends: re.Pattern[str], text: str) -> list[int]:

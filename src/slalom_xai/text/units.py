@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-GRANULARITIES = ("token", "type", "word", "phrase", "sentence")
+GRANULARITIES = ("token", "type", "word", "phrase", "sentence", "passage")
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ _SCALES = {
     "binary": "log odds",
     "multiclass": "centred log probability",
     "multilabel": "logit",
+    "answers": "logit",
     "single": "logit",
     "regression": "output",
 }

@@ -13,7 +13,13 @@ from slalom_xai.reports.figures.captions import label
 from slalom_xai.surrogates.formula import SlalomSurrogate
 from slalom_xai.text import Unit, words
 
-_WHOLE = ("type", "word", "phrase", "sentence")  # units that are more than a part of one word
+_WHOLE = (
+    "type",
+    "word",
+    "phrase",
+    "sentence",
+    "passage",
+)  # units that are more than a part of one word
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,90 @@
+"""What the commands that explain one text share: reading it, waiting for it, and showing it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from slalom_xai.cli.output import Write, echo_json, write_all
+from slalom_xai.cli.watching import Watch
+
+if TYPE_CHECKING:
+    from slalom_xai.explanation import Explanation
+
+
+def read_text(file: Path | None) -> str:
+    """A file, or standard input, as text.
+
+    Raises:
+        InputError: it cannot be read, or is not UTF-8.
+    """
+    from slalom_xai.errors import InputError
+
+    try:
+        return _read_bytes(file).decode("utf-8")
+    except OSError as error:
+        raise InputError(f"cannot read {file}: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"{file or 'standard input'} is not UTF-8 text "
+            f"({error.reason} at byte {error.start}): save it as UTF-8"
+        ) from error
+
+
+def _read_bytes(file: Path | None) -> bytes:
+    """A file, or standard input."""
+    from slalom_xai.errors import InputError
+
+    if file is not None:
+        return file.read_bytes()
+    if sys.stdin is None:
+        raise InputError("there is no standard input to read: pipe a text in, or give --file PATH")
+    return sys.stdin.buffer.read()
+
+
+def explained(explain: Callable[[], Explanation], watch: Watch | None) -> tuple[Explanation, bool]:
+    """The explanation, and whether it is a preliminary one, because Ctrl-C ended its refinement."""
+    if watch is None:
+        return explain(), False
+    try:
+        with watch.shown():
+            explanation = explain()
+    except KeyboardInterrupt:
+        if watch.last is None:
+            raise
+        return watch.last, True
+    watch.finish(explanation)
+    return explanation, False
+
+
+def finish(explanation: Explanation, writes: list[Write], as_json: bool) -> None:
+    """Writes and shows a result.
+
+    Where a file cannot be written, the whole result is printed as JSON, and nothing is lost.
+    """
+    from slalom_xai.errors import InputError
+    from slalom_xai.explanation.saving import scores_to_dict
+
+    saved, problems = write_all(writes)
+    is_saved = any(option == "--out" and path in saved for option, path, _ in writes)
+    if as_json or (problems and not is_saved):
+        echo_json({**explanation.to_dict(), **scores_to_dict(explanation)})
+    else:
+        _show(explanation, saved)
+    if problems and is_saved:
+        raise InputError("; ".join(problems))
+    if problems:
+        raise InputError("; ".join(problems) + "; the result is on standard output, as JSON")
+
+
+def _show(explanation: Explanation, saved: list[Path]) -> None:
+    from rich.console import Console
+
+    from slalom_xai.reports.terminal import render
+
+    console = Console(highlight=False)
+    console.print(render(explanation))
+    for path in saved:
+        console.print(f"Saved: {path}", markup=False, soft_wrap=True)

@@ -1,0 +1,321 @@
+"""Language models, asked about a text: which parts of it made the answer.
+
+``AnswerModel`` is a causal language model. ``asking`` makes a model of it that can be explained:
+its rows are the prompt with parts of the text left out and the answer behind it, and its output is
+the logit of the answer's probability.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from slalom_xai.errors import InputError, ModelError, shortened
+from slalom_xai.models.answer_scorer import AnswerScorer
+from slalom_xai.models.answer_spans import KINDS, WHOLE, answer_spans, log_probabilities
+from slalom_xai.models.configurations import check_vocabulary, token_limit
+from slalom_xai.models.greedy import check_causal, greedy_tokens, stop_tokens
+from slalom_xai.models.load import load_causal
+from slalom_xai.models.locks import lock_of
+from slalom_xai.models.question_frame import (
+    BETWEEN,
+    FramedTokens,
+    checked_template,
+    question_frame,
+    token_ids,
+)
+from slalom_xai.models.reading import AnyReading
+from slalom_xai.models.rows import Row
+from slalom_xai.models.transformers import AnyTransformer, embedded_tokens
+from slalom_xai.outputs import Outputs
+
+# Nats; an answer whose log probability changes by less without the text does not depend on it.
+NO_CHANGE = 0.1
+
+
+class AnswerModel:
+    """A causal language model whose answers are explained by the text it was asked about.
+
+    Args:
+        lm: a folder or hub id, or a model of ``AutoModelForCausalLM``, which is used as it is.
+        tokenizer: found by itself for folders and hub ids.
+        template: the prompt, with the places {context} and {question}; the message of a user where
+            the tokenizer has a chat template. None: "Context: ... Question: ...".
+        max_new_tokens: where the model's own answer is cut.
+        spans: the parts of the answer that are explained beside the whole of it, from the same
+            rows: "answer" (none), "sentences", "tokens", or a list of parts.
+        device: where to load a model given by name.
+        dtype: precision to load it in.
+        revision: branch, tag or commit of a hub id.
+        trust_remote_code: allow a hub model to run its own code.
+
+    Attributes:
+        lm: the language model.
+        tokenizer: its own.
+
+    Raises:
+        InputError: no causal language model, or another model's tokenizer.
+    """
+
+    def __init__(
+        self,
+        lm: Any,
+        tokenizer: Any = None,
+        *,
+        template: str | None = None,
+        max_new_tokens: int = 32,
+        spans: str | Sequence[str] = WHOLE,
+        device: str | torch.device | None = None,
+        dtype: str | torch.dtype | None = None,
+        revision: str | None = None,
+        trust_remote_code: bool = False,
+    ) -> None:
+        self._template = checked_template(template)
+        if isinstance(spans, str) and spans not in KINDS:
+            raise InputError(
+                f"spans is {spans!r}: give one of {', '.join(KINDS)}, "
+                "or a list of parts of the answer"
+            )
+        if isinstance(max_new_tokens, bool) or not max_new_tokens >= 1:
+            raise InputError(
+                f"max_new_tokens is {max_new_tokens!r}: give a whole number of at least 1"
+            )
+        self.name = str(lm) if isinstance(lm, (str, Path)) else ""
+        if isinstance(lm, (str, Path)):
+            lm, tokenizer = load_causal(lm, tokenizer, device, dtype, revision, trust_remote_code)
+        elif device is not None or dtype is not None:
+            raise InputError(
+                "device and dtype are only for models given by name: "
+                "move or cast a model object yourself"
+            )
+        _check_kind(lm, tokenizer)
+        check_vocabulary(tokenizer, lm.config, embedded_tokens(lm))
+        self.name = self.name or getattr(lm.config, "name_or_path", "") or type(lm).__name__
+        self.probe_calls = 0
+        self.lm = lm
+        self.tokenizer = tokenizer
+        self._most = int(max_new_tokens)
+        self._spans = spans
+        self._limit = token_limit(tokenizer, lm.config, lm)
+        self._is_causal = False  # not tried yet
+
+    @property
+    def outputs(self) -> Outputs:
+        """The answer, whichever it will be."""
+        return Outputs("answers", (WHOLE,))
+
+    @property
+    def device(self) -> torch.device:
+        """Where the language model runs."""
+        device: torch.device = next(self.lm.parameters()).device
+        return device
+
+    def asking(
+        self, context: str | Sequence[str], question: str, *, answer: str | None = None
+    ) -> AskedModel:
+        """The model with one question about one text, ready to be explained.
+
+        Args:
+            context: the text, or a list of sources.
+            question: what to ask about it.
+            answer: the answer to explain; None: the model's own, the likeliest token at each step.
+
+        Raises:
+            InputError: no words in the context, the question or the answer; a prompt that is
+                longer than the model reads.
+            ModelError: the model ends its answer at once.
+        """
+        _check_words("question", question)
+        text, passages = _joined(context)
+        frame = question_frame(self.tokenizer, self._template, question.strip())
+        if not frame.after:
+            raise InputError("the template ends with {context}: put words behind it")
+        prompt = [*frame.before, *token_ids(self.tokenizer, text), *frame.after]
+        given = self._given(answer, frame.joint)
+        longest = len(given) if given else self._most
+        self._check_length(len(prompt), len(frame.before) + len(frame.after), longest)
+        notes: list[str] = []
+        with lock_of(self.lm):
+            if not self._is_causal:
+                check_causal(self.lm, prompt)
+                self._is_causal = True
+                self.probe_calls += 2
+            tokens = given or self._greedy(prompt, notes)
+        framed = FramedTokens(self.tokenizer, frame, tokens, limit=self._limit, passages=passages)
+        asked = (text, question.strip())
+        return AskedModel(self.lm, framed, self.name, asked, tokens, self._spans, notes)
+
+    def _given(self, answer: str | None, joint: str) -> tuple[int, ...]:
+        """The tokens of an answer that was given."""
+        if answer is None:
+            return ()
+        _check_words("answer", answer)
+        return token_ids(self.tokenizer, joint + answer.strip())
+
+    def _greedy(self, prompt: Sequence[int], notes: list[str]) -> tuple[int, ...]:
+        """The tokens of the model's own answer."""
+        stops = stop_tokens(self.lm, self.tokenizer)
+        tokens, complete = greedy_tokens(self.lm, prompt, stops, self._most)
+        if not self.tokenizer.decode(tokens).strip():
+            raise ModelError(
+                f"{self.name} gives no answer: it ends at once, or with white space only; ask "
+                "another question, or give the answer to explain (answer=)"
+            )
+        if not complete:
+            notes.append(
+                f"The answer was cut after {self._most} tokens (max_new_tokens={self._most})."
+            )
+        return tuple(tokens)
+
+    def _check_length(self, prompt: int, frame: int, answer: int) -> None:
+        if self._limit is not None and prompt + answer > self._limit:
+            raise InputError(
+                f"the prompt has {prompt} tokens ({frame} of them around the context) and the "
+                f"answer up to {answer}, but the model reads at most {self._limit}: shorten the "
+                "context, or give fewer sources"
+            )
+
+    def read(
+        self,
+        text: str,
+        text_pair: str | None = None,
+        *,
+        truncation: bool = False,
+        removal: str = "delete",
+    ) -> AnyReading:
+        """Nothing can be read before a question is asked."""
+        raise _unasked(text, text_pair, truncation, removal)
+
+    def size(self, row: Row) -> int:
+        """There are no rows before a question is asked."""
+        raise _unasked(row)
+
+    def answer(self, rows: Sequence[Row]) -> Tensor:
+        """There are no answers before a question is asked."""
+        raise _unasked(rows)
+
+    def show(self, row: Row) -> str:
+        """There are no rows before a question is asked."""
+        raise _unasked(row)
+
+
+class AskedModel(AnyTransformer):
+    """A language model with a question about a text, and the answer that is explained.
+
+    ``AnswerModel.asking`` makes them.
+
+    Attributes:
+        context: the text, sources joined.
+        question: about it.
+        reply: the answer.
+        spans: the whole answer, and parts of it, in the order of ``outputs``.
+        notes: what a reader should know, a sentence each.
+    """
+
+    def __init__(
+        self,
+        lm: Any,
+        tokens: FramedTokens,
+        name: str,
+        asked: tuple[str, str],
+        answer: tuple[int, ...],
+        spans: str | Sequence[str],
+        notes: Sequence[str],
+    ) -> None:
+        decode = tokens.tokenizer.decode
+        self.context, self.question = asked
+        self.reply = str(decode(answer)).strip()
+        self.spans = answer_spans(answer, decode, spans)
+        outputs = Outputs("answers", tuple(span.label for span in self.spans))
+        scorer = AnswerScorer(lm, answer, self.spans)
+        super().__init__(scorer, tokens, name, outputs, lock_of(lm), tail=len(answer) + 1)
+        self.notes = (*notes, *self._independent())
+
+    def log_probabilities(self, rows: Sequence[Row]) -> Tensor:
+        """The log probability (rows, spans) of the answer and its parts."""
+        return log_probabilities(self.answer(rows))
+
+    @contextmanager
+    def held_for_threads(self) -> Iterator[bool]:
+        """Holds the lock; one thread asks at a time, because the scorer is hooked into the model.
+
+        Yields:
+            False.
+        """
+        with self._lock:
+            yield False
+
+    def _sides(self) -> tuple[str, str]:
+        """What stands behind a row is not seen by a causal model."""
+        return "right", "left"
+
+    def _independent(self) -> tuple[str, ...]:
+        """A note where the answer is as likely without the text."""
+        reading = self.read(self.context)
+        every = np.ones(len(reading.pieces), dtype=bool)
+        chances = [
+            float(self.log_probabilities([reading.shorten(keep)])[0, 0]) for keep in (every, ~every)
+        ]
+        self.probe_calls += 2
+        change = chances[0] - chances[1]
+        if abs(change) >= NO_CHANGE:
+            return ()
+        return (
+            "The answer does not depend on the context: without it, its log probability changes "
+            f"by {abs(change):.2g} only (from {chances[0]:.2f} to {chances[1]:.2f}).",
+        )
+
+
+def _check_kind(lm: Any, tokenizer: Any) -> None:
+    """Refuses what is no language model, or comes without its tokenizer."""
+    kind, is_module = type(lm).__name__, isinstance(lm, torch.nn.Module)
+    if not is_module or not hasattr(lm, "get_output_embeddings"):
+        raise InputError(
+            f"a {kind} is no causal language model: give a folder, a hub id, "
+            "or a model of AutoModelForCausalLM"
+        )
+    if lm.get_output_embeddings() is None or lm.config.is_encoder_decoder:
+        raise InputError(
+            f"a {kind} does not predict the next word: "
+            "give a causal language model (AutoModelForCausalLM)"
+        )
+    if tokenizer is None:
+        raise InputError(
+            f"a {kind} needs its tokenizer: pass tokenizer=AutoTokenizer.from_pretrained(...)"
+        )
+
+
+def _check_words(what: str, given: Any) -> None:
+    if not isinstance(given, str) or not given.strip():
+        raise InputError(f"the {what} is {shortened(repr(given), 40)}: give at least one word")
+
+
+def _joined(context: str | Sequence[str]) -> tuple[str, tuple[int, ...] | None]:
+    """A context as one text, and where its passages begin if they were given one by one."""
+    if isinstance(context, str):
+        _check_words("context", context)
+        return context, None
+    sources = list(context)
+    if not sources:
+        raise InputError("there are no sources: give at least one text")
+    starts, text = [], ""
+    for number, source in enumerate(sources):
+        _check_words(f"source {number}", source)
+        if text:
+            text += BETWEEN
+        starts.append(len(text))
+        text += source.strip()
+    return text, tuple(starts)
+
+
+def _unasked(*_: object) -> InputError:
+    return InputError(
+        "a language model explains the answer to a question: pass question=..., "
+        'such as explainer(context, question="What happened?")'
+    )
