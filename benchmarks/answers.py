@@ -2,7 +2,7 @@ r"""Which sources made an answer: our scores beside those of others, with 16 to 
 
     python scripts/gguf_to_folder.py SmolLM2-135M-Instruct.Q4_1.gguf smollm2
     python -m benchmarks.answers --model smollm2 --data FOLDER --rows rows.npz --out answers.jsonl \
-        [--prompts 100] [--methods slalom] [--calls 16,32,64,128] [--seconds 500]
+        [--prompts 100] [--methods slalom-few,slalom] [--calls 16,32,64,128] [--seconds 500]
     python -m benchmarks.answers --tables answers.jsonl
     python -m benchmarks.answers --refit rows.npz --out refitted.jsonl [--calls 16,32,64,128]
 
@@ -17,7 +17,7 @@ its own. A method that needs more calls than it has is left out. Measured are
                  (in tables a prompt's R² counts as -1 at least: where rows hardly differ, any
                  prediction that is a bit off has one far below, which would decide the mean)
     drop         by how much the answer's log probability falls without the 1, 3 and 5 sources of
-                 the largest score; of the package's methods that is ``removal``
+                 the largest score; of the package's methods that is ``shapley``
 
 A line of the output is one prompt. ``--refit`` fits again to stored rows, without the model: there
 is no drop then, and nothing from the package. ``--tables`` prints means over prompts with 95%
@@ -88,7 +88,7 @@ def explained(model: AnswerModel, method: str, rows: Rows, calls: int) -> Fitted
         explanation = explainer(sources=rows.prompt.sources, question=rows.prompt.question)
     except BudgetError:
         return None
-    return Fitted(explanation.scores("removal"), explanation.predict)
+    return Fitted(explanation.scores("shapley"), explanation.predict)
 
 
 def fits(
@@ -206,7 +206,7 @@ def main() -> None:
     parser.add_argument("--prompts", type=int, default=100)
     parser.add_argument("--sources", default="20,60", help="in a prompt: fewest and most")
     parser.add_argument("--words", type=int, default=35, help="of a source at most")
-    parser.add_argument("--methods", default="slalom", help="of the package, by commas")
+    parser.add_argument("--methods", default="slalom-few,slalom", help="of the package, by commas")
     parser.add_argument("--calls", default="16,32,64,128")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--seconds", type=float, default=1e9, help="stop between two prompts")

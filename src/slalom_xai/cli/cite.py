@@ -77,9 +77,18 @@ _Template = Annotated[
 _Target = Annotated[
     str | None, without_default("The part that is shown first. Default: the whole answer.")
 ]
-_Method = Annotated[str, typer.Option(help="How to explain; see `slalom methods`.")]
+_Method = Annotated[
+    str,
+    typer.Option(
+        help=(
+            "How to explain; see `slalom methods`. slalom measures values, and needs 50 calls more "
+            "than there are units."
+        )
+    ),
+]
 _Budget = Annotated[
-    int | None, without_default("Most model calls to use. Default: chosen by the number of units.")
+    int | None,
+    without_default("Most model calls to use. Default: as the method chooses, 64 for slalom-few."),
 ]
 _Seed = Annotated[int, typer.Option(help="The same seed gives the same explanation.")]
 _Revision = Annotated[str | None, without_default("Branch, tag or commit of a hub id.")]
@@ -106,7 +115,7 @@ def _cite(
     template: _Template = None,
     target: _Target = None,
     tokenizer: _Tokenizer = None,
-    method: _Method = "slalom",
+    method: _Method = "slalom-few",
     budget: _Budget = None,
     seed: _Seed = 0,
     device: Device = None,
