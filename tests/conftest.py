@@ -1,6 +1,5 @@
 """Settings for all tests: a slow machine is not a failure."""
 
-import uuid
 from types import SimpleNamespace
 
 import pytest
@@ -10,11 +9,12 @@ settings.register_profile("patient", deadline=None, suppress_health_check=[Healt
 settings.load_profile("patient")
 
 
-@pytest.fixture(autouse=True)
-def _no_cache_of_the_user(monkeypatch, tmp_path_factory):
-    """Models that keep their answers find those of no other test, and none of the user's."""
-    name = f"cache-{uuid.uuid4().hex}"  # made only if somebody uses it
-    monkeypatch.setenv("SLALOM_CACHE", str(tmp_path_factory.getbasetemp() / name))
+@pytest.fixture(scope="session", autouse=True)
+def _no_cache_of_the_user(tmp_path_factory):
+    """Models that keep their answers find none of the user's."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SLALOM_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
+        yield
 
 
 @pytest.fixture
