@@ -9,6 +9,14 @@ settings.register_profile("patient", deadline=None, suppress_health_check=[Healt
 settings.load_profile("patient")
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _no_cache_of_the_user(tmp_path_factory):
+    """Models that keep their answers find none of the user's."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SLALOM_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
+        yield
+
+
 @pytest.fixture
 def slalom(monkeypatch, capsys):
     """The command line in this process, which has paid for the imports already.

@@ -101,12 +101,12 @@ def test_methods_share_answers(tmp_path):
 
 
 def test_a_model_that_keeps_its_answers_has_a_cache_unless_told_otherwise(monkeypatch, tmp_path):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("SLALOM_CACHE", str(tmp_path))
     assert Explainer(Averaging()).cache is None
     assert Explainer(Paid(Averaging()), cache=False).cache is None
     assert not list(tmp_path.iterdir())
     kept = Explainer(Paid(Averaging())).cache
-    assert kept.path == tmp_path / "slalom-xai" / FILE_NAME
+    assert kept.path == tmp_path / FILE_NAME
 
 
 def test_a_local_classifier_is_told_from_others_by_its_weights(tmp_path):

@@ -125,6 +125,9 @@ def test_clearing_removes_all_answers(tmp_path):
 
 
 def test_the_usual_folder_is_the_users_own(monkeypatch, tmp_path):
+    monkeypatch.setenv("SLALOM_CACHE", str(tmp_path / "named"))
+    assert AnswerCache().info().path == tmp_path / "named" / FILE_NAME
+    monkeypatch.delenv("SLALOM_CACHE")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert AnswerCache().info().path == tmp_path / "slalom-xai" / FILE_NAME
     monkeypatch.setenv("XDG_CACHE_HOME", "relative")

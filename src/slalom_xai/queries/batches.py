@@ -129,7 +129,8 @@ class Batches:
         """The logits (m, width) of a model that remembers its answers.
 
         It tells copies of a row apart if they are asked in one go. So where a row is asked once
-        more, those before are asked along: their answers are remembered, and cost nothing.
+        more, the first copy is asked along: its answer is remembered, and costs nothing. The answer
+        that showed whether the model repeats itself serves again, because it was paid for.
         """
         if before is None:
             return self._logits(asked, None, progress)
@@ -138,8 +139,8 @@ class Batches:
             if times == 0:
                 logits.append(self._logits(NumberedRows.of([rows]), None, progress))
                 continue
-            copies = [rows.row(0)] * times + [rows.row(index) for index in range(len(rows))]
-            logits.append(self._ask(copies)[times:])
+            copies = [rows.row(0), *(rows.row(index) for index in range(len(rows)))]
+            logits.append(self._ask(copies)[1:])
             if progress:
                 progress.advance(len(rows))
         return torch.cat(logits)

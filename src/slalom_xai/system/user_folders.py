@@ -12,8 +12,12 @@ _NAME = "slalom-xai"
 def cache_folder() -> Path:
     """The package's folder among those in which the user's programs keep caches.
 
-    ``XDG_CACHE_HOME`` names the folder around it, where it is set to an absolute path.
+    ``SLALOM_CACHE`` names another one. ``XDG_CACHE_HOME`` names the folder around it, where it is
+    set to an absolute path.
     """
+    own = os.environ.get("SLALOM_CACHE")
+    if own:
+        return Path(own)
     named = os.environ.get("XDG_CACHE_HOME", "")
     if os.path.isabs(named):  # others are to be ignored, says the standard
         return Path(named) / _NAME
