@@ -15,7 +15,13 @@ from torch import Tensor
 from slalom_xai.errors import InputError, ModelError, SlalomError, shortened
 from slalom_xai.models import TextModel
 from slalom_xai.models.answers import checked_logits
-from slalom_xai.models.base import LendsPrefixes, SaysItsSize, TakesThreads, TakesTokens
+from slalom_xai.models.base import (
+    AnswersTogether,
+    LendsPrefixes,
+    SaysItsSize,
+    TakesThreads,
+    TakesTokens,
+)
 from slalom_xai.models.rows import Indices, Rows
 from slalom_xai.models.token_batch import TokenBatch
 from slalom_xai.models.token_rows import TokenRows, TokenText
@@ -95,6 +101,9 @@ class Batches:
             ModelError: an answer that is not finite, or a row that does not fit into memory.
         """
         numbered = NumberedRows.of(asked)
+        if isinstance(self.model, AnswersTogether):
+            columns = self._columns_of(self._ask_together(numbered, progress), numbered)
+            return list(torch.split(columns, [len(rows) for rows in asked]))
         sizes = np.concatenate([self._sizes(rows) for rows in asked])
         order: list[Indices] = []
         answers: list[Tensor] = []
@@ -110,6 +119,13 @@ class Batches:
         logits = logits[torch.as_tensor(back, device=logits.device)]
         columns = self._columns_of(logits, numbered)
         return list(torch.split(columns, [len(rows) for rows in asked]))
+
+    def _ask_together(self, asked: NumberedRows, progress: Progress | None) -> Tensor:
+        """Logits (m, width) from a model that bundles rows itself."""
+        assert isinstance(self.model, AnswersTogether)
+        rows = [asked.row(number) for number in range(len(asked.owner))]
+        done = progress.advance if progress else lambda _rows: None
+        return checked_logits(self.model.answer_together(rows, done), len(rows), self.model)
 
     def _sizes(self, rows: Rows) -> Indices:
         """The length of each row, (m,)."""

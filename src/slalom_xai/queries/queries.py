@@ -13,6 +13,7 @@ from torch import Tensor
 from slalom_xai.errors import BudgetError
 from slalom_xai.models import Prompt
 from slalom_xai.models.rows import Rows
+from slalom_xai.models.stores import KeepsAnswers
 from slalom_xai.queries.batches import AnswerSource, Progress
 from slalom_xai.queries.work import OneByOne, WorkPool
 
@@ -107,10 +108,7 @@ class Queries:
         whole = self.prompt.whole
         first = self.ask(whole)
         self._check_budget(times)
-        if self._progress:
-            self._progress.start(times)
-        rows = self.prompt.rows(np.repeat(whole, times, axis=0))
-        again = self._source.columns([rows], self._progress)[0].to(first)
+        again = asked_afresh(self._source, self.prompt, times, self._progress).to(first)
         all_answers = torch.cat([first, again])
         assert self._answers is not None
         self._answers[self._numbers[int(self.prompt.rows(whole).keys[0])]] = all_answers.mean(dim=0)
@@ -198,3 +196,15 @@ class Queries:
         self._checked -= moved
         self.calls_check -= len(moved)
         self.calls_fit += len(moved)
+
+
+def asked_afresh(
+    source: AnswerSource, prompt: Prompt, times: int, progress: Progress | None = None
+) -> Tensor:
+    """New answers to the whole text, which was asked before, (times, C)."""
+    # A model that keeps its answers gives the one it has: that comes first, and does not count.
+    kept = int(isinstance(source.model, KeepsAnswers))
+    rows = prompt.rows(np.repeat(prompt.whole, kept + times, axis=0))
+    if progress:
+        progress.start(len(rows))
+    return source.columns([rows], progress)[0][kept:]
