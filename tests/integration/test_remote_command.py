@@ -53,7 +53,7 @@ def test_a_model_behind_an_api_is_explained(slalom, api, tmp_path, monkeypatch):
     assert "up to 61 calls, about" in done.stderr
     assert "a cost of about" in done.stderr
     assert f"{server.billed} calls" in done.stderr.splitlines()[-1]
-    assert "tries again" in done.stderr.splitlines()[-1]
+    assert "requests tried again" in done.stderr.splitlines()[-1]
     loaded = Explanation.load(out)
     assert loaded.prediction == pytest.approx(planted_log_odds(TEXT))
     assert loaded.model.startswith("planted at localhost:")

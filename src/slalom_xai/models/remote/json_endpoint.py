@@ -55,8 +55,8 @@ class JsonClassifier(RemoteModel):
         spending: Spending | None = None,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
-        named = dict(labels) if isinstance(labels, Mapping) else {name: name for name in labels}
-        names = checked_labels(list(named)) or ()
+        names = checked_labels(list(labels)) or ()
+        named = dict(labels) if isinstance(labels, Mapping) else {name: name for name in names}
         if output not in ("probabilities", "logits"):
             raise one_of("output", output, ("probabilities", "logits"))
         check_number("batch", batch, 1, whole=True)

@@ -171,13 +171,13 @@ class Spending:
         return None
 
     def __str__(self) -> str:
-        parts = [f"{self.calls} calls", f"{self.read} tokens read", f"{self.written} written"]
+        most = "at most " if self.guessed else ""
+        parts = [f"{self.calls} calls", f"{most}{self.read} tokens read and {self.written} written"]
         if self.cost is not None:
-            parts.append(f"a cost of {shown_cost(self.cost)}")
+            parts.append(f"a cost of {most}{shown_cost(self.cost)}")
         if self.retries:
-            parts.append(f"{self.retries} tries again")
-        most = " at most" if self.guessed else ""
-        return f"{', '.join(parts)}{most}"
+            parts.append(f"{self.retries} requests tried again")
+        return ", ".join(parts)
 
 
 @dataclass(frozen=True)
