@@ -564,6 +564,19 @@ def test_a_list_of_texts_is_explained_like_each_alone(undisturbed):
     assert same(both[1], undisturbed)
 
 
+def test_a_server_that_fails_is_not_tried_again_for_each_text():
+    server = ApiServer()
+    once = connection(concurrency=1, retries=1)
+    explainer = Explainer(classifier(server, connection=once), budget=60)
+    explainer(TEXT)
+    asked = len(server.requests)
+    server._faults = itertools.repeat(Fault(500))
+    with pytest.raises(ServiceError) as caught:
+        explainer([TEXT, "one odd film", "two odd films", "three odd films"])
+    assert len(caught.value.finished) == 1  # the first text, whose answers are kept
+    assert len(server.requests) == asked + 2
+
+
 def test_three_labels_are_explained():
     def listed(logs):
         return [("a", -1.0), ("b", -1.5), ("c", -2.0)]
