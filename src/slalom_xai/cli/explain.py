@@ -8,6 +8,20 @@ from typing import Annotated
 
 import typer
 
+from slalom_xai.cli.api import (
+    Api,
+    ApiModel,
+    KeyVariable,
+    Label,
+    MaxCalls,
+    MaxCost,
+    PriceOption,
+    PromptFile,
+    Samples,
+    Url,
+    Yes,
+    accounted,
+)
 from slalom_xai.cli.cache import report_cache
 from slalom_xai.cli.figure import check_figure, draw_figure
 from slalom_xai.cli.finishing import explained, finish, read_text
@@ -41,6 +55,9 @@ Examples:
     cat review.txt | slalom explain - --model ./my-classifier --json > explanation.json
 
     slalom explain "It rains." --pair "The street is wet." --model ./my-pair-classifier
+
+    slalom explain --file review.txt --granularity sentence --max-calls 100
+        --api http://localhost:8000/v1 --api-model NAME --label negative=0 --label positive=1
 
     slalom explain -- "-- a text that starts with a dash"
 
@@ -109,10 +126,33 @@ def _explain(
     figure: _Figure = None,
     kind: _Kind = "scatter",
     html: _Html = None,
+    api: Url = None,
+    api_model: ApiModel = None,
+    label: Label = None,
+    prompt: PromptFile = None,
+    samples: Samples = None,
+    key_variable: KeyVariable = "OPENAI_API_KEY",
+    price: PriceOption = None,
+    max_calls: MaxCalls = None,
+    max_cost: MaxCost = None,
+    yes: Yes = False,
 ) -> None:
     """Shows why a classifier judges a text as it does."""
     given = _given_text(text, file)
     wanted_cache = cache_option(cache, cache_folder)
+    behind = Api(
+        url=api,
+        model=api_model,
+        labels=label or [],
+        prompt=prompt,
+        samples=samples,
+        key_variable=key_variable,
+        price=price,
+        max_calls=max_calls,
+        max_cost=max_cost,
+        yes=yes,
+    )
+    behind.check(model)
     check_writable("--out", out)
     check_writable("--html", html)
     if figure is not None:
@@ -122,8 +162,9 @@ def _explain(
     with leaving_at_once():  # most of the waiting before the first call is imports
         from slalom_xai.explainer import Explainer
 
+        remote = behind.classifier()
         explainer = Explainer(
-            model,
+            model if remote is None else remote,
             tokenizer,
             method=method,
             budget=budget,
@@ -140,8 +181,11 @@ def _explain(
             on_round=None if watch is None else watch.on_round,
             cache=wanted_cache,
         )
+    if remote is not None:
+        behind.agree(explainer, remote, given, pair)
     try:
-        explanation, interrupted = explained(partial(explainer, given, pair), watch)
+        with accounted(remote):
+            explanation, interrupted = explained(partial(explainer, given, pair), watch)
     finally:
         if explainer.cache is not None:
             report_cache(explainer.cache)

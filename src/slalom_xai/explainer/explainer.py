@@ -20,7 +20,7 @@ from slalom_xai.explainer.inputs import check_options, check_text, checked_conte
 from slalom_xai.explainer.noise import NoiseCheck
 from slalom_xai.explanation import Explanation
 from slalom_xai.models import Prompt, TextModel, prompt
-from slalom_xai.models.base import AnswersQuestion, TakesQuestions
+from slalom_xai.models.base import AnswersQuestion, SaysNotes, TakesQuestions
 from slalom_xai.models.load import text_model
 from slalom_xai.progress import progress_bar, quiet_in_notebooks
 from slalom_xai.queries import AnswerSource, Batches, Progress, Queries, WorkPool, out_of_memory
@@ -226,6 +226,17 @@ class Explainer:
         explainer._noise = NoiseCheck(explainer._batches)
         return explainer(asked.context)
 
+    def most_calls(self, text: str, text_pair: str | None = None) -> int:
+        """The calls that explaining this text may take, without asking the model anything.
+
+        Methods that stop by themselves may take fewer. The row that shows whether a model repeats
+        itself is among them.
+        """
+        question = self._read(text, text_pair)
+        if question.distinct == 1:
+            return 1
+        return self._calls(question)[0] + int(self.method.probes_noise)
+
     def _read(self, text: Any, text_pair: Any = None, where: str = "") -> Prompt:
         check_text(text, where)
         if text_pair is not None:
@@ -358,6 +369,8 @@ class Explainer:
         asked = self.model if isinstance(self.model, AnswersQuestion) else None
         if asked is not None:
             notes = asked.notes + notes
+        if isinstance(self.model, SaysNotes):
+            notes += self.model.notes(queries.asked.tolist())
         if question.reading.in_place and queries.asked_sequences:
             notes += (
                 f"{self.method.name} asks short sequences in which nothing is replaced: "

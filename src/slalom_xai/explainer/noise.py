@@ -14,6 +14,7 @@ from torch import Tensor
 from slalom_xai.designs import least_budget
 from slalom_xai.estimators import Estimator
 from slalom_xai.models import Prompt
+from slalom_xai.models.base import SaysItsNoise
 from slalom_xai.queries import AnswerSource, Queries
 
 
@@ -56,8 +57,16 @@ class NoiseCheck:
 
     @property
     def noisy(self) -> bool:
-        """Whether the model was seen not to repeat itself."""
-        return self._is_noisy(self._difference)
+        """Whether the model was seen not to repeat itself, or says so."""
+        difference = self._difference
+        seen = difference is not None and difference > self._settings.rounding
+        return seen or self._said is not None
+
+    @property
+    def _said(self) -> str | None:
+        """What the model itself says about its noise."""
+        model = self._source.model
+        return model.noise_note if isinstance(model, SaysItsNoise) else None
 
     def probe(self, question: Prompt, first: Tensor) -> int:
         """Asks the whole text again, unless some text was asked twice before.
@@ -91,9 +100,9 @@ class NoiseCheck:
     def notes(self, queries: Queries) -> tuple[str, ...]:
         """What a reader should know of a noisy model."""
         difference = self._difference
-        if difference is None or not self._is_noisy(difference):
+        if difference is None or not self.noisy:
             return ()
-        noticed = (
+        noticed = self._said or (
             "The model is noisy: asked the same twice, its answers differed by "
             f"{100 * difference:.2g}% of their size."
         )
@@ -106,6 +115,3 @@ class NoiseCheck:
             f"{noticed} The whole text was asked several times, and the mean is explained. "
             "The intervals include the noise; a larger budget narrows them.",
         )
-
-    def _is_noisy(self, difference: float | None) -> bool:
-        return difference is not None and difference > self._settings.rounding

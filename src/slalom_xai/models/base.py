@@ -6,7 +6,7 @@ Whoever needs one asks with ``isinstance``; a model without it is asked in the p
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol, runtime_checkable
 
@@ -176,3 +176,37 @@ class ShowsItsWeights(Protocol):
 
     def weights_fingerprint(self) -> str:
         """Everything that decides its answers, as a hash."""
+
+
+@runtime_checkable
+class AnswersTogether(Protocol):
+    """A model that orders and bundles rows itself, such as one behind a network."""
+
+    def answer_together(self, rows: Sequence[Row], done: Callable[[int], None]) -> Tensor:
+        """Logits (len(rows), width) of all rows of a round, in their order.
+
+        Args:
+            rows: what is asked.
+            done: is told how many more rows are answered, in the thread that asks.
+        """
+
+
+@runtime_checkable
+class SaysNotes(Protocol):
+    """A model about whose answers a reader should know something."""
+
+    def notes(self, asked: Collection[int]) -> tuple[str, ...]:
+        """A sentence for each thing to know.
+
+        Args:
+            asked: the rows that an explanation rests on, by their keys.
+        """
+
+
+@runtime_checkable
+class SaysItsNoise(Protocol):
+    """A model that may know that its answers are noisy, whatever two of them look like."""
+
+    @property
+    def noise_note(self) -> str | None:
+        """Where its noise comes from, in a sentence; None where it may well be steady."""

@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import pairwise
 from typing import Any, cast
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from slalom_xai.errors import InputError, shortened
 from slalom_xai.models.answers import Answers, check_convention
 from slalom_xai.models.locks import lock_of
 from slalom_xai.models.reading import Reading
-from slalom_xai.models.rows import Indices, Row
+from slalom_xai.models.rows import Row
+from slalom_xai.models.word_reading import read_words
 from slalom_xai.outputs import Outputs
-from slalom_xai.text import equal_codes, is_unspaced, words
-
-# What stands for a removed word: a function has no tokenizer to ask.
-MARKS = {"mask": "[MASK]", "unk": "[UNK]"}
 
 
 class CallableModel:
@@ -70,12 +63,7 @@ class CallableModel:
         removal: str = "delete",
     ) -> Reading:
         """Splits a text into words."""
-        if text_pair is not None:
-            raise InputError(
-                f"a pair of texts was given, but {self.name} takes single texts: "
-                "join the two as it expects them"
-            )
-        return _read_words(text, removal)
+        return read_words(text, text_pair, removal, self.name)
 
     def size(self, row: Row) -> int:
         """Words in a row, about."""
@@ -91,48 +79,3 @@ class CallableModel:
         with self._lock:
             raw = self._function(list(texts))
         return self._answers.logits(raw, len(texts), texts.__getitem__).cpu().double()
-
-
-def _read_words(text: str, removal: str) -> Reading:
-    """A text as its words, whose rows keep the white space of the text as far as they can."""
-    units = words(text)
-    if not units:
-        raise InputError(f"there is no word in {shortened(text)}: give a text with words in it")
-    starts = [0, *(unit.end for unit in units[:-1])]
-    gaps = [text[start : unit.start] for start, unit in zip(starts, units, strict=True)]
-    rest = text[units[-1].end :]
-
-    def compose(indices: Indices) -> Row:
-        if np.array_equal(indices, np.arange(len(units))):
-            return text
-        if bool((np.diff(indices) > 0).all()):
-            return "".join(gaps[index] + units[index].text for index in indices).strip()
-        return _joined([units[index].text for index in indices])  # another order than the text's
-
-    def without(keep: NDArray[np.bool_]) -> Row:
-        return compose(np.flatnonzero(keep))
-
-    def marked(keep: NDArray[np.bool_]) -> Row:
-        row = ""
-        for gap, unit, kept in zip(gaps, units, keep, strict=True):
-            row += gap + (unit.text if kept else MARKS[removal])
-        return row + rest
-
-    return Reading(
-        text,
-        units,
-        equal_codes([unit.text for unit in units]),
-        "",
-        compose,
-        without if removal == "delete" else marked,
-        in_place=removal != "delete",
-    )
-
-
-def _joined(pieces: Sequence[str]) -> str:
-    """Words in a row, with spaces where their script has them."""
-    text = pieces[0]
-    for before, piece in pairwise(pieces):
-        together = is_unspaced(before[-1]) and is_unspaced(piece[0])
-        text += piece if together else f" {piece}"
-    return text

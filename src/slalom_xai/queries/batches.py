@@ -14,7 +14,13 @@ from torch import Tensor
 from slalom_xai.errors import InputError, ModelError, SlalomError, shortened
 from slalom_xai.models import TextModel
 from slalom_xai.models.answers import checked_logits
-from slalom_xai.models.base import LendsPrefixes, SaysItsSize, TakesThreads, TakesTokens
+from slalom_xai.models.base import (
+    AnswersTogether,
+    LendsPrefixes,
+    SaysItsSize,
+    TakesThreads,
+    TakesTokens,
+)
 from slalom_xai.models.rows import Indices, Rows
 from slalom_xai.models.stores import KeepsAnswers
 from slalom_xai.models.token_batch import TokenBatch
@@ -99,6 +105,8 @@ class Batches:
         self, asked: NumberedRows, stored: StoredRows | None, progress: Progress | None
     ) -> Tensor:
         """The logits (m, width) of all rows; the model is asked about those that are not stored."""
+        if stored is None and isinstance(self.model, AnswersTogether):
+            return self._ask_together(asked, progress)
         sizes = np.concatenate([self._sizes(rows) for rows in asked.sets])
         order: list[Indices] = []
         answers: list[Tensor] = []
@@ -151,6 +159,13 @@ class Batches:
             self.model.outputs  # noqa: B018
         except ModelError:
             self._ask(next(taken_rows(asked, [(np.array([0]), 0)], [])))
+
+    def _ask_together(self, asked: NumberedRows, progress: Progress | None) -> Tensor:
+        """Logits (m, width) from a model that bundles rows itself."""
+        assert isinstance(self.model, AnswersTogether)
+        rows = [asked.row(number) for number in range(len(asked.owner))]
+        done = progress.advance if progress else lambda _rows: None
+        return checked_logits(self.model.answer_together(rows, done), len(rows), self.model)
 
     def _sizes(self, rows: Rows) -> Indices:
         """The length of each row, (m,)."""

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from torch import Tensor
 
-from slalom_xai.errors import SlalomError
+from slalom_xai.errors import ServiceError, SlalomError
 from slalom_xai.models import TextModel
 from slalom_xai.models.rows import Rows
 from slalom_xai.queries.sources import AnswerSource, Progress
@@ -141,6 +141,7 @@ def _answers(source: AnswerSource, questions: Sequence[_RowsToAsk]) -> list[Any]
     """All answers at once.
 
     Where that fails, they are asked text by text, so that an error meets the text that caused it.
+    A server that serves us no more fails all of them.
     """
     every_row = [rows for question in questions for rows in question.rows]
     before = [times for question in questions for times in question.times]
@@ -148,7 +149,7 @@ def _answers(source: AnswerSource, questions: Sequence[_RowsToAsk]) -> list[Any]
     try:
         answers = iter(source.columns(every_row, questions[0].progress, again))
     except SlalomError as error:
-        if len(questions) == 1:
-            return [error]
+        if len(questions) == 1 or isinstance(error, ServiceError):
+            return [error] * len(questions)
         return [answer for question in questions for answer in _answers(source, [question])]
     return [[next(answers) for _ in question.rows] for question in questions]

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from slalom_xai.errors import BudgetError, shortened
+from slalom_xai.errors import BudgetError, ServiceError, shortened
 from slalom_xai.models import Prompt
 from slalom_xai.models.base import SaysItsLimit
 from slalom_xai.queries.batches import out_of_memory
@@ -90,10 +90,11 @@ def ask_repeats(
 
     Raises:
         BudgetError: more new rows than the budget leaves.
+        ServiceError: the server that runs the model does not answer any more.
     """
     try:
         return queries.ask_rows((queries.prompt.sequences(rows), purpose))[0], ""
-    except BudgetError:
+    except (BudgetError, ServiceError):  # of which nothing is the repeats' fault
         raise
     except Exception as error:  # a model may refuse repeats in any way it likes
         if out_of_memory(error):

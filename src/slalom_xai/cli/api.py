@@ -1,0 +1,187 @@
+"""Models behind an API on the command line: which one, what it may cost, and whether to begin."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from slalom_xai.cli.options import switch, without_default
+
+if TYPE_CHECKING:
+    from slalom_xai.explainer import Explainer
+    from slalom_xai.models.remote import RemoteClassifier
+
+_FOR_ANSWERS = 0.9  # of the calls that are allowed; the others are left for requests tried again
+
+Url = Annotated[
+    str | None,
+    without_default("Address of a server that speaks OpenAI's protocol: explain a model there."),
+]
+ApiModel = Annotated[str | None, without_default("Name of the model at --api.")]
+Label = Annotated[
+    list[str] | None,
+    without_default("A class and the token answered for it, such as positive=1. Once per class."),
+]
+PromptFile = Annotated[
+    Path | None,
+    without_default("File with the prompt; {text} in it is the text. Default: a plain request."),
+]
+Samples = Annotated[
+    int | None,
+    without_default("For servers without log-probabilities: ask so often and count the labels."),
+]
+KeyVariable = Annotated[
+    str, typer.Option(help="Environment variable with the key for --api; empty: send none.")
+]
+PriceOption = Annotated[
+    str | None,
+    without_default("Price of a million tokens at --api, as IN or IN,OUT, such as 0.15,0.60."),
+]
+MaxCalls = Annotated[int | None, without_default("Requests to --api that may be billed, at most.")]
+MaxCost = Annotated[float | None, without_default("What --api may cost, at most; needs --price.")]
+Yes = Annotated[bool, switch("--yes", "Begin without asking whether --api may be used so much.")]
+
+
+@dataclass(frozen=True)
+class Api:
+    """What the options say about a model behind an API; ``url`` is None where there is none."""
+
+    url: str | None
+    model: str | None
+    labels: Sequence[str]
+    prompt: Path | None
+    samples: int | None
+    key_variable: str
+    price: str | None
+    max_calls: int | None
+    max_cost: float | None
+    yes: bool
+
+    def check(self, model: str | None) -> None:
+        """Refuses options that do not go together, before anything heavy is imported.
+
+        Args:
+            model: what --model says.
+        """
+        from slalom_xai.errors import InputError
+
+        if self.url is not None:
+            if model is not None:
+                raise InputError("--model and --api are both given: leave one of them out")
+            return
+        needs_it = {
+            "--api-model": self.model,
+            "--label": self.labels,
+            "--prompt": self.prompt,
+            "--samples": self.samples,
+            "--price": self.price,
+            "--max-calls": self.max_calls,
+            "--max-cost": self.max_cost,
+            "--yes": self.yes,
+        }
+        for option, given in needs_it.items():
+            if given:
+                raise InputError(f"{option} is given without --api: give the address of a server")
+
+    def classifier(self) -> RemoteClassifier | None:
+        """The model, before anything is sent; None without --api."""
+        if self.url is None:
+            return None
+        from slalom_xai.errors import InputError
+        from slalom_xai.models.remote import Connection, Price, RemoteClassifier, Spending
+
+        if not self.model:
+            raise InputError("--api is given without --api-model: name the model at that address")
+        price = None if self.price is None else Price.parsed(self.price)
+        return RemoteClassifier(
+            self.url,
+            self.model,
+            _labels(self.labels),
+            _prompt(self.prompt),
+            samples=self.samples,
+            connection=Connection(key_variable=self.key_variable or None),
+            spending=Spending(price=price, max_calls=self.max_calls, max_cost=self.max_cost),
+        )
+
+    def agree(self, explainer: Explainer, model: RemoteClassifier, text: str, pair: Any) -> None:
+        """Says what the explanation may take, and asks whether to begin.
+
+        Without a budget, the explainer gets the one that --max-calls leaves.
+        """
+        from slalom_xai.errors import BudgetError, InputError
+        from slalom_xai.models.remote.spending import Estimate
+
+        calls = explainer.most_calls(text, pair) * model.draws
+        if explainer.budget is None and self.max_calls is not None and calls > self.max_calls:
+            explainer.budget = max(1, int(_FOR_ANSWERS * self.max_calls / model.draws) - 1)
+            try:
+                calls = explainer.most_calls(text, pair) * model.draws
+            except BudgetError as error:
+                raise BudgetError(
+                    f"max_calls={self.max_calls} leaves a budget of {explainer.budget}: {error}"
+                ) from error
+        prompt, price = model.prompt_of(text), model.spending.price
+        estimate = Estimate.of(calls, prompt, model.most_written, price)
+        typer.echo(f"Asking {model.name}: {estimate}.", err=True)
+        if self.yes:
+            return
+        if sys.stdin is None or not sys.stdin.isatty():
+            raise InputError("nobody is there to agree to these calls: give --yes to begin")
+        if not typer.confirm("Begin?", err=True):
+            raise typer.Abort
+
+
+@contextmanager
+def accounted(model: RemoteClassifier | None) -> Iterator[None]:
+    """Says at the end what was spent, also where something failed."""
+    if model is None:
+        yield
+        return
+    # The last try says what went wrong; lines about those before it only disturb the progress bar.
+    logging.getLogger("stamina").setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        typer.echo(f"Asked {model.name}: {model.spending}.", err=True)
+
+
+def _labels(given: Sequence[str]) -> dict[str, str]:
+    """Classes with the tokens answered for them."""
+    from slalom_xai.errors import InputError
+
+    labels: dict[str, str] = {}
+    for each in given:
+        name, equals, token = each.partition("=")
+        if not equals or not name.strip() or not token.strip() or name in labels:
+            raise InputError(
+                f"--label is {each!r}: give each class once, with the token answered for it, "
+                "such as --label negative=0 --label positive=1"
+            )
+        labels[name.strip()] = token.strip()
+    if len(labels) < 2:
+        raise InputError(
+            f"--api needs two labels or more, and {len(labels)} was given: for example "
+            "--label negative=0 --label positive=1"
+        )
+    return labels
+
+
+def _prompt(file: Path | None) -> str | None:
+    """The prompt in a file."""
+    from slalom_xai.errors import InputError
+
+    if file is None:
+        return None
+    try:
+        return file.read_text(encoding="utf-8").rstrip("\r\n")  # editors end files with a line
+    except OSError as error:
+        raise InputError(f"cannot read --prompt {file}: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"--prompt {file} is not UTF-8 text: save it as UTF-8") from error

@@ -1,0 +1,216 @@
+"""What all models behind an API have in common: rows are texts, and answers are kept."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+import torch
+from torch import Tensor
+
+from slalom_xai.errors import optional_package
+from slalom_xai.models.reading import Reading
+from slalom_xai.models.remote.addresses import check_secrecy, checked_address
+from slalom_xai.models.remote.asking import Round
+from slalom_xai.models.remote.keys import EnvironmentKey
+from slalom_xai.models.remote.settings import Connection
+from slalom_xai.models.remote.spending import Spending
+from slalom_xai.models.rows import Row
+from slalom_xai.models.stores import AnswerStore
+from slalom_xai.models.word_reading import read_words
+from slalom_xai.outputs import Outputs
+
+if TYPE_CHECKING:
+    import httpx
+
+
+class Remembered:
+    """Keeps answers for as long as the process lives."""
+
+    def __init__(self) -> None:
+        self._answers: dict[str, Any] = {}
+
+    def find(self, keys: Sequence[str]) -> dict[str, Any]:
+        """What is there."""
+        return {key: self._answers[key] for key in keys if key in self._answers}
+
+    def keep(self, key: str, answer: Any) -> None:
+        """Stores one answer."""
+        self._answers[key] = answer
+
+
+class RemoteModel(ABC):
+    """A model behind an address.
+
+    Args:
+        url: the address that requests go to.
+        name: how the model is called in results.
+        outputs: what its answers mean.
+        connection: how the server is asked.
+        spending: what it may cost.
+        transport: takes the place of the network, in tests.
+    """
+
+    device = torch.device("cpu")
+    probe_calls = 0
+    draws = 1  # requests for each row
+    most_written = 1  # tokens in an answer
+
+    def __init__(
+        self,
+        url: str,
+        name: str,
+        outputs: Outputs,
+        *,
+        connection: Connection | None,
+        spending: Spending | None,
+        transport: httpx.AsyncBaseTransport | None,
+    ) -> None:
+        for package in ("httpx", "stamina"):
+            optional_package(package, "a model behind an API")
+        from slalom_xai.models.remote.sending import Sender
+
+        connection = connection or Connection()
+        parts = checked_address(url)
+        key = EnvironmentKey(connection.key_variable, connection.key_header)
+        key.check()
+        if key.is_set:
+            check_secrecy(parts, key.variable)
+        self.name = f"{name} at {parts.netloc}"
+        self.outputs = outputs
+        self.spending = spending or Spending()
+        self._url = url
+        self._concurrency = connection.concurrency
+        self._sender = Sender(url, self.name, connection, key, self.spending, transport)
+        self._store: AnswerStore = Remembered()
+        self._lock = threading.Lock()  # rounds take turns, so that no more is in flight than agreed
+
+    @property
+    def fingerprint(self) -> str:
+        """Everything that decides the answers, as a hash."""
+        said = json.dumps([self._url, self.outputs.labels, self._identity()], sort_keys=True)
+        return hashlib.sha256(said.encode()).hexdigest()
+
+    def use(self, store: AnswerStore) -> None:
+        """From now on asks the store first."""
+        self._store = store
+
+    def read(
+        self,
+        text: str,
+        text_pair: str | None = None,
+        *,
+        truncation: bool = False,
+        removal: str = "delete",
+    ) -> Reading:
+        """Splits a text into words."""
+        return read_words(text, text_pair, removal, self.name)
+
+    def size(self, row: Row) -> int:
+        """Words in a row, about."""
+        return cast(str, row).count(" ") + 1
+
+    def show(self, row: Row) -> str:
+        """The row is a text."""
+        return cast(str, row)
+
+    def answer(self, rows: Sequence[Row]) -> Tensor:
+        """Logits for some texts."""
+        return self.answer_together(rows, lambda _rows: None)
+
+    def answer_together(self, rows: Sequence[Row], done: Callable[[int], None]) -> Tensor:
+        """Logits (len(rows), labels) of texts, of which as many are in flight as agreed."""
+        texts = cast(list[str], list(rows))
+        keys = _numbered(texts, self.draws)
+        with self._lock:
+            answers = self._answers(texts, keys, done)
+        found = [[answers[key] for key in of_row] for of_row in keys]
+        logits = [self._logits(*pair) for pair in zip(texts, found, strict=True)]
+        return torch.tensor(logits, dtype=torch.float64).reshape(len(texts), self.outputs.width)
+
+    def _answers(
+        self, texts: Sequence[str], keys: Sequence[Sequence[str]], done: Callable[[int], None]
+    ) -> dict[str, Any]:
+        """The answers of all keys: those that are kept, and new ones."""
+        answers = self._store.find([key for of_row in keys for key in of_row])
+        missing = {
+            key: text
+            for text, of_row in zip(texts, keys, strict=True)
+            for key in of_row
+            if key not in answers
+        }
+        left = Counter({row: sum(key in missing for key in keys[row]) for row in range(len(keys))})
+        row_of = {key: row for row, of_row in enumerate(keys) for key in of_row}
+        at_once = sum(count == 0 for count in left.values())
+        if at_once:
+            done(at_once)
+        # Servers that keep what they have read of a prompt profit where rows begin alike.
+        order = sorted(missing.items(), key=lambda item: item[1])
+
+        def on_answer(bundle: list[tuple[str, str]], found: list[Any]) -> None:
+            answers.update(zip((key for key, _ in bundle), found, strict=True))
+            for key, _ in bundle:
+                left[row_of[key]] -= 1
+                if left[row_of[key]] == 0:
+                    done(1)
+
+        if order:
+            asking = Round(self._sender.open, self._ask_and_keep, self._concurrency)
+            asking.run(self._bundles(order), on_answer)
+        return answers
+
+    async def _ask_and_keep(
+        self, client: httpx.AsyncClient, bundle: list[tuple[str, str]]
+    ) -> list[Any]:
+        """Asks about texts with their keys in one request, and keeps what comes back."""
+        texts = [text for _, text in bundle]
+        body, prompt = self._request(texts)
+        response = await self._sender.post(client, body, prompt, self.most_written * len(texts))
+        found = self._found(response, texts)
+        for (key, _), answer in zip(bundle, found, strict=True):
+            self._store.keep(key, answer)
+        return found
+
+    def _bundles(self, asked: Sequence[tuple[str, str]]) -> list[list[tuple[str, str]]]:
+        """What goes into one request each: one text."""
+        return [[item] for item in asked]
+
+    def notes(self, asked: Collection[int]) -> tuple[str, ...]:
+        """Nothing to know about the answers."""
+        return ()
+
+    @abstractmethod
+    def _identity(self) -> Any:
+        """Everything but the address and the labels that decides the answers, as JSON."""
+
+    @abstractmethod
+    def _request(self, texts: Sequence[str]) -> tuple[dict[str, Any], str]:
+        """The body of a request about some texts, and all that the server reads of it."""
+
+    @abstractmethod
+    def _found(self, response: Any, texts: Sequence[str]) -> list[Any]:
+        """What a response says about each text, as plain JSON, to be kept.
+
+        Raises:
+            ModelError: nothing that can be used.
+        """
+
+    @abstractmethod
+    def _logits(self, text: str, found: Sequence[Any]) -> list[float]:
+        """Logits of a row, one for each label, from what was found in each of its draws."""
+
+
+def _numbered(texts: Sequence[str], draws: int) -> list[list[str]]:
+    """Keys of each row's draws. Equal rows have different ones: each has answers of its own."""
+    seen: Counter[str] = Counter()
+    keys = []
+    for text in texts:
+        digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+        keys.append([f"{digest}-{seen[text] + draw}" for draw in range(draws)])
+        seen[text] += draws
+    return keys
