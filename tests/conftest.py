@@ -18,6 +18,12 @@ def _no_cache_of_the_user(tmp_path_factory):
 
 
 @pytest.fixture
+def own_cache(monkeypatch, tmp_path):
+    """No test finds answers of another in the cache."""
+    monkeypatch.setenv("SLALOM_CACHE", str(tmp_path / "own-cache"))
+
+
+@pytest.fixture
 def slalom(monkeypatch, capsys):
     """The command line in this process, which has paid for the imports already.
 

@@ -17,6 +17,8 @@ from slalom_xai import Explainer
 from slalom_xai.errors import InputError, ModelError
 from slalom_xai.models.remote import Connection, JsonClassifier, Waiting
 
+pytestmark = pytest.mark.usefixtures("own_cache")
+
 TEXT = "a slow start and then a warm film"
 NAMES = ["bad", "good"]
 

@@ -22,6 +22,8 @@ from slalom_xai.errors import BudgetError, InputError, ModelError, ServiceError,
 from slalom_xai.models.remote import Connection, Price, RemoteClassifier, Spending, Waiting
 from slalom_xai.models.remote.failures import seconds_to_wait
 
+pytestmark = pytest.mark.usefixtures("own_cache")
+
 QUICK = Waiting(first=0.001, longest=0.002, jitter=0.001)
 TEXT = "a slow start and then a warm film"
 KEY = "sk-planted-0123456789"
@@ -379,12 +381,12 @@ class TestStores:
         model = classifier(first, spending=Spending(max_calls=25))
         model.use(FileStore(tmp_path / "answers.jsonl"))
         with pytest.raises(BudgetError):
-            Explainer(model, budget=60)(TEXT)
+            Explainer(model, budget=60, cache=False)(TEXT)
         assert len((tmp_path / "answers.jsonl").read_text().splitlines()) == first.billed == 25
         second = ApiServer()
         again = classifier(second)
         again.use(FileStore(tmp_path / "answers.jsonl"))
-        assert same(Explainer(again, budget=60)(TEXT), undisturbed)
+        assert same(Explainer(again, budget=60, cache=False)(TEXT), undisturbed)
         assert not {text for text in first.texts if first.texts.count(text) == 1} & {*second.texts}
 
     def test_a_store_does_not_hide_noise(self, tmp_path):
@@ -392,12 +394,12 @@ class TestStores:
         server = ApiServer(log_odds=lambda text: planted_log_odds(text) + drawn.gauss(0, 0.3))
         model = classifier(server, connection=connection(concurrency=1))
         model.use(FileStore(tmp_path / "answers.jsonl"))
-        noisy = Explainer(model, budget=120)(TEXT)
+        noisy = Explainer(model, budget=120, cache=False)(TEXT)
         assert any("The model is noisy" in note for note in noisy.notes)
         whole = server.texts.count(TEXT)
         assert whole >= 4
         asked = len(server.requests)
-        repeated = Explainer(model, budget=120)(TEXT)
+        repeated = Explainer(model, budget=120, cache=False)(TEXT)
         assert same(repeated, noisy)
         assert len(server.requests) == asked  # all of it came from the store
 
@@ -490,7 +492,6 @@ class TestKeys:
         server = ApiServer(faults=itertools.cycle([None, fault]), echo=True)
         given = connection(key_variable="PLANTED_KEY", retries=1, concurrency=1)
         model = classifier(server, connection=given)
-        model.use(FileStore(tmp_path / "answers.jsonl"))
         said = [repr(model), str(vars(model)), str(vars(model._sender)), model.fingerprint]
         with caplog.at_level(logging.DEBUG):
             try:
@@ -498,7 +499,8 @@ class TestKeys:
             except SlalomError as error:
                 said += told(error)
         assert server.headers[0]["authorization"] == f"Bearer {KEY}"
-        said += [file.read_text() for file in tmp_path.iterdir()]
+        files = [file for file in tmp_path.rglob("*") if file.is_file()]  # the cache is among them
+        said += [file.read_bytes().decode("latin-1") for file in files]
         said += [caplog.text, str([vars(record) for record in caplog.records]), *capfd.readouterr()]
         assert not [text for text in said if KEY in text]
 
