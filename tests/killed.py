@@ -25,13 +25,28 @@ STEPS = (
 )
 
 
+def killed_in_child(work: Callable[[], None]) -> bool:
+    """Works in a child process; whether it was killed."""
+    child = os.fork()
+    if child == 0:
+        try:
+            work()
+        except BaseException:
+            sys.excepthook(*sys.exc_info())
+            os._exit(1)
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    assert os.WIFSIGNALED(status) or os.WEXITSTATUS(status) == 0, "the work failed by itself"
+    return os.WIFSIGNALED(status)
+
+
 def killed_at(step: int, work: Callable[[], None], under: Path) -> bool:
     """Runs work in a child process and kills it before its step-th step under a folder.
 
     Returns False if the work was done before that step.
     """
-    child = os.fork()
-    if child == 0:
+
+    def counted() -> None:
         left = step
 
         def count(event: str, arguments: tuple[object, ...]) -> None:
@@ -42,15 +57,9 @@ def killed_at(step: int, work: Callable[[], None], under: Path) -> bool:
                     os.kill(os.getpid(), signal.SIGKILL)
 
         sys.addaudithook(count)
-        try:
-            work()
-        except BaseException:
-            sys.excepthook(*sys.exc_info())
-            os._exit(1)
-        os._exit(0)
-    _, status = os.waitpid(child, 0)
-    assert os.WIFSIGNALED(status) or os.WEXITSTATUS(status) == 0, "the work failed by itself"
-    return os.WIFSIGNALED(status)
+        work()
+
+    return killed_in_child(counted)
 
 
 def every_step(

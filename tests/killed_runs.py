@@ -17,6 +17,7 @@ import threading
 from pathlib import Path
 
 from fakes import Averaging
+from killed import killed_in_child
 from paid import TEXT, Paid
 
 from slalom_xai import Explainer
@@ -81,21 +82,6 @@ def run(kind: str, folder: Path, kill_at: int | None, spin: int) -> None:
     explanation.save(folder.with_suffix(".json"))
 
 
-def in_child(work) -> bool:
-    """Works in a child process; whether it was killed."""
-    child = os.fork()
-    if child == 0:
-        try:
-            work()
-        except BaseException:
-            sys.excepthook(*sys.exc_info())
-            os._exit(1)
-        os._exit(0)
-    _, status = os.waitpid(child, 0)
-    assert os.WIFSIGNALED(status) or os.WEXITSTATUS(status) == 0, "the work failed by itself"
-    return os.WIFSIGNALED(status)
-
-
 def asked_again(path: Path) -> list[str]:
     """Rows that were asked although their answers had been stored."""
     kept: set[str] = set()
@@ -116,7 +102,7 @@ def explain_to_the_end(kind: str, root: Path, kills: int, chance: random.Random)
         folder = root / f"{kind}-{len(done)}"
         kill_at = chance.randint(1, 5) if kills > 0 else None
         spin = chance.randrange(30_000)
-        if in_child(lambda at=folder, n=kill_at, s=spin: run(kind, at, n, s)):
+        if killed_in_child(lambda at=folder, n=kill_at, s=spin: run(kind, at, n, s)):
             kills -= 1
             continue
         done.append(folder)
