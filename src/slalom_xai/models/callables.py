@@ -10,13 +10,12 @@ from torch import Tensor
 
 from slalom_xai.models.answers import Answers, check_convention
 from slalom_xai.models.locks import lock_of
-from slalom_xai.models.reading import Reading
 from slalom_xai.models.rows import Row
-from slalom_xai.models.word_reading import read_words
+from slalom_xai.models.word_reading import ReadsWords
 from slalom_xai.outputs import Outputs
 
 
-class CallableModel:
+class CallableModel(ReadsWords):
     """A function ``list[str] -> (n, classes)``.
 
     Args:
@@ -53,25 +52,6 @@ class CallableModel:
     def outputs(self) -> Outputs:
         """What the answers mean; known once the function has answered a text."""
         return self._answers.outputs
-
-    def read(
-        self,
-        text: str,
-        text_pair: str | None = None,
-        *,
-        truncation: bool = False,
-        removal: str = "delete",
-    ) -> Reading:
-        """Splits a text into words."""
-        return read_words(text, text_pair, removal, self.name)
-
-    def size(self, row: Row) -> int:
-        """Words in a row, about."""
-        return cast(str, row).count(" ") + 1
-
-    def show(self, row: Row) -> str:
-        """The row is a text."""
-        return cast(str, row)
 
     def answer(self, rows: Sequence[Row]) -> Tensor:
         """Logits for a batch of texts."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,36 @@ from slalom_xai.text import equal_codes, is_unspaced, words
 MARKS = {"mask": "[MASK]", "unk": "[UNK]"}
 
 
-def read_words(text: str, text_pair: str | None, removal: str, model: str) -> Reading:
+class ReadsWords:
+    """The part of a model that reads a text as its words: rows are strings.
+
+    Attributes:
+        name: of the model, for messages.
+    """
+
+    name: str
+
+    def read(
+        self,
+        text: str,
+        text_pair: str | None = None,
+        *,
+        truncation: bool = False,
+        removal: str = "delete",
+    ) -> Reading:
+        """Splits a text into words."""
+        return _read_words(text, text_pair, removal, self.name)
+
+    def size(self, row: Row) -> int:
+        """Words in a row, about."""
+        return cast(str, row).count(" ") + 1
+
+    def show(self, row: Row) -> str:
+        """The row is a text."""
+        return cast(str, row)
+
+
+def _read_words(text: str, text_pair: str | None, removal: str, model: str) -> Reading:
     """A text as its words, whose rows keep the white space of the text as far as they can.
 
     Args:

@@ -14,7 +14,6 @@ import torch
 from torch import Tensor
 
 from slalom_xai.errors import optional_package
-from slalom_xai.models.reading import Reading
 from slalom_xai.models.remote.addresses import check_secrecy, checked_address
 from slalom_xai.models.remote.asking import Round
 from slalom_xai.models.remote.keys import EnvironmentKey
@@ -22,7 +21,7 @@ from slalom_xai.models.remote.settings import Connection
 from slalom_xai.models.remote.spending import Spending
 from slalom_xai.models.rows import Row
 from slalom_xai.models.stores import AnswerStore
-from slalom_xai.models.word_reading import read_words
+from slalom_xai.models.word_reading import ReadsWords
 from slalom_xai.outputs import Outputs
 
 if TYPE_CHECKING:
@@ -44,7 +43,7 @@ class Remembered:
         self._answers[key] = answer
 
 
-class RemoteModel(ABC):
+class RemoteModel(ReadsWords, ABC):
     """A model behind an address.
 
     Args:
@@ -99,25 +98,6 @@ class RemoteModel(ABC):
     def use(self, store: AnswerStore) -> None:
         """From now on asks the store first."""
         self._store = store
-
-    def read(
-        self,
-        text: str,
-        text_pair: str | None = None,
-        *,
-        truncation: bool = False,
-        removal: str = "delete",
-    ) -> Reading:
-        """Splits a text into words."""
-        return read_words(text, text_pair, removal, self.name)
-
-    def size(self, row: Row) -> int:
-        """Words in a row, about."""
-        return cast(str, row).count(" ") + 1
-
-    def show(self, row: Row) -> str:
-        """The row is a text."""
-        return cast(str, row)
 
     def answer(self, rows: Sequence[Row]) -> Tensor:
         """Logits for some texts."""
