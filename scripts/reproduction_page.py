@@ -82,6 +82,7 @@ HEADLINES: dict[str, tuple[str, dict[str, object]]] = {
         "deletion, slalom-eff, 500 calls",
         {"method": "slalom-eff", "calls": "500"},
     ),
+    "black-box": ("accuracy without examples", {"quantity": "accuracy without examples"}),
 }
 # Data and models, where they are not the paper's.
 LANGUAGE = "the paper's language; models from scratch"
@@ -107,6 +108,7 @@ MATERIAL = {
     "table-12": "IMDB; the paper's net, trained here",
     "table-13b": "IMDB; BLOOM-7B's shape, random weights",
     "table-14": IMDB,
+    "black-box": "IMDB; SmolLM2-135M behind a llama.cpp server",
 }
 INTRODUCTION = """# Every table and figure, beside its number
 

@@ -138,4 +138,5 @@ class ApiServer:
 
 def _text(body: dict[str, Any]) -> str:
     prompt = body["messages"][-1]["content"] if "messages" in body else body["prompt"]
-    return TEXT.search(prompt)[1]
+    found = TEXT.search(prompt)
+    return found[1] if found else prompt

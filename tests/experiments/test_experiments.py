@@ -90,6 +90,7 @@ def test_every_experiment_is_listed_and_documented():
         "table-12",
         "table-13b",
         "table-14",
+        "black-box",
     ]
     for name, one in experiments().items():
         assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", name)

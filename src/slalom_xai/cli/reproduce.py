@@ -30,6 +30,8 @@ Examples:
     slalom reproduce table-6 --out results
 
     slalom reproduce table-6 --full --share 2/8 --out results
+
+    slalom reproduce black-box --data data --api http://localhost:8000/v1 --api-model smollm2
 """
 
 
@@ -58,6 +60,11 @@ _Share = Annotated[
         "processes can fill one --out. The same command without it shows the result."
     ),
 ]
+_Api = Annotated[
+    str | None,
+    without_default("Address of a server with a language model, which black-box needs."),
+]
+_ApiModel = Annotated[str | None, without_default("The name of the model on that server.")]
 _Finished = Annotated[
     bool, switch("--finished", "Measure nothing; show what is finished in --out.")
 ]
@@ -78,6 +85,8 @@ def _reproduce(
     data: _Data = None,
     share: _Share = None,
     finished: _Finished = False,
+    api: _Api = None,
+    api_model: _ApiModel = None,
     as_json: AsJson = False,
 ) -> None:
     """Runs the theorems behind the scores and the paper's experiments, and checks what they say."""
@@ -97,8 +106,16 @@ def _reproduce(
             "slalom reproduce --list shows the names"
         )
     check_seed("--seed", seed, most=2**32 - 1)  # some claims make seeds of their own from it
-    wanted = chosen(names)
-    settings = Settings(seed=seed, full=full, data=data, share=_part(share), finished=finished)
+    wanted = _without_servers(chosen(names), names, api)
+    settings = Settings(
+        seed=seed,
+        full=full,
+        data=data,
+        share=_part(share),
+        finished=finished,
+        api=api,
+        api_model=api_model,
+    )
     if out is None and (share is not None or finished):
         given = "--finished" if finished else "--share"
         raise InputError(f"{given} needs a folder that keeps what is finished: give --out FOLDER")
@@ -117,6 +134,21 @@ def _reproduce(
     # A theorem that does not hold is an error; an experiment that does not is a finding.
     if not all(record["holds"] or "verdict" in record for record in records):
         raise typer.Exit(1)
+
+
+def _without_servers(
+    wanted: list[Reproduction], names: list[str], api: str | None
+) -> list[Reproduction]:
+    """What can be run without a server, where none was given; what was named itself stays."""
+    from slalom_xai.experiments.base import Experiment
+
+    kept = []
+    for one in wanted:
+        if api is None and isinstance(one, Experiment) and one.server and one.name not in names:
+            typer.echo(f"{one.name} is left out: it needs a server, given by --api", err=True)
+        else:
+            kept.append(one)
+    return kept
 
 
 def _part(share: str | None) -> tuple[int, int] | None:

@@ -32,6 +32,7 @@ _MODULES: tuple[str, ...] = (
     "table_12",
     "table_13b",
     "table_14",
+    "black_box",
 )
 
 

@@ -92,11 +92,13 @@ class Experiment(Reproduction):
         study: the folder of its finished cells; experiments with the same one share them.
         hours: what the full size takes without a GPU, roughly, on two cores.
         data: the tables it needs.
+        server: it asks a language model on a server.
     """
 
     study: str
     hours: float
     data: tuple[DataFile, ...] = ()
+    server: bool = False
 
 
 _register: dict[str, Experiment] = {}
@@ -111,11 +113,12 @@ def experiment(
     study: str,
     hours: float,
     data: tuple[DataFile, ...] = (),
+    server: bool = False,
 ) -> Callable[[_Function], _Function]:
     """Function decorator: makes an experiment known by its name; see ``Experiment``."""
 
     def register(function: _Function) -> _Function:
-        _register[name] = Experiment(name, title, source, function, study, hours, data)
+        _register[name] = Experiment(name, title, source, function, study, hours, data, server)
         return function
 
     return register
@@ -139,9 +142,14 @@ def check_ready(one: Experiment, settings: Settings, *, yes: bool) -> None:
     """
     if settings.finished:
         return  # nothing will be measured
+    if one.server and (settings.api is None or settings.api_model is None):
+        raise InputError(
+            f"{one.name} asks a language model on a server, and none was named: give --api URL and "
+            "--api-model NAME, as for slalom explain"
+        )
     for needed in one.data:
         needed.table(one.name, settings.data)
-    if settings.full and not yes and chosen_device(None).type == "cpu":
+    if settings.full and not yes and not one.server and chosen_device(None).type == "cpu":
         raise InputError(
             f"{one.name} at full size takes about {one.hours:g} hours on two cores, "
             "and there is no GPU here: give --yes to start it, or leave --full out"

@@ -51,7 +51,7 @@ def outcome(found: Found) -> Outcome:
         [
             {"model": spec.name, "method": method} | row
             for (spec, method), explanation in explanations.items()
-            for row in _words(explanation)
+            for row in named_words(explanation)
         ]
     )
     figures: dict[str, partial[Figure]] = {}
@@ -98,7 +98,7 @@ def outcome(found: Found) -> Outcome:
     )
 
 
-def _words(explanation: Explanation) -> list[dict[str, object]]:
+def named_words(explanation: Explanation) -> list[dict[str, object]]:
     """The named words of an explained review."""
     values, importances = explanation.scores("value"), np.full(len(explanation), np.nan)
     if gives(explanation, "importance"):

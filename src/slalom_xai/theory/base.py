@@ -113,6 +113,8 @@ class Settings:
         share: of an experiment: (2, 8) measures the second of eight shares of its cells and no
             more; None measures all.
         finished: of an experiment: whether to measure nothing and show what is finished.
+        api: of an experiment: the address of a server that holds a language model.
+        api_model: of an experiment: the model's name there.
     """
 
     seed: int = 0
@@ -123,6 +125,8 @@ class Settings:
     store: Path | None = None
     share: tuple[int, int] | None = None
     finished: bool = False
+    api: str | None = None
+    api_model: str | None = None
 
     def track(self, items: Iterable[_Item], label: str) -> Iterator[_Item]:
         """Passes the items on and moves the bar: for loops of more than a second or two."""
