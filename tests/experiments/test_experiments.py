@@ -415,6 +415,8 @@ def test_figures_compare_what_is_fitted_with_the_truth():
         "kind": "bert",
         "depth": 2,
         "run": 0,
+        "epochs": 1,
+        "variance": 1.0,
         "words": 3,
         "true": {"values": [1.0, 2.0, 3.0], "importances": [1.0, 0.0, -1.0]},
         "fitted": {"values": [2.0, 4.0, 6.0], "importances": [-1.0, 0.0, 1.0]},

@@ -469,7 +469,7 @@ class TestSamples:
         written = itertools.cycle(["1", "0", "10 of 10"])
         model = classifier(ApiServer(logprobs=False, write=lambda _text: next(written)), samples=3)
         assert model.answer([TEXT])[0].tolist() == pytest.approx([math.log(0.5)] * 2)
-        (note,) = model.notes([hash(TEXT)])
+        (note,) = model.notes_on([hash(TEXT)])
         assert note.startswith("1 of 3 draws (33%) were none of the labels")
 
 

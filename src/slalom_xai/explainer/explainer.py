@@ -189,7 +189,7 @@ class Explainer:
         if question is not None or sources is not None or answer is not None:
             return self._asking(checked_context(text, text_pair, sources), question, answer)
         if text is None:
-            raise InputError("there is no text: give a text, or a list of texts")
+            raise InputError("expected a text (str) or a list of texts, got None: give a text")
         one_text = isinstance(text, str)
         if one_text:
             questions = [self._read(text, text_pair)]
@@ -370,7 +370,7 @@ class Explainer:
         if asked is not None:
             notes = asked.notes + notes
         if isinstance(self.model, SaysNotes):
-            notes += self.model.notes(queries.asked.tolist())
+            notes += self.model.notes_on(queries.asked.tolist())
         if question.reading.in_place and queries.asked_sequences:
             notes += (
                 f"{self.method.name} asks short sequences in which nothing is replaced: "

@@ -195,7 +195,7 @@ class AnswersTogether(Protocol):
 class SaysNotes(Protocol):
     """A model about whose answers a reader should know something."""
 
-    def notes(self, asked: Collection[int]) -> tuple[str, ...]:
+    def notes_on(self, asked: Collection[int]) -> tuple[str, ...]:
         """A sentence for each thing to know.
 
         Args:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from hashlib import blake2b
+from importlib.metadata import version
 from typing import Any
 
 import torch
-import transformers
 
 # What a configuration says that has nothing to do with answers.
 _WHERE_FROM = ("_name_or_path", "name_or_path", "transformers_version", "id2label", "label2id")
@@ -32,7 +32,7 @@ def transformers_fingerprint(model: Any) -> str:
         "config": config,
         "device": str(model.device.type),
         "torch": torch.__version__,
-        "transformers": transformers.__version__,
+        "transformers": version("transformers"),
     }
     digest = blake2b(json.dumps(made_of, default=str).encode(), digest_size=16)
     for name, tensor in sorted(model.state_dict().items()):

@@ -108,7 +108,7 @@ class RemoteClassifier(RemoteModel):
             "for each text, half a draw added to every label, and are noisy."
         )
 
-    def notes(self, asked: Collection[int]) -> tuple[str, ...]:
+    def notes_on(self, asked: Collection[int]) -> tuple[str, ...]:
         """How many answers are bounds only, or none of the labels."""
         bounded = len(self._bounded.intersection(asked))
         odd = sum(self._odd_draws.get(row, 0) for row in asked)

@@ -160,7 +160,7 @@ class RemoteModel(ReadsWords, ABC):
         """What goes into one request each: one text."""
         return [[item] for item in asked]
 
-    def notes(self, asked: Collection[int]) -> tuple[str, ...]:
+    def notes_on(self, asked: Collection[int]) -> tuple[str, ...]:
         """Nothing to know about the answers."""
         return ()
 
