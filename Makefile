@@ -13,7 +13,7 @@ DOCS := $(VENV)/.docs
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup explain quick test coverage lowest sdist-test fuzz check view viewcheck docs \
+.PHONY: help setup explain quick test test-long coverage lowest sdist-test fuzz check view viewcheck docs \
 	theory theory-seeds bench bench-fidelity bench-server bench-speed clean
 
 help: ## list the targets
@@ -58,10 +58,13 @@ explain: $(EXPLAIN) ## explain a movie review with the embedded model
 PYTEST = HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 
 quick: $(TEST) ## run the unit and property tests, without the slow ones; under a minute on two quiet cores
-	$(PYTEST) -m 'not bench and not slow' tests/unit tests/property
+	$(PYTEST) -m 'not bench and not long and not slow' tests/unit tests/property
 
 test: $(TEST) ## run the tests, offline
 	$(PYTEST)
+
+test-long: $(TEST) ## run the tests that take many seconds each, such as kills at every step; about five minutes
+	$(PYTEST) -m 'long and not bench'
 
 # TESTS: only these, without the floor that pyproject.toml sets for all of them.
 TESTS =

@@ -91,6 +91,7 @@ def sources():
     return [made_up, shaped("an additive method"), shaped("four classes")]
 
 
+@pytest.mark.long
 def test_every_field_of_a_file_is_refused_or_harmless(show, tmp_path):
     rng = random.Random(0)
     survived, refused = [], Counter()

@@ -128,6 +128,7 @@ def test_errors_are_told_in_a_line(visit):
 
 def test_nothing_left_is_told_beside_the_question(visit, server):
     page = visit(f"?job={server.explained(text='Warm film.', budget=40)['id']}", quiet=False)
+    page.locator(".word").first.wait_for()
     for word in page.locator(".word").all():
         word.click()
     page.get_by_role("button", name="Ask the model").click()

@@ -28,6 +28,7 @@ def state(visit, server):
     return opened
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", STATES)
 @pytest.mark.parametrize("screen", ["light", "dark", "phone"])
 def test_axe_finds_no_serious_fault(state, name, screen):

@@ -150,6 +150,7 @@ def test_lines_that_are_no_cells_are_left_out(tmp_path):
     assert Cells.open(tmp_path, {"seed": 0}).finished == {}
 
 
+@pytest.mark.long
 def test_a_killed_run_goes_on_and_gives_the_same_numbers(models, tmp_path):
     """Cells do not depend on which others there are, so that the larger study has the same ones."""
     sizes = TINY | {"layers": (1,), "longer": (), "runs": 1}

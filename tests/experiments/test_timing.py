@@ -35,6 +35,7 @@ def reviews(tmp_path_factory):
     return folder
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("module", "size", "name"), [(table_2, TINY_2, "table-2"), (table_13b, TINY_13B, "table-13b")]
 )

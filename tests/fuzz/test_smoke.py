@@ -102,6 +102,7 @@ def test_a_crash_is_told_with_its_place():
     assert crash(KeyError("x")) == "KeyError in nowhere: 'x'"
 
 
+@pytest.mark.long
 def test_the_runner_runs_each_case_once_and_ends():
     plan = Plan(seconds=300, processes=2, seed=0, cases={"file": 3, "trust": 1})
     done = [(found.kind, found.seed) for found in results(plan) if found is not None]

@@ -251,6 +251,7 @@ print(every_step(lambda: shutil.rmtree(out, ignore_errors=True), run, check, out
 """
 
 
+@pytest.mark.long
 def test_a_run_that_was_killed_at_any_step_goes_on(tmp_path):
     paths = os.pathsep.join([str(Path(__file__).parents[1]), *sys.path])
     done = subprocess.run(
@@ -478,6 +479,7 @@ def test_the_command_prints_a_summary_and_says_where_the_table_is(slalom, texts,
     assert "error: nothing could be measured" in nothing.stderr
 
 
+@pytest.mark.long
 def test_processes_share_a_folder_and_the_last_run_makes_the_tables(slalom, tmp_path):
     model = saved_model(tmp_path / "model")
     path = table(tmp_path / "texts.jsonl", [{"text": text} for text in CORPUS])

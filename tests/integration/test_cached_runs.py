@@ -32,6 +32,7 @@ def program(name, *arguments):
     )
 
 
+@pytest.mark.long
 def test_twenty_kills_lose_no_stored_answer_and_change_no_byte(tmp_path):
     done = program("killed_runs.py", tmp_path, 20)
     assert done.returncode == 0, done.stderr

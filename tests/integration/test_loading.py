@@ -120,6 +120,7 @@ def with_own_code(folder: Path) -> None:
         (folder / file).write_text(json.dumps(held))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("which", ["tokenizer", "config", "both"])
 def test_code_in_a_folder_is_never_run_and_nobody_is_asked(tmp_path, which):
     plain, exported = saved(tmp_path / "plain"), tmp_path / "onnx"

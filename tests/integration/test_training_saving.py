@@ -122,6 +122,7 @@ print(steps)
 """
 
 
+@pytest.mark.long
 def test_a_kill_at_any_step_leaves_the_old_model_or_the_new_one(tmp_path):
     done = program(KILLED, tmp_path)
     assert done.returncode == 0, done.stderr

@@ -148,6 +148,7 @@ def test_json_in_a_terminal_waits_for_the_end():
     assert "calls: predicts" not in shown
 
 
+@pytest.mark.long
 @UNIX
 def test_control_c_while_refining_keeps_the_last_result(tmp_path):
     saved = tmp_path / "first.json"

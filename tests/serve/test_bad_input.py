@@ -221,6 +221,7 @@ def test_only_its_owner_can_read_the_store(server):
         assert path.stat().st_mode & 0o077 == 0, path
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="only Linux can take room away")
 def test_a_full_disk_is_told_and_loses_nothing(tmp_path):
     """Files that may not grow stand for a full disk: of the server first, then of its worker."""

@@ -62,6 +62,7 @@ def answers(port):
     return True
 
 
+@pytest.mark.long
 @needs_nginx
 def test_behind_nginx_under_a_sub_path_the_main_way_works(tmp_path):
     options = ["--base-path", "/slalom", "--allow-host", "explain.example.org", "--token", TOKEN]

@@ -18,6 +18,7 @@ def running(server, number):
     until(lambda: server.job(number)["state"] == "running", f"job {number} to begin", server)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_jobs_last_over_a_killed_worker_a_stop_and_a_killed_server(tmp_path):
     """One course through everything that may happen to a server, with one store."""
@@ -83,6 +84,7 @@ def test_many_clients_lose_nothing_and_get_what_explainer_gives(server):
     assert server.get(f"/api/explanations/{keys[7]}").json["full"] == list(expected.full)
 
 
+@pytest.mark.long
 def test_several_workers_share_one_queue(tmp_path, tiny_folder):
     with serving(tmp_path, "--workers", 2, "--model", f"tiny={tiny_folder}") as server:
         server.ready("tiny")

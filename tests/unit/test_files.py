@@ -149,6 +149,7 @@ RESULTS = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("name", RESULTS)
 def test_a_full_disk_leaves_the_earlier_result(tmp_path, name):
