@@ -1,5 +1,7 @@
 """Everything that can go wrong, as one family of exceptions.
 
+::
+
     SlalomError                 catch this to catch them all
     ├── InputError              the caller's text, option or file cannot be used (also a ValueError)
     │   └── BudgetError         fewer model calls allowed than the text needs
