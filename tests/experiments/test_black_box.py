@@ -47,6 +47,7 @@ def test_a_planted_server_is_classified_and_explained(told, tmp_path):
     assert server.requests[0]["messages"][0] == {"role": "system", "content": SYSTEM}
     assert save(experiments()["black-box"], made, tmp_path / "out")
     asked = len(server.requests)
+    assert asked <= SMALL.most_calls
     assert study(told, SMALL, server.transport) == found  # from the store
     assert len(server.requests) == asked
 

@@ -162,10 +162,7 @@ def _cite(
         writes.append(("--out", out, explanation.save))
     if html is not None:
         writes.append(("--html", html, explanation.to_html))
-    finish(explanation, writes, as_json)
-    if interrupted:
-        typer.echo(f"This is the result of the first {explanation.calls} calls.", err=True)
-        raise KeyboardInterrupt
+    finish(explanation, writes, as_json, interrupted)
 
 
 def _ask(

@@ -196,10 +196,7 @@ def _explain(
         writes.append(("--html", html, explanation.to_html))
     if figure is not None:
         writes.append(("--figure", figure, partial(draw_figure, [explanation], kind)))
-    finish(explanation, writes, as_json)
-    if interrupted:
-        typer.echo(f"This is the result of the first {explanation.calls} calls.", err=True)
-        raise KeyboardInterrupt
+    finish(explanation, writes, as_json, interrupted)
 
 
 def _given_text(text: str | None, file: Path | None) -> str:

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import typer
+
 from slalom_xai.cli.output import Write, echo_json, write_all
 from slalom_xai.cli.watching import Watch
 
@@ -59,8 +61,8 @@ def explained(explain: Callable[[], Explanation], watch: Watch | None) -> tuple[
     return explanation, False
 
 
-def finish(explanation: Explanation, writes: list[Write], as_json: bool) -> None:
-    """Writes and shows a result.
+def finish(explanation: Explanation, writes: list[Write], as_json: bool, interrupted: bool) -> None:
+    """Writes and shows a result, and ends as Ctrl-C does if that interrupted its refinement.
 
     Where a file cannot be written, the whole result is printed as JSON, and nothing is lost.
     """
@@ -77,6 +79,9 @@ def finish(explanation: Explanation, writes: list[Write], as_json: bool) -> None
         raise InputError("; ".join(problems))
     if problems:
         raise InputError("; ".join(problems) + "; the result is on standard output, as JSON")
+    if interrupted:
+        typer.echo(f"This is the result of the first {explanation.calls} calls.", err=True)
+        raise KeyboardInterrupt
 
 
 def _show(explanation: Explanation, saved: list[Path]) -> None:

@@ -31,8 +31,7 @@ class DesignSettings:
         scarce_local_share: ``local_share`` of a small budget.
         scarce_wide_share: ``wide_share`` of a small budget.
         halved_share: share of the rows that keep about half of the units, where rows are too few to
-            hold some out. The rest keep any number. On prompts of 20 to 60 sources, three quarters
-            predicted both kinds of rows well.
+            hold some out. The rest keep any number, so that both kinds of rows can be predicted.
         default_calls_per_unit: calls per unit of a budget that nobody gave.
         most_calls_per_unit: calls per unit that a method may take which stops by itself.
         least_default: calls of the smallest default budget; short texts cost next to nothing.

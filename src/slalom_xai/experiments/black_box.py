@@ -20,7 +20,7 @@ from slalom_xai.experiments.imdb_sizes import REVIEW
 from slalom_xai.explainer import Explainer
 from slalom_xai.explanation import Explanation
 from slalom_xai.metrics.ranks import auroc
-from slalom_xai.models.remote import Connection, RemoteClassifier
+from slalom_xai.models.remote import Connection, RemoteClassifier, Spending
 from slalom_xai.reports.figures import highlighted
 from slalom_xai.tables.examples import Examples
 from slalom_xai.theory.base import Outcome, Settings, at_least
@@ -54,6 +54,11 @@ class Size:
     reviews: int = 40
     words: int = 150
     calls: int = 500
+
+    @property
+    def most_calls(self) -> int:
+        """Requests that may be billed; half of them are left for those that are tried again."""
+        return 2 * (self.reviews + self.calls)
 
 
 SMALL = Size()
@@ -95,7 +100,7 @@ def study(
         "model": settings.api_model,
     }
     cells = Cells.open(settings.store, identity)
-    model = cache(partial(_classifier, settings, transport))
+    model = cache(partial(_classifier, settings, size, transport))
     chosen = cache(partial(_chosen, settings, size))
     work: dict[str, Any] = {
         f"review {number}": lambda number=number: _classified(model(), *chosen()[number])
@@ -105,7 +110,9 @@ def study(
     return cells.fill(work, settings, "asking the model behind the API")
 
 
-def _classifier(settings: Settings, transport: httpx.AsyncBaseTransport | None) -> RemoteClassifier:
+def _classifier(
+    settings: Settings, size: Size, transport: httpx.AsyncBaseTransport | None
+) -> RemoteClassifier:
     if settings.api is None or settings.api_model is None:
         raise InputError(
             "black-box asks a model on a server, and none was named: give --api URL and "
@@ -119,6 +126,7 @@ def _classifier(settings: Settings, transport: httpx.AsyncBaseTransport | None) 
         kind="chat",
         system=SYSTEM,
         connection=_PATIENT,
+        spending=Spending(max_calls=size.most_calls),
         transport=transport,
     )
 

@@ -51,8 +51,7 @@ class FewSettings:
         least: calls without which nothing can be learnt.
         usual: calls of a budget that nobody gave.
         folds: of the rows, each of which is predicted from the others.
-        prior: ridge on the importances that are read from the process. A hundred times less or ten
-            times more changes little.
+        prior: ridge on the importances that are read from the process.
         whole_share: weight of the whole text among the rows that the two scores are read from, as a
             share of all others. What is missed of it is missed in every change.
         far: times the range of all answers. Values farther than that from them are pointed out.
