@@ -247,7 +247,7 @@ def test_a_cursor_of_another_list_and_a_made_up_one_are_refused(many_to_read):
     [
         ("a.csv", b"text,label\na,b\nc,d,e\n", "line 3 of .* has 3 fields"),
         ("a.csv", b'text,label\na,b\n"c,d\n', "cannot read .* in the row that begins on line 3"),
-        ("a.csv", b"text,label\na,b\n\xff\xfe,d\n", "line 3 of .* is not UTF-8"),
+        ("a.csv", b"text,label\na,b\n\xff\xfe,d\n", "line 3.* is not UTF-8"),
         (
             "a.jsonl",
             b'{"text": "a"}\n' * 150 + b'{"text": \n',

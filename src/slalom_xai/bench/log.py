@@ -14,10 +14,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from slalom_xai.bench.folder import open_folder, read_lines
 from slalom_xai.explanation import Explanation
 from slalom_xai.metrics import Measured
 from slalom_xai.system.files import append_line
+from slalom_xai.system.result_folder import open_folder, read_lines
 from slalom_xai.system.writable import make_folder
 
 Cell = tuple[str, str]  # the name of a text, and that of a method

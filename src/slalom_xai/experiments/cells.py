@@ -17,10 +17,10 @@ from typing import Any
 
 import torch
 
-from slalom_xai.bench.folder import open_folder, read_lines
 from slalom_xai.errors import InputError
 from slalom_xai.models.load import chosen_device
 from slalom_xai.system.files import append_line
+from slalom_xai.system.result_folder import open_folder, read_lines
 from slalom_xai.theory.base import Settings
 from slalom_xai.training.saving import versions
 

@@ -15,11 +15,10 @@ from slalom_xai.explanation.saving import (
     explanation_fields,
     explanation_to_dict,
     file_content,
-    read_json,
 )
 from slalom_xai.explanation.scored_text import ScoredText
 from slalom_xai.surrogates.scores import DEFAULT_SCORE
-from slalom_xai.system.files import write_file
+from slalom_xai.system.files import read_json, write_file
 from slalom_xai.text import Unit
 
 if TYPE_CHECKING:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -185,30 +184,3 @@ def _unit_from_dict(data: dict[str, Any]) -> Unit:
         tuple(data["token_ids"]),
         data.get("part", 0),  # invented later
     )
-
-
-def read_json(path: str | Path, written_by: str = "Explanation.save") -> Any:
-    """Reads JSON.
-
-    Args:
-        path: of the file.
-        written_by: what wrote such files, for the message.
-
-    Raises:
-        InputError: it cannot be read, or is not JSON.
-    """
-    try:
-        return json.loads(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror or error}") from error
-    except RecursionError as error:
-        raise InputError(
-            f"{path} is nested too deep to be read: give a file written by {written_by}"
-        ) from error
-    except ValueError as error:
-        reason = "it holds a number of thousands of digits"
-        if isinstance(error, json.JSONDecodeError | UnicodeDecodeError):
-            reason = " ".join(str(error).split())[:_REASON]
-        raise InputError(
-            f"{path} is not JSON ({reason}): give a file written by {written_by}"
-        ) from error

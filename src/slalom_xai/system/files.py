@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import json
 import os
 import secrets
 import shutil
@@ -15,12 +16,14 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 from zlib import crc32
 
 from slalom_xai.errors import InputError
 
 DRAFT = ".slalom-"  # how the names of drafts begin
 _DEVICES = ("/dev/", "/proc/")
+_REASON = 200  # characters of Python's own words in a message, at most
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -40,6 +43,33 @@ def write_file(path: str | Path, content: str | bytes) -> Path:
     with replacing(path) as draft:
         draft.write_bytes(encoded)
     return Path(path)
+
+
+def read_json(path: str | Path, written_by: str = "Explanation.save") -> Any:
+    """Reads JSON.
+
+    Args:
+        path: of the file.
+        written_by: what wrote such files, for the message.
+
+    Raises:
+        InputError: it cannot be read, or is not JSON.
+    """
+    try:
+        return json.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror or error}") from error
+    except RecursionError as error:
+        raise InputError(
+            f"{path} is nested too deep to be read: give a file written by {written_by}"
+        ) from error
+    except ValueError as error:
+        reason = "it holds a number of thousands of digits"
+        if isinstance(error, json.JSONDecodeError | UnicodeDecodeError):
+            reason = " ".join(str(error).split())[:_REASON]
+        raise InputError(
+            f"{path} is not JSON ({reason}): give a file written by {written_by}"
+        ) from error
 
 
 @contextmanager

@@ -4,7 +4,7 @@ The file is read once into a SQLite file beside the store, row by row. Rows can 
 searched while others are still read, and the next start finds them there. Predictions and
 explanations come in when models have them.
 
-    lines, parquet -> source (reads) -> loading, answers (keep) -> file (SQLite)
+    tables.streams -> source (reads) -> loading, answers (keep) -> file (SQLite)
     file -> search, paging, asking (what comes next) -> dataset (the front door)
 """
 

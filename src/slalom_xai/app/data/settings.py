@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from slalom_xai.errors import InputError
+from slalom_xai.tables.lines import StreamLimits
 
 
 @dataclass(frozen=True)
-class DataSettings:
+class DataSettings(StreamLimits):
     """Limits of a data set, and sizes of the work on it.
 
     Attributes:

@@ -69,10 +69,10 @@ class Worker:
         # Slow imports: the server can already say that the model is being loaded.
         from slalom_xai.app.data import Dataset
         from slalom_xai.app.work.explaining import JobWorker
-        from slalom_xai.app.work.fingerprint import fingerprint
         from slalom_xai.app.work.questions import QuickAnswers
         from slalom_xai.estimators import methods
         from slalom_xai.models.base import SaysItsLimit
+        from slalom_xai.models.file_fingerprint import fingerprint
         from slalom_xai.models.load import text_model
 
         spec = self._spec

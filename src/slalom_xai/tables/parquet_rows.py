@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
@@ -62,23 +62,19 @@ class ParquetRows:
     ) -> None:
         self._file.close()
 
-    def cells(
-        self, text_field: str, label_field: str | None, skip: int
-    ) -> Iterator[tuple[object, object]]:
-        """The cells of two columns, row by row.
+    def cells(self, wanted: Sequence[str], skip: int = 0) -> Iterator[tuple[object, ...]]:
+        """The cells of some columns, row by row.
 
         Args:
-            text_field: the first column.
-            label_field: the second; None gives None.
+            wanted: the columns.
             skip: so many rows are passed over.
         """
-        wanted = [field for field in (text_field, label_field) if field is not None]
         first, skip = self._first_group(skip)
         groups = list(range(first, len(self._group_rows)))
         if not groups:
             return
         batches = self._file.iter_batches(
-            self._batch_rows(), row_groups=groups, columns=wanted, use_threads=False
+            self._batch_rows(), row_groups=groups, columns=list(wanted), use_threads=False
         )
         while True:
             with self._damage():
@@ -86,11 +82,8 @@ class ParquetRows:
                 if batch is None:
                     return
                 batch, skip = batch.slice(skip), max(0, skip - batch.num_rows)
-                texts = batch.column(text_field).to_pylist()
-                labels = [None] * len(texts)
-                if label_field is not None:
-                    labels = batch.column(label_field).to_pylist()
-            yield from zip(texts, labels, strict=True)
+                columns = [batch.column(field).to_pylist() for field in wanted]
+            yield from zip(*columns, strict=True)
 
     def _first_group(self, skip: int) -> tuple[int, int]:
         """The row group to begin with, and how many of its rows to pass over."""

@@ -1,7 +1,8 @@
 """A folder of results that several runs fill: what must not change, and one line per result.
 
-settings.json says what must not change between runs. A file of JSON lines has a line for each
-result. A line that a kill cut short is left out when it is read, and its work is done again.
+A file, settings.json by default, says what must not change between runs. A file of JSON lines has a
+line for each result. A line that a kill cut short is left out when it is read, and its work is done
+again.
 """
 
 from __future__ import annotations
@@ -12,15 +13,19 @@ from pathlib import Path
 from typing import Any
 
 from slalom_xai.errors import InputError, shortened
-from slalom_xai.explanation.saving import read_json
-from slalom_xai.system.files import is_draft, write_file
+from slalom_xai.system.files import is_draft, read_json, write_file
 from slalom_xai.system.writable import make_folder
 
 _SETTINGS = "settings.json"
 
 
 def open_folder(
-    folder: Path, settings: Mapping[str, Any], *, kind: str = "benchmark", maker: str = "bench"
+    folder: Path,
+    settings: Mapping[str, Any],
+    *,
+    kind: str = "benchmark",
+    maker: str = "bench",
+    name: str = _SETTINGS,
 ) -> None:
     """Makes a folder for results, or goes on with that of an earlier run.
 
@@ -29,16 +34,17 @@ def open_folder(
         settings: what must not change between runs, as JSON has it.
         kind: what the folder holds, for messages.
         maker: the command that fills it, for messages.
+        name: of the file with the settings.
 
     Raises:
         InputError: the folder holds something else, or results with other settings.
     """
-    file = folder / _SETTINGS
+    file = folder / name
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder} is a file: give a folder for the results")
     make_folder("--out", folder)
     if not file.is_file():
-        _check_beginning(folder, kind)
+        _check_beginning(folder, kind, name)
         # Before anything else: other processes may be opening the same folder.
         write_file(file, json.dumps(settings, ensure_ascii=False, indent=1) + "\n")
     _check_same(folder, _read_settings(file, kind, maker), settings, kind)
@@ -64,10 +70,10 @@ def read_lines(path: Path) -> Iterator[Any]:
         yield record
 
 
-def _check_beginning(folder: Path, kind: str) -> None:
+def _check_beginning(folder: Path, kind: str, name: str) -> None:
     """Refuses a folder with more than what a run left that was killed before it wrote settings."""
     for file in folder.iterdir():
-        if not file.name.startswith(_SETTINGS) and not is_draft(file.name):
+        if not file.name.startswith(name) and not is_draft(file.name):
             raise InputError(f"{folder} is not empty and is not a {kind}: give another folder")
 
 

@@ -11,15 +11,16 @@ from slalom_xai.models.load import EMBEDDED
 _CHUNK = 1 << 20  # bytes read at once
 
 
-def fingerprint(source: str | None, dtype: str | None) -> str:
+def fingerprint(source: str | None, dtype: str | None, revision: str | None = None) -> str:
     """Equal for the same files in the same precision.
 
     Args:
         source: what a model was loaded from: folder, file or hub id; None: the embedded model.
         dtype: the precision asked for.
+        revision: branch, tag or commit of a hub id, which must be in the local cache.
     """
     digest = hashlib.sha256(f"{dtype}\n".encode())
-    place = _place(source)
+    place = _place(source, revision)
     found = [place]
     if place.is_dir():
         found = sorted(path for path in place.rglob("*") if path.is_file())
@@ -31,7 +32,7 @@ def fingerprint(source: str | None, dtype: str | None) -> str:
     return digest.hexdigest()[:16]
 
 
-def _place(source: str | None) -> Path:
+def _place(source: str | None, revision: str | None) -> Path:
     """Where the files of a model are that has been loaded."""
     if source is None:
         return Path(str(files("slalom_xai.models") / EMBEDDED))
@@ -39,5 +40,5 @@ def _place(source: str | None) -> Path:
         return Path(source)
     from transformers.utils.hub import cached_file
 
-    configuration = cached_file(source, "config.json", local_files_only=True)
+    configuration = cached_file(source, "config.json", revision=revision, local_files_only=True)
     return Path(str(configuration)).parent
