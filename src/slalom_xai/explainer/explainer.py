@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import partial
@@ -12,15 +12,16 @@ import numpy as np
 import torch
 
 from slalom_xai.designs import check_budget, most_budget
-from slalom_xai.errors import InputError, ModelError, SlalomError
+from slalom_xai.errors import InputError, ModelError, ServiceError, SlalomError
 from slalom_xai.estimators import Estimator, Findings, estimator
 from slalom_xai.estimators.findings import one_distinct_unit
+from slalom_xai.explainer.assembling import AskedAs, assembled
 from slalom_xai.explainer.caching import CacheOption, opened_cache
 from slalom_xai.explainer.inputs import check_options, check_text, checked_context, paired
 from slalom_xai.explainer.noise import NoiseCheck
 from slalom_xai.explanation import Explanation
 from slalom_xai.models import Prompt, TextModel, prompt
-from slalom_xai.models.base import AnswersQuestion, SaysNotes, TakesQuestions
+from slalom_xai.models.base import TakesQuestions
 from slalom_xai.models.load import text_model
 from slalom_xai.progress import progress_bar, quiet_in_notebooks
 from slalom_xai.queries import AnswerSource, Batches, Progress, Queries, WorkPool, out_of_memory
@@ -35,8 +36,9 @@ class Explainer:
     Args:
         model: a hub id or a folder, a transformers model, a text-classification pipeline, a torch
             module ``(input_ids, attention_mask) -> logits``, a fitted scikit-learn pipeline, an
-            ONNX file or session, a function ``list[str] -> (n, classes)``, or an ``AnswerModel``,
-            which is asked questions; None is the embedded movie-review classifier.
+            ONNX file or session, a function ``list[str] -> (n, classes)``, a model behind an API
+            (``models.remote``), or an ``AnswerModel``, which is asked questions; None is the
+            embedded movie-review classifier.
         tokenizer: needed beside model objects that take token ids; found by itself for ids,
             folders and pipelines.
         method: a name in ``methods()``, or a configured instance such as
@@ -197,14 +199,53 @@ class Explainer:
             both = enumerate(paired(text, text_pair))
             questions = [self._read(*texts, f"text {index}: ") for index, texts in both]
         finished: dict[int, Explanation] = {}
-        try:
-            self._explain_all(questions, finished)
-        except SlalomError as error:
-            error.finished = [finished[index] for index in sorted(finished)]
-            raise
+        failed: list[Exception] = []
+        for index, result in self._results(questions, lambda: bool(failed)):
+            if isinstance(result, Explanation):
+                finished[index] = result
+            else:
+                failed.append(result)
+        if failed:
+            if isinstance(failed[0], SlalomError):
+                failed[0].finished = [finished[index] for index in sorted(finished)]
+            raise failed[0]
         if one_text:
             return finished[0]
         return [finished[index] for index in range(len(questions))]
+
+    def each(
+        self, texts: Sequence[str], text_pairs: Sequence[str] | None = None
+    ) -> Iterator[tuple[int, Explanation | Exception]]:
+        """Explains many texts, of which some may fail.
+
+        A text that cannot be explained does not stop the others, as it does in a list call.
+
+        Args:
+            texts: the texts.
+            text_pairs: the second text of each, for a model of pairs.
+
+        Yields:
+            The number of a text, from 0 on, and its explanation, or what it failed with. Numbers
+            come in the order in which texts are done.
+
+        Raises:
+            ServiceError: the server behind the model serves us no more.
+        """
+        questions: dict[int, Prompt] = {}
+        for number, both in enumerate(paired(texts, text_pairs)):
+            try:
+                questions[number] = self._read(*both)
+            except SlalomError as error:
+                yield number, error
+        numbers = list(questions)
+        gone: list[ServiceError] = []
+        for index, result in self._results(list(questions.values()), lambda: bool(gone)):
+            if isinstance(result, ServiceError):
+                gone.append(result)
+            else:
+                yield numbers[index], result
+        if gone:
+            raise gone[0]
 
     def _asking(
         self, context: str | Sequence[str], question: str | None, answer: str | None
@@ -253,34 +294,44 @@ class Explainer:
             raise type(error)(f"{where}{error}") from error
         return question
 
-    def _explain_all(self, questions: Sequence[Prompt], finished: dict[int, Explanation]) -> None:
+    def _results(
+        self, questions: Sequence[Prompt], stopped: Callable[[], bool]
+    ) -> Iterator[tuple[int, Explanation | Exception]]:
         """Explains the first text alone and the others together.
 
         The first shows how the model takes padding and whether it repeats itself. A text that
         fails does not take those with it that are under way.
+
+        Args:
+            questions: the texts as read.
+            stopped: says whether texts that are not begun are to be left out.
         """
         alone = 1 if self.method.combines else len(questions)
         later = questions[alone:]
-        failed: list[BaseException] = []
 
         def explain_later(source: AnswerSource, work: WorkPool, number: int) -> Explanation | None:
-            if failed:
+            if stopped():
                 return None
             return self._explain_quickly(later[number], source, progress, work)
 
         with progress_bar(self.show_progress) as progress:
             for index, question in enumerate(questions[:alone]):
-                finished[index] = self._explain_quickly(question, self._batches, progress)
+                if stopped():
+                    return
+                try:
+                    yield index, self._explain_quickly(question, self._batches, progress)
+                except Exception as error:
+                    yield index, error
+            if stopped():
+                return
             weights = [self._calls(question)[0] * len(question.units) for question in later]
             longest = max((len(question.units) for question in later), default=0)
             results = explain_together(explain_later, weights, self._batches, for_fit(longest))
             for number, result in results:
-                if isinstance(result, BaseException):
-                    failed.append(result)
+                if isinstance(result, Explanation | Exception):
+                    yield alone + number, result
                 elif result is not None:
-                    finished[alone + number] = result
-        if failed:
-            raise failed[0]
+                    raise result
 
     def _parameters(self, question: Prompt) -> int:
         return self.method.parameters(len(question.units), question.distinct)
@@ -362,53 +413,10 @@ class Explainer:
 
     def _explanation(self, queries: Queries, target: int, findings: Findings) -> Explanation:
         """The result for the label with index ``target``."""
-        question = queries.prompt
-        notes = question.notes + findings.notes + self._noise.notes(queries)
+        asked_as = AskedAs(
+            self.model, self.method.name, self.granularity, self.removal, self.random_state
+        )
+        notes = self._noise.notes(queries)
         if self._cache is not None:
             notes += self._cache.problems()
-        asked = self.model if isinstance(self.model, AnswersQuestion) else None
-        if asked is not None:
-            notes = asked.notes + notes
-        if isinstance(self.model, SaysNotes):
-            notes += self.model.notes_on(queries.asked.tolist())
-        if question.reading.in_place and queries.asked_sequences:
-            notes += (
-                f"{self.method.name} asks short sequences in which nothing is replaced: "
-                f"removal={self.removal!r} applies only to the test.",
-            )
-        occurrences: tuple[int, ...] = ()
-        if self.granularity == "type":
-            occurrences = tuple(question.occurrences.tolist())
-        errors = [
-            {name: error.cpu().numpy() for name, error in of_column.items()}
-            for of_column in findings.standard_errors
-        ]
-        measured: list[dict[str, Any]] = [{} for _ in errors]
-        for name, scores in findings.measured.items():
-            for of_column, numbers in zip(measured, scores.cpu().numpy().T, strict=True):
-                of_column[name] = numbers
-        return Explanation(
-            text=question.reading.text,
-            text_pair=question.reading.text_pair,
-            units=question.units,
-            method=self.method.name,
-            model=self.model.name,
-            granularity=self.granularity,
-            removal=self.removal,
-            outputs=self.model.outputs,
-            target_index=target,
-            full=tuple(queries.ask_whole("check").tolist()),
-            function=findings.surrogate.cpu(),
-            column_errors=tuple(errors),
-            column_fidelity=findings.fidelity,
-            column_measured=tuple(measured),
-            notes=notes,
-            calls_fit=queries.calls_fit,
-            calls_check=queries.calls_check,
-            passes=findings.passes,
-            left_out=question.reading.left_out,
-            random_state=self.random_state,
-            occurrences=occurrences,
-            question=None if asked is None else asked.question,
-            reply=None if asked is None else asked.reply,
-        )
+        return assembled(queries, findings, target, asked_as, notes)
