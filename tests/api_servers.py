@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import math
 import re
@@ -11,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import httpx
+import numpy as np
 from fakes import word_scores
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -134,6 +136,86 @@ class ApiServer:
         if self.usage:
             answer["usage"] = {"prompt_tokens": len(str(body)) // 4, "completion_tokens": 1}
         return answer
+
+
+_TOKEN = re.compile(r" ?\w+|\s|[^\w\s]")
+_ASKED = re.compile(r"Context:\n(.*)\n\nQuestion: (.*)\nAnswer:(.*)", re.DOTALL)
+
+
+def sentences(context: str) -> list[str]:
+    """Sentences that end with a point each."""
+    return [f"{part.strip()}." for part in context.split(".") if part.strip()]
+
+
+def planted_answer(context: str) -> float:
+    """The log odds of an answer: a SLALOM of sentences without a sink; -2 without a sentence."""
+    if not context.strip():
+        return -2.0
+    values, weights = zip(*map(word_scores, sentences(context)), strict=True)
+    return sum(v * w for v, w in zip(values, weights, strict=True)) / sum(weights)
+
+
+@dataclass
+class ScoringServer(ApiServer):
+    """Repeats prompts with the log-probabilities of their tokens, and answers questions.
+
+    The log-probability of an answer is known; each of its tokens has the same share of it.
+
+    Attributes:
+        own: the answer that it writes itself, and why it ends there.
+        repeats: whether it repeats prompts; one that does not lists what it writes.
+        tokens: cuts a prompt into tokens.
+        spelled: how it writes the tokens that it lists.
+        first: a token before the text, that the prompt does not have.
+        written: the token behind the prompt; None: none is listed.
+        ahead: nats by which the likeliest tokens are likelier than those of the prompt.
+    """
+
+    log_odds: Callable[[str], float] = planted_answer
+    own: tuple[str, str] = (" It was good.", "stop")
+    repeats: bool = True
+    tokens: Callable[[str], list[str]] = _TOKEN.findall
+    spelled: Callable[[str], str] = str
+    first: str | None = None
+    written: str | None = " And"
+    ahead: float = 0.0
+
+    @property
+    def texts(self) -> list[str]:
+        """The contexts that were scored."""
+        return [_asked(body)[0] for body in self.requests if body.get("echo")]
+
+    def _answer(self, body: dict[str, Any]) -> dict[str, Any]:
+        usage = {"prompt_tokens": len(body["prompt"]) // 4, "completion_tokens": 1}
+        answer: dict[str, Any] = {"usage": usage} if self.usage else {}
+        if not body.get("echo") or not self.repeats:
+            written, reason = self.own
+            listed = {"tokens": [written], "token_logprobs": [-0.5], "text_offset": [0]}
+            choice = {"text": written, "finish_reason": reason}
+            return answer | {"choices": [choice | {"logprobs": listed if self.logprobs else None}]}
+        context, reply = _asked(body)
+        tokens = self.tokens(body["prompt"])
+        # Tokens are the answer's from where the rest spells it.
+        count = next(n for n in itertools.count(1) if len("".join(tokens[-n:])) >= len(reply))
+        log = -float(np.logaddexp(0, -self.log_odds(context)))
+        logs = [-1.0] * (len(tokens) - count) + [log / count] * count
+        if self.written is not None:
+            tokens, logs = [*tokens, self.written], [*logs, -0.7]
+        tokens = [self.spelled(token) for token in tokens]
+        if self.first is not None:
+            tokens, logs = [self.first, *tokens], [-1.0, *logs]
+        places = itertools.accumulate(map(len, tokens[:-1]), initial=0)
+        listed = {"tokens": tokens, "token_logprobs": [None, *logs[1:]], "text_offset": [*places]}
+        listed["top_logprobs"] = [None, *({"likely": log + self.ahead} for log in logs[1:])]
+        choice = {"text": body["prompt"] + (self.written or ""), "logprobs": listed}
+        return answer | {"choices": [choice]}
+
+
+def _asked(body: dict[str, Any]) -> tuple[str, str]:
+    """The context and the answer of a prompt."""
+    found = _ASKED.fullmatch(body["prompt"])
+    assert found is not None, body["prompt"]
+    return found[1], found[3]
 
 
 def _text(body: dict[str, Any]) -> str:

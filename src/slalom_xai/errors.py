@@ -95,20 +95,33 @@ def few_numbers(numbers: Sequence[float]) -> str:
     return f"[{', '.join(shown)}]"
 
 
-def optional_package(name: str, what: str) -> Any:
+def optional_package(name: str, what: str, extra: str | None = None) -> Any:
     """A module of a package that may be missing, imported without its warnings.
 
     Args:
         name: of the module.
         what: needs it, for the message.
+        extra: of this package that installs it; None: it is installed by its own name.
     """
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return import_module(name)
-    except ImportError as error:
-        package = name.partition(".")[0]
-        raise InputError(
-            f"{what} needs the package {package}, which cannot be imported ({error}): "
-            f"pip install {package}"
-        ) from error
+    return optional_packages([name], what, extra)[0]
+
+
+def optional_packages(names: Sequence[str], what: str, extra: str | None = None) -> list[Any]:
+    """Modules of packages that may be missing; all that are missing are named in one line."""
+    modules: list[Any] = []
+    missing: dict[str, ImportError] = {}
+    for name in names:
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                modules.append(import_module(name))
+        except ImportError as error:
+            missing.setdefault(name.partition(".")[0], error)
+    if not missing:
+        return modules
+    packages = f"package{'s' * (len(missing) > 1)} {' and '.join(missing)}"
+    reasons = "; ".join(" ".join(str(error).split()) for error in missing.values())
+    wanted = " ".join(missing) if extra is None else f"'.[{extra}]'"
+    raise InputError(
+        f"{what} needs the {packages}, which cannot be imported ({reasons}): pip install {wanted}"
+    ) from next(iter(missing.values()))

@@ -96,6 +96,7 @@ class Bar:
         self._display = display
         self._total = self._done = 0
         self._label = _ASKING
+        self._spent = ""
 
     def start(self, total: int, label: str = _ASKING, *, afresh: bool = False) -> None:
         """Expects this many more rows.
@@ -109,15 +110,23 @@ class Bar:
             self._total = self._done = 0
         self._total += total
         self._label = label
-        self._display.show(self._done, self._total, label)
+        self._show(label)
 
-    def advance(self, rows: int) -> None:
-        """Some rows are done; when a model has answered all of them, a fit follows."""
+    def advance(self, rows: int, spent: str = "") -> None:
+        """Some rows are done; when a model has answered all of them, a fit follows.
+
+        Args:
+            rows: how many.
+            spent: what has been paid for so far, to be shown from now on.
+        """
         self._done += rows
-        label = self._label
-        if self._done == self._total and label == _ASKING:
-            label = "fitting"
-        self._display.show(self._done, self._total, label)
+        self._spent = spent or self._spent
+        asked = self._done == self._total and self._label == _ASKING
+        self._show("fitting" if asked else self._label)
+
+    def _show(self, label: str) -> None:
+        shown = f"{label} ({self._spent})" if self._spent else label
+        self._display.show(self._done, self._total, shown)
 
 
 _outer: ContextVar[Bar | None] = ContextVar("_outer", default=None)

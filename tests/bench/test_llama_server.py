@@ -18,8 +18,13 @@ import pytest
 from servers import until
 
 from slalom_xai import Explainer, Explanation
-from slalom_xai.errors import ModelError
-from slalom_xai.models.remote import Connection, RemoteClassifier, Spending
+from slalom_xai.errors import ModelError, ServiceError
+from slalom_xai.models.remote import (
+    Connection,
+    RemoteAnswerModel,
+    RemoteClassifier,
+    Spending,
+)
 
 pytestmark = [pytest.mark.bench, pytest.mark.server]
 
@@ -108,3 +113,12 @@ def test_the_command_explains_a_review(address, tmp_path):
 def test_a_text_beyond_the_servers_limit_is_refused_in_one_line(address):
     with pytest.raises(ModelError, match="does not read so long a text"):
         classifier(address).answer(["long " * 2000])
+
+
+def test_given_text_is_not_scored_rightly_and_that_is_noticed(address):
+    """It repeats a prompt, but for this model each number belongs to the place before."""
+    no_key = Connection(key_variable=None)
+    model = RemoteAnswerModel(address, "smollm2", max_new_tokens=6, connection=no_key)
+    context = "Tom stayed in Berlin. Anna moved to Paris in 2010. Their mother lives in Madrid."
+    with pytest.raises(ServiceError, match="scores given text wrongly"):
+        model.asking(context, "In which city does Anna live?")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from made import explanation_with
 from rich.console import Console
 
-from slalom_xai.errors import InputError, optional_package
+from slalom_xai.errors import InputError
 from slalom_xai.explanation import Explanation
 from slalom_xai.explanation.exchange.with_shap import tiles
 from slalom_xai.reports.terminal import render
@@ -320,8 +320,3 @@ def test_tiles_of_special_cases():
     assert tiles(known(text, [Unit("so", 1, 3)], left_out=" good")) == ["so 🎬"]
     pair = [Unit("so", 1, 3), Unit("good", 6, 10), Unit("yes", 0, 3, part=1)]
     assert tiles(known(text, pair, text_pair="yes!")) == ["so 🎬 ", "good\n", "yes!"]
-
-
-def test_a_missing_package_is_named():
-    with pytest.raises(InputError, match=r"pip install no_such_library$"):
-        optional_package("no_such_library.attr", "this export")

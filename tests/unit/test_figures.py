@@ -542,7 +542,7 @@ class TestFiles:
     def test_a_notebook_shows_it(self):
         assert figures.bars(explained())._repr_png_().startswith(b"\x89PNG")
 
-    @pytest.mark.parametrize("count", [1, pytest.param(4000, marks=pytest.mark.slow)])
+    @pytest.mark.parametrize("count", [1, pytest.param(4000, marks=pytest.mark.long)])
     def test_one_token_and_thousands(self, count):
         with warnings.catch_warnings():
             warnings.simplefilter("error")

@@ -22,6 +22,7 @@ from slalom_xai import Explainer, Explanation
 from slalom_xai.errors import BudgetError, InputError, ModelError, ServiceError, SlalomError
 from slalom_xai.models.remote import Connection, Price, RemoteClassifier, Spending, Waiting
 from slalom_xai.models.remote.failures import seconds_to_wait
+from slalom_xai.progress import shown_by
 
 pytestmark = pytest.mark.usefixtures("own_cache")
 
@@ -359,6 +360,30 @@ class TestSpending:
         assert (
             len(server.requests) == len(set(server.texts)) + 1
         )  # the whole text: twice, for noise
+
+    def test_a_progress_bar_has_a_running_total(self):
+        class Display:
+            def __init__(self):
+                self.labels = []
+
+            def show(self, done, total, label):
+                self.labels.append(label)
+
+        free, paid = Display(), Display()
+        with shown_by(free):
+            explained(ApiServer())
+        spending = Spending(price=Price(1000.0))
+        with shown_by(paid):
+            explained(ApiServer(), spending=spending, options={"seed": 1})
+        counts = [
+            int(label.partition("(")[2].partition(" calls")[0])
+            for label in paid.labels
+            if "calls" in label
+        ]
+        assert counts == sorted(counts)
+        assert len({*counts}) > 20
+        assert paid.labels[-1] == f"fitting ({spending.calls} calls, cost {spending.cost:.2f})"
+        assert free.labels[-1] == f"fitting ({spending.calls} calls)"
 
     def test_a_server_that_says_nothing_of_tokens_counts_with_the_most(self):
         spending = Spending(price=Price(1.0))

@@ -21,3 +21,13 @@ def test_a_citation_names_no_other_version():
 
 def test_the_documentation_names_no_version_of_its_own():
     assert not re.search(r"\d+\.\d+\.\d+", (ROOT / "docs" / "conf.py").read_text())
+
+
+def test_the_lower_bounds_are_the_versions_that_are_tested():
+    tested = ("transformers", "fastapi", "uvicorn", "httpx", "stamina")
+    settings = (ROOT / "pyproject.toml").read_text()
+    bounds = dict(re.findall(rf'"({"|".join(tested)})>=([\d.]+)"', settings))
+    pins = dict(re.findall(r"^(\w+)==(.+)$", (ROOT / "constraints-lowest.txt").read_text(), re.M))
+    assert sorted(bounds) == sorted(tested)
+    for name, bound in bounds.items():
+        assert pins[name].removesuffix(".0") == bound

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,7 +16,8 @@ from slalom_xai.cli.options import switch, without_default
 
 if TYPE_CHECKING:
     from slalom_xai.explainer import Explainer
-    from slalom_xai.models.remote import RemoteClassifier
+    from slalom_xai.models.remote import Connection, RemoteAnswerModel, RemoteClassifier, Spending
+    from slalom_xai.models.remote.asked import RemoteAskedModel
 
 _FOR_ANSWERS = 0.9  # of the calls that are allowed; the others are left for requests tried again
 
@@ -55,14 +56,14 @@ class Api:
 
     url: str | None
     model: str | None
-    labels: Sequence[str]
-    prompt: Path | None
-    samples: int | None
     key_variable: str
     price: str | None
     max_calls: int | None
     max_cost: float | None
     yes: bool
+    labels: Sequence[str] = ()
+    prompt: Path | None = None
+    samples: int | None = None
 
     def check(self, model: str | None) -> None:
         """Refuses options that do not go together, before anything heavy is imported.
@@ -91,38 +92,85 @@ class Api:
                 raise InputError(f"{option} is given without --api: give the address of a server")
 
     def classifier(self) -> RemoteClassifier | None:
-        """The model, before anything is sent; None without --api."""
+        """The model as a classifier, before anything is sent; None without --api."""
         if self.url is None:
             return None
-        from slalom_xai.errors import InputError
-        from slalom_xai.models.remote import Connection, Price, RemoteClassifier, Spending
+        from slalom_xai.models.remote import RemoteClassifier
 
-        if not self.model:
-            raise InputError("--api is given without --api-model: name the model at that address")
-        price = None if self.price is None else Price.parsed(self.price)
         return RemoteClassifier(
             self.url,
-            self.model,
+            self._named_model(),
             _labels(self.labels),
             _prompt(self.prompt),
             samples=self.samples,
-            connection=Connection(key_variable=self.key_variable or None),
-            spending=Spending(price=price, max_calls=self.max_calls, max_cost=self.max_cost),
+            connection=self._connection(),
+            spending=self._spending(),
         )
 
-    def agree(self, explainer: Explainer, model: RemoteClassifier, text: str, pair: Any) -> None:
+    def answers(
+        self, template: str | None, max_new_tokens: int, spans: str | Sequence[str]
+    ) -> RemoteAnswerModel | None:
+        """The model as one that is asked questions, before anything is sent; None without --api."""
+        if self.url is None:
+            return None
+        from slalom_xai.models.remote import RemoteAnswerModel
+
+        return RemoteAnswerModel(
+            self.url,
+            self._named_model(),
+            template=template,
+            max_new_tokens=max_new_tokens,
+            spans=spans,
+            connection=self._connection(),
+            spending=self._spending(),
+        )
+
+    def _named_model(self) -> str:
+        from slalom_xai.errors import InputError
+
+        if not self.model:
+            raise InputError("--api is given without --api-model: name the model at that address")
+        return self.model
+
+    def _connection(self) -> Connection:
+        from slalom_xai.models.remote import Connection
+
+        return Connection(key_variable=self.key_variable or None)
+
+    def _spending(self) -> Spending:
+        from slalom_xai.models.remote import Price, Spending
+
+        price = None if self.price is None else Price.parsed(self.price)
+        return Spending(price=price, max_calls=self.max_calls, max_cost=self.max_cost)
+
+    def agree(
+        self,
+        explainer: Explainer,
+        model: RemoteClassifier | RemoteAskedModel,
+        text: str,
+        pair: str | None = None,
+        besides: int = 0,
+    ) -> None:
         """Says what the explanation may take, and asks whether to begin.
 
         Without a budget, the explainer gets the one that --max-calls leaves.
+
+        Args:
+            explainer: will explain the text.
+            model: what is asked.
+            text: to be explained.
+            pair: its second text.
+            besides: calls that are no part of the explanation.
         """
         from slalom_xai.errors import BudgetError, InputError
         from slalom_xai.models.remote.spending import Estimate
 
-        calls = explainer.most_calls(text, pair) * model.draws
+        calls = explainer.most_calls(text, pair) * model.draws + besides
         if explainer.budget is None and self.max_calls is not None and calls > self.max_calls:
-            explainer.budget = max(1, int(_FOR_ANSWERS * self.max_calls / model.draws) - 1)
+            left = int((_FOR_ANSWERS * self.max_calls - besides) / model.draws) - 1
+            explainer.budget = max(1, left)
             try:
-                calls = explainer.most_calls(text, pair) * model.draws
+                calls = explainer.most_calls(text, pair) * model.draws + besides
             except BudgetError as error:
                 raise BudgetError(
                     f"max_calls={self.max_calls} leaves a budget of {explainer.budget}: {error}"
@@ -139,7 +187,7 @@ class Api:
 
 
 @contextmanager
-def accounted(model: RemoteClassifier | None) -> Iterator[None]:
+def accounted(model: RemoteClassifier | RemoteAnswerModel | None) -> Iterator[None]:
     """Says at the end what was spent, also where something failed."""
     if model is None:
         yield

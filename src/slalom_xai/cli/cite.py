@@ -2,19 +2,35 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from slalom_xai.cli.api import (
+    Api,
+    ApiModel,
+    KeyVariable,
+    MaxCalls,
+    MaxCost,
+    PriceOption,
+    Url,
+    Yes,
+    accounted,
+)
+from slalom_xai.cli.cache import report_cache
 from slalom_xai.cli.finishing import explained, finish, read_text
 from slalom_xai.cli.options import (
     AsJson,
+    CacheFolder,
     Device,
     Dtype,
     TextField,
     TrustRemoteCode,
+    UseCache,
+    cache_option,
     without_default,
 )
 from slalom_xai.cli.output import Write
@@ -25,6 +41,8 @@ from slalom_xai.system.writable import check_writable
 if TYPE_CHECKING:
     from slalom_xai.explainer import Explainer
     from slalom_xai.explanation import Explanation
+    from slalom_xai.models.language import AnswerModel
+    from slalom_xai.models.remote import RemoteAnswerModel
 
 _EPILOG = """\
 Examples:
@@ -36,12 +54,16 @@ Examples:
     slalom cite --model ./my-lm --sources passages.jsonl --question "Who won?" --html cite.html
 
     slalom cite --model ./my-lm --context report.txt --question "Was it unanimous?" --answer "Yes."
+
+    slalom cite --api http://localhost:8000/v1 --api-model NAME --max-calls 100
+        --context report.txt --question "What did the board decide?"
 """
 
 _PLAIN = ("", ".txt", ".md")  # files that are one source each
 
 _Model = Annotated[
-    str, typer.Option(help="Folder or hub id of a causal language model.", show_default=False)
+    str | None,
+    without_default("Folder or hub id of a causal language model; or give --api in its place."),
 ]
 _Tokenizer = Annotated[
     str | None, without_default("Folder or hub id of its tokenizer. Default: the model's own.")
@@ -102,8 +124,8 @@ def register(app: typer.Typer) -> None:
 
 
 def _cite(
-    model: _Model,
     question: _Question,
+    model: _Model = None,
     context: _Context = None,
     sources: _Sources = None,
     text_field: TextField = "text",
@@ -122,47 +144,132 @@ def _cite(
     dtype: Dtype = None,
     revision: _Revision = None,
     trust_remote_code: TrustRemoteCode = False,
+    cache: UseCache = None,
+    cache_folder: CacheFolder = None,
     as_json: AsJson = False,
     out: _Out = None,
     html: _Html = None,
+    api: Url = None,
+    api_model: ApiModel = None,
+    key_variable: KeyVariable = "OPENAI_API_KEY",
+    price: PriceOption = None,
+    max_calls: MaxCalls = None,
+    max_cost: MaxCost = None,
+    yes: Yes = False,
 ) -> None:
     """Shows which parts of a text a language model's answer comes from."""
+    local = _Local(model, tokenizer, device, dtype, revision, trust_remote_code)
+    behind = Api(api, api_model, key_variable, price, max_calls, max_cost, yes)
+    behind.check(model)
+    local.check(behind)
     given = _given(context, sources, text_field)
+    wanted_cache = cache_option(cache, cache_folder)
     check_writable("--out", out)
     check_writable("--html", html)
     watch = Watch() if somebody_watches() and not as_json else None
     with leaving_at_once():  # most of the waiting before the first call is imports
         from slalom_xai.explainer import Explainer
-        from slalom_xai.models.language import AnswerModel
 
-        answers = AnswerModel(
-            model,
-            tokenizer,
-            template=None if template is None else read_text(template),
-            max_new_tokens=max_new_tokens,
-            spans=span or spans,
-            device=device,
-            dtype=dtype,
-            revision=revision,
-            trust_remote_code=trust_remote_code,
-        )
+        prompt = None if template is None else read_text(template)
+        remote = behind.answers(prompt, max_new_tokens, span or spans)
         explainer = Explainer(
-            answers,
+            remote or local.answers(prompt, max_new_tokens, span or spans),
             method=method,
             budget=budget,
             granularity=granularity,
             target=target,
             random_state=seed,
             on_round=None if watch is None else watch.on_round,
+            cache=wanted_cache,
         )
+    if remote is not None:
+        _agree(behind, remote, explainer, given, question, answer)
     ask = partial(_ask, explainer, given, question, answer)
-    explanation, interrupted = explained(ask, watch)
+    try:
+        with accounted(remote):
+            explanation, interrupted = explained(ask, watch)
+    finally:
+        if explainer.cache is not None:
+            report_cache(explainer.cache)
     writes: list[Write] = []
     if out is not None:
         writes.append(("--out", out, explanation.save))
     if html is not None:
         writes.append(("--html", html, explanation.to_html))
     finish(explanation, writes, as_json, interrupted)
+
+
+@dataclass(frozen=True)
+class _Local:
+    """What the options say about a model that runs here."""
+
+    model: str | None
+    tokenizer: str | None
+    device: str | None
+    dtype: str | None
+    revision: str | None
+    trust_remote_code: bool
+
+    def check(self, behind: Api) -> None:
+        """Refuses no model, and options that a model behind an API has no use for."""
+        from slalom_xai.errors import InputError
+
+        if behind.url is None:
+            if self.model is None:
+                raise InputError("there is no language model: give --model FOLDER, or --api URL")
+            return
+        needs_model = {
+            "--tokenizer": self.tokenizer,
+            "--device": self.device,
+            "--dtype": self.dtype,
+            "--revision": self.revision,
+            "--trust-remote-code": self.trust_remote_code,
+        }
+        for option, given in needs_model.items():
+            if given:
+                raise InputError(f"{option} is given with --api: the server decides that")
+
+    def answers(
+        self, template: str | None, max_new_tokens: int, spans: str | list[str]
+    ) -> AnswerModel:
+        """The model, loaded."""
+        from slalom_xai.models.language import AnswerModel
+
+        return AnswerModel(
+            self.model,
+            self.tokenizer,
+            template=template,
+            max_new_tokens=max_new_tokens,
+            spans=spans,
+            device=self.device,
+            dtype=self.dtype,
+            revision=self.revision,
+            trust_remote_code=self.trust_remote_code,
+        )
+
+
+def _agree(
+    behind: Api,
+    model: RemoteAnswerModel,
+    explainer: Explainer,
+    given: str | list[str],
+    question: str,
+    answer: str | None,
+) -> None:
+    """Says what the calls may take, asks whether to begin, and sets the budget that is left."""
+    from slalom_xai.explainer import Explainer
+
+    asked = model.unanswered(given, question)
+    counting = Explainer(
+        asked,
+        method=explainer.method,
+        budget=explainer.budget,
+        granularity=explainer.granularity if isinstance(given, str) else "passage",
+        cache=False,
+    )
+    besides = 1 if answer is not None else 2  # the prompt without a context, and the own answer
+    behind.agree(counting, asked, asked.context, besides=besides)
+    explainer.budget = counting.budget
 
 
 def _ask(

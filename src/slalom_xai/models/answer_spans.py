@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -18,6 +19,7 @@ from slalom_xai.text.sentence_splitting import sentence_starts
 
 WHOLE = "answer"  # the label of the whole answer, which comes first
 KINDS = (WHOLE, "sentences", "tokens")
+Token = TypeVar("Token")
 _LEAST = 1e-300  # of minus a log probability; the logit of a certainty would be infinite
 
 
@@ -44,7 +46,16 @@ def span_logits(gaps: Tensor, spans: Sequence[Span]) -> Tensor:
     if gaps.device.type == "mps":  # has no double precision
         gaps = gaps.cpu()
     exact = gaps.double()
-    lost = torch.logaddexp(exact, torch.zeros_like(exact))
+    return logits_of_losses(torch.logaddexp(exact, torch.zeros_like(exact)), spans)
+
+
+def logits_of_losses(lost: Tensor, spans: Sequence[Span]) -> Tensor:
+    """The logit (m, spans) of the probability of each span.
+
+    Args:
+        lost: (m, tokens), minus the log probability of each token of the answer.
+        spans: parts of the answer.
+    """
     sums = [lost[:, span.start : span.stop].sum(dim=1) for span in spans]
     total = torch.stack(sums, dim=1).clamp(min=_LEAST)
     return -total - torch.log(-torch.expm1(-total))
@@ -55,14 +66,22 @@ def log_probabilities(logits: Tensor) -> Tensor:
     return -torch.logaddexp(-logits, torch.zeros_like(logits))
 
 
+def check_kind_of_spans(wanted: str | Sequence[str]) -> None:
+    """Refuses a word that names no parts of an answer."""
+    if isinstance(wanted, str) and wanted not in KINDS:
+        raise InputError(
+            f"spans is {wanted!r}: give one of {', '.join(KINDS)}, or a list of parts of the answer"
+        )
+
+
 def answer_spans(
-    tokens: Sequence[int], decode: Callable[[Sequence[int]], str], wanted: str | Sequence[str]
+    tokens: Sequence[Token], decode: Callable[[Sequence[Token]], str], wanted: str | Sequence[str]
 ) -> tuple[Span, ...]:
     """The whole answer, and then the parts of it that are wanted.
 
     Args:
-        tokens: of the answer.
-        decode: token ids to text.
+        tokens: of the answer, as ids or as texts.
+        decode: tokens to text.
         wanted: "answer" (nothing else), "sentences", "tokens", or parts as they stand in it.
 
     Raises:
@@ -111,7 +130,18 @@ def _place(text: str, part: str) -> tuple[int, int]:
 
 def _span(text: str, place: tuple[int, int], ends: Sequence[int]) -> Span:
     """The tokens that reach into a part of the answer."""
+    return span_at(text[slice(*place)].strip(), place, ends)
+
+
+def span_at(label: str, place: tuple[int, int], ends: Sequence[int]) -> Span:
+    """The tokens that reach into a place.
+
+    Args:
+        label: of the span.
+        place: where it begins and ends, in characters of the answer.
+        ends: where each token of the answer ends.
+    """
     start, stop = place
     first = next(index for index, end in enumerate(ends) if end > start)
     last = next(index for index, end in enumerate(ends) if end >= stop)
-    return Span(text[start:stop].strip(), first, last + 1)
+    return Span(label, first, last + 1)

@@ -145,8 +145,9 @@ class AnswersQuestion(TextModel, Protocol):
 class TakesQuestions(Protocol):
     """A language model, to be asked about a text before anything can be explained.
 
-    A server that scores given text can be one, too: what it needs is a ``TextModel`` per question,
-    whose rows are prompts and whose logits are those of ``answer_spans.span_logits``.
+    It may run here (``language.AnswerModel``) or on a server that scores given text
+    (``remote.RemoteAnswerModel``). What it needs is a ``TextModel`` per question, whose rows are
+    prompts and whose logits are those of ``answer_spans``.
     """
 
     def asking(
@@ -189,6 +190,15 @@ class AnswersTogether(Protocol):
             rows: what is asked.
             done: is told how many more rows are answered, in the thread that asks.
         """
+
+
+@runtime_checkable
+class IsPaidFor(Protocol):
+    """A model whose calls are counted, and may cost something."""
+
+    @property
+    def spent(self) -> str:
+        """The calls so far and what they cost, in a few words."""
 
 
 @runtime_checkable

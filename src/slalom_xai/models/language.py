@@ -16,27 +16,36 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from slalom_xai.errors import InputError, ModelError, shortened
+from slalom_xai.errors import InputError
 from slalom_xai.models.answer_scorer import AnswerScorer
-from slalom_xai.models.answer_spans import KINDS, WHOLE, answer_spans, log_probabilities
+from slalom_xai.models.answer_spans import (
+    WHOLE,
+    answer_spans,
+    check_kind_of_spans,
+    log_probabilities,
+)
 from slalom_xai.models.configurations import check_vocabulary, token_limit
 from slalom_xai.models.greedy import check_causal, greedy_tokens, stop_tokens
 from slalom_xai.models.load import load_causal
 from slalom_xai.models.locks import lock_of
 from slalom_xai.models.question_frame import (
-    BETWEEN,
     FramedTokens,
     checked_template,
     question_frame,
     token_ids,
 )
+from slalom_xai.models.questions import (
+    check_words,
+    cut_note,
+    independence_notes,
+    joined_context,
+    no_answer,
+    unasked,
+)
 from slalom_xai.models.reading import AnyReading
 from slalom_xai.models.rows import Row
 from slalom_xai.models.transformers import AnyTransformer, embedded_tokens
 from slalom_xai.outputs import Outputs
-
-# Nats; an answer whose log probability changes by less without the text does not depend on it.
-NO_CHANGE = 0.1
 
 
 class AnswerModel:
@@ -77,11 +86,7 @@ class AnswerModel:
         trust_remote_code: bool = False,
     ) -> None:
         self._template = checked_template(template)
-        if isinstance(spans, str) and spans not in KINDS:
-            raise InputError(
-                f"spans is {spans!r}: give one of {', '.join(KINDS)}, "
-                "or a list of parts of the answer"
-            )
+        check_kind_of_spans(spans)
         if isinstance(max_new_tokens, bool) or not max_new_tokens >= 1:
             raise InputError(
                 f"max_new_tokens is {max_new_tokens!r}: give a whole number of at least 1"
@@ -131,8 +136,8 @@ class AnswerModel:
                 longer than the model reads.
             ModelError: the model ends its answer at once.
         """
-        _check_words("question", question)
-        text, passages = _joined(context)
+        check_words("question", question)
+        text, passages = joined_context(context)
         frame = question_frame(self.tokenizer, self._template, question.strip())
         if not frame.after:
             raise InputError("the template ends with {context}: put words behind it")
@@ -155,7 +160,7 @@ class AnswerModel:
         """The tokens of an answer that was given."""
         if answer is None:
             return ()
-        _check_words("answer", answer)
+        check_words("answer", answer)
         return token_ids(self.tokenizer, joint + answer.strip())
 
     def _greedy(self, prompt: Sequence[int], notes: list[str]) -> tuple[int, ...]:
@@ -163,14 +168,9 @@ class AnswerModel:
         stops = stop_tokens(self.lm, self.tokenizer)
         tokens, complete = greedy_tokens(self.lm, prompt, stops, self._most)
         if not self.tokenizer.decode(tokens).strip():
-            raise ModelError(
-                f"{self.name} gives no answer: it ends at once, or with white space only; ask "
-                "another question, or give the answer to explain (answer=)"
-            )
+            raise no_answer(self.name)
         if not complete:
-            notes.append(
-                f"The answer was cut after {self._most} tokens (max_new_tokens={self._most})."
-            )
+            notes.append(cut_note(self._most))
         return tuple(tokens)
 
     def _check_length(self, prompt: int, frame: int, answer: int) -> None:
@@ -190,19 +190,19 @@ class AnswerModel:
         removal: str = "delete",
     ) -> AnyReading:
         """Nothing can be read before a question is asked."""
-        raise _unasked(text, text_pair, truncation, removal)
+        raise unasked(text, text_pair, truncation, removal)
 
     def size(self, row: Row) -> int:
         """There are no rows before a question is asked."""
-        raise _unasked(row)
+        raise unasked(row)
 
     def answer(self, rows: Sequence[Row]) -> Tensor:
         """There are no answers before a question is asked."""
-        raise _unasked(rows)
+        raise unasked(rows)
 
     def show(self, row: Row) -> str:
         """There are no rows before a question is asked."""
-        raise _unasked(row)
+        raise unasked(row)
 
 
 class AskedModel(AnyTransformer):
@@ -263,13 +263,7 @@ class AskedModel(AnyTransformer):
             float(self.log_probabilities([reading.shorten(keep)])[0, 0]) for keep in (every, ~every)
         ]
         self.probe_calls += 2
-        change = chances[0] - chances[1]
-        if abs(change) >= NO_CHANGE:
-            return ()
-        return (
-            "The answer does not depend on the context: without it, its log probability changes "
-            f"by {abs(change):.2g} only (from {chances[0]:.2f} to {chances[1]:.2f}).",
-        )
+        return independence_notes(*chances)
 
 
 def _check_kind(lm: Any, tokenizer: Any) -> None:
@@ -289,33 +283,3 @@ def _check_kind(lm: Any, tokenizer: Any) -> None:
         raise InputError(
             f"a {kind} needs its tokenizer: pass tokenizer=AutoTokenizer.from_pretrained(...)"
         )
-
-
-def _check_words(what: str, given: Any) -> None:
-    if not isinstance(given, str) or not given.strip():
-        raise InputError(f"the {what} is {shortened(repr(given), 40)}: give at least one word")
-
-
-def _joined(context: str | Sequence[str]) -> tuple[str, tuple[int, ...] | None]:
-    """A context as one text, and where its passages begin if they were given one by one."""
-    if isinstance(context, str):
-        _check_words("context", context)
-        return context, None
-    sources = list(context)
-    if not sources:
-        raise InputError("there are no sources: give at least one text")
-    starts, text = [], ""
-    for number, source in enumerate(sources):
-        _check_words(f"source {number}", source)
-        if text:
-            text += BETWEEN
-        starts.append(len(text))
-        text += source.strip()
-    return text, tuple(starts)
-
-
-def _unasked(*_: object) -> InputError:
-    return InputError(
-        "a language model explains the answer to a question: pass question=..., "
-        'such as explainer(context, question="What happened?")'
-    )

@@ -19,7 +19,6 @@ from slalom_xai.models.tokens import EncodedText, Tokens
 
 CHAT = "Context:\n{context}\n\nQuestion: {question}"
 PLAIN = "Context:\n{context}\n\nQuestion: {question}\nAnswer:"
-BETWEEN = "\n\n"  # passages that are given one by one
 _MARK = "[[the context goes here]]"
 
 

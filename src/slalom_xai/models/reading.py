@@ -99,6 +99,7 @@ class Reading:
         shorten: which pieces are kept, (pieces,), to the row without the others.
         text_pair: the second text of a pair.
         in_place: whether a removed piece leaves a mark where it stood.
+        passages: where passages begin that were given one by one; None for a text as such.
     """
 
     text: str
@@ -109,6 +110,7 @@ class Reading:
     shorten: Callable[[NDArray[np.bool_]], Row]
     text_pair: str | None = None
     in_place: bool = False
+    passages: tuple[int, ...] | None = None
 
     @classmethod
     def of_words(cls, text: str, spell: Callable[[list[str]], Row] = " ".join) -> Reading:
@@ -147,10 +149,6 @@ class Reading:
     @property
     def unknown(self) -> None:
         """There is no tokenizer that might not know a word."""
-
-    @property
-    def passages(self) -> None:
-        """A text is given as a whole."""
 
     @property
     def positions(self) -> None:

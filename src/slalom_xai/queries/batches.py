@@ -16,6 +16,7 @@ from slalom_xai.models import TextModel
 from slalom_xai.models.answers import checked_logits
 from slalom_xai.models.base import (
     AnswersTogether,
+    IsPaidFor,
     LendsPrefixes,
     SaysItsSize,
     TakesThreads,
@@ -162,10 +163,15 @@ class Batches:
 
     def _ask_together(self, asked: NumberedRows, progress: Progress | None) -> Tensor:
         """Logits (m, width) from a model that bundles rows itself."""
-        assert isinstance(self.model, AnswersTogether)
+        model = self.model
+        assert isinstance(model, AnswersTogether)
         rows = [asked.row(number) for number in range(len(asked.owner))]
-        done = progress.advance if progress else lambda _rows: None
-        return checked_logits(self.model.answer_together(rows, done), len(rows), self.model)
+
+        def done(answered: int) -> None:
+            if progress:
+                progress.advance(answered, model.spent if isinstance(model, IsPaidFor) else "")
+
+        return checked_logits(model.answer_together(rows, done), len(rows), model)
 
     def _sizes(self, rows: Rows) -> Indices:
         """The length of each row, (m,)."""

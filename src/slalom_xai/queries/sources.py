@@ -17,8 +17,8 @@ class Progress(Protocol):
     def start(self, total: int) -> None:
         """Expect this many more rows."""
 
-    def advance(self, rows: int) -> None:
-        """Some rows are answered."""
+    def advance(self, rows: int, spent: str = "") -> None:
+        """Some rows are answered, by a model that has cost so much so far."""
 
 
 class AnswerSource(Protocol):

@@ -6,15 +6,16 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from slalom_xai.errors import InputError, ModelError, ServiceError, one_of, shortened
-from slalom_xai.models.remote.addresses import checked_address
+from slalom_xai.errors import InputError, ModelError, ServiceError, shortened
+from slalom_xai.models.remote.addresses import endpoint
+from slalom_xai.models.remote.failures import not_the_protocol
 from slalom_xai.models.remote.label_tokens import (
     LabelFinder,
     checked_tokens,
     label_in,
     listed_tokens,
 )
-from slalom_xai.models.remote.model import RemoteModel
+from slalom_xai.models.remote.model import RemoteModel, with_options
 from slalom_xai.models.remote.settings import Connection, check_number
 from slalom_xai.models.remote.spending import Spending
 from slalom_xai.outputs import Outputs
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     import httpx
 
 PLACE = "{text}"
-_PATHS = {"chat": "/chat/completions", "completions": "/completions"}
 _VERSION = 1  # of what is made of a response; a change makes kept answers useless
 _HALF = 0.5  # added to every count of a label, so that none has the probability 0
 
@@ -73,7 +73,7 @@ class RemoteClassifier(RemoteModel):
         check_number("top", top, 1, whole=True)
         if samples is not None:
             check_number("samples", samples, 2, whole=True)
-        address, self._kind = _endpoint(url, kind)
+        address, self._kind = endpoint(url, kind)
         outputs = Outputs("binary" if len(tokens) == 2 else "multiclass", tuple(tokens))
         super().__init__(
             address,
@@ -154,8 +154,7 @@ class RemoteClassifier(RemoteModel):
         if self._samples is None:
             chat = {"logprobs": True, "top_logprobs": self._top}
             body |= chat if self._kind == "chat" else {"logprobs": self._top}
-        body |= self._options
-        return {name: value for name, value in body.items() if value is not None}
+        return with_options(body, self._options)
 
     def _found(self, response: Any, texts: Sequence[str]) -> list[Any]:
         """The likely tokens, or the text where labels are drawn."""
@@ -166,10 +165,7 @@ class RemoteClassifier(RemoteModel):
             reasons = bool(message.get("reasoning_content") or message.get("reasoning"))
             top = listed_tokens(choice)
         except (KeyError, IndexError, TypeError, AttributeError):
-            raise ModelError(
-                f"{self.name} returned {shortened(str(response))} for {shortened(texts[0])}, which "
-                'has no "choices" as the protocol of OpenAI has them: check the address'
-            ) from None
+            raise not_the_protocol(self.name, response, texts[0]) from None
         if reasons and (self._samples is not None or top is None):
             raise ServiceError(
                 f"{self.name} reasons before it answers, so that it gives no probability of a "
@@ -207,23 +203,6 @@ class RemoteClassifier(RemoteModel):
         self._odd_draws[hash(text)] = drawn.count(None)
         total = sum(counts) + _HALF * len(counts)
         return [math.log((count + _HALF) / total) for count in counts]
-
-
-def _endpoint(url: str, kind: str | None) -> tuple[str, str]:
-    """The address of an endpoint, and its kind."""
-    if kind is not None and kind not in _PATHS:
-        raise one_of("kind", kind, _PATHS)
-    parts = checked_address(url)
-    path = parts.path.rstrip("/")
-    for known, ending in _PATHS.items():
-        if path.endswith(ending):
-            if kind not in (None, known):
-                raise InputError(
-                    f"kind is {kind!r}, but the address ends in {ending}: leave one of them out"
-                )
-            return parts.geturl(), known
-    kind = kind or "chat"
-    return parts._replace(path=path + _PATHS[kind]).geturl(), kind
 
 
 def _checked_prompt(prompt: str | None, tokens: Mapping[str, str]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -14,6 +15,7 @@ from slalom_xai.errors import ModelError, ServiceError, shortened
 _TRY_AGAIN = (408, 409, 425, 429)
 _OUT_OF_MONEY = ("insufficient_quota", "exceeded your current quota")
 _TOO_LONG = ("context length", "context_length", "context window", "too long", "too large")
+_ECHO = re.compile(r"\becho\b", re.IGNORECASE)
 _NO_SUCH_MODEL = ("does not exist", "not found", "unknown model", "no such model")
 
 
@@ -63,6 +65,8 @@ class Refusal:
             return None
         if self.status not in _TRY_AGAIN and self.status < 500:
             return None
+        if self._refuses_echo():  # llama.cpp does so with a status of 500
+            return None
         wait = seconds_to_wait(self.headers.get("retry-after"), datetime.now(UTC))
         reason = f"status {self.status}{self._quoted()}"
         busy = self.status == 429
@@ -83,21 +87,42 @@ class Refusal:
             return ModelError(
                 f"{self.model} does not read so long a text{said}: use a shorter text or prompt"
             )
+        if self._refuses_echo():
+            return cannot_score(self.model, said)
         if "logprob" in self.said.lower():
             return ServiceError(
                 f"{self.model} gives no log-probabilities{said}: choose a model that does "
-                "(reasoning models do not), or estimate probabilities with samples=20"
+                "(reasoning models do not), or estimate those of labels with samples=20"
             )
         if 300 <= self.status < 400:
             where = shortened(self.headers.get("location", "nowhere"))
             return ServiceError(f"{self.model} has moved to {where}: give that address")
         return ModelError(f"{self.model} refused the request (status {self.status}){said}")
 
+    def _refuses_echo(self) -> bool:
+        return _ECHO.search(self.said) is not None
+
     def _says(self, words: tuple[str, ...]) -> bool:
         return _says(self.said, words)
 
     def _quoted(self) -> str:
         return f" (it says {shortened(self.said, 200)})" if self.said else ""
+
+
+def cannot_score(model: str, said: str = "") -> ServiceError:
+    """The error for a server that does not say how likely a given text is."""
+    return ServiceError(
+        f"{model} does not score given text{said}: it returns no log-probabilities of a prompt "
+        "(echo), which an answer needs; vLLM does, and llama.cpp's server does not"
+    )
+
+
+def not_the_protocol(model: str, response: Any, text: str) -> ModelError:
+    """The error for a response that is none of OpenAI's protocol."""
+    return ModelError(
+        f"{model} returned {shortened(str(response))} for {shortened(text)}, which has no "
+        '"choices" as the protocol of OpenAI has them: check the address'
+    )
 
 
 def _says(text: str, words: tuple[str, ...]) -> bool:

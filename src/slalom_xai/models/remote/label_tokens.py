@@ -12,7 +12,7 @@ from slalom_xai.errors import InputError, ModelError, ServiceError, shortened
 Top = Sequence[tuple[str, float]]  # likely tokens with their log-probabilities
 
 _SPACES = (" ", "\u2581", "\u0120")  # how tokenizers write the space before a word
-_NO_NUMBER = -9000.0  # some servers write -9999 for "very unlikely", which is no log-probability
+NO_NUMBER = -9000.0  # some servers write -9999 for "very unlikely", which is no log-probability
 _ROUNDING = 1e-6  # of a sum of probabilities that a server rounds to single precision
 _LEAST_PREFIX = 3  # characters by which the first of several tokens gives itself away
 _SHOWN = 5  # tokens in a message
@@ -149,7 +149,7 @@ def listed_tokens(choice: Mapping[str, Any]) -> list[tuple[str, float]] | None:
     listed = [
         (token, float(log))
         for token, log in pairs
-        if isinstance(token, str) and isinstance(log, (int, float)) and log > _NO_NUMBER
+        if isinstance(token, str) and isinstance(log, (int, float)) and log > NO_NUMBER
     ]
     return sorted(listed, key=lambda pair: -pair[1]) or None
 

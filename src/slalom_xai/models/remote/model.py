@@ -7,13 +7,13 @@ import json
 import threading
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import Tensor
 
-from slalom_xai.errors import optional_package
+from slalom_xai.errors import optional_packages
 from slalom_xai.models.remote.addresses import check_secrecy, checked_address
 from slalom_xai.models.remote.asking import Round
 from slalom_xai.models.remote.keys import EnvironmentKey
@@ -43,6 +43,27 @@ class Remembered:
         self._answers[key] = answer
 
 
+class Shelf:
+    """A part of a store that others share, with a name of its own.
+
+    Args:
+        store: keeps the answers.
+        name: what these answers are to.
+    """
+
+    def __init__(self, store: AnswerStore, name: str) -> None:
+        self._store, self._name = store, name
+
+    def find(self, keys: Sequence[str]) -> dict[str, Any]:
+        """What is there."""
+        named = {f"{self._name} {key}": key for key in keys}
+        return {named[found]: answer for found, answer in self._store.find(list(named)).items()}
+
+    def keep(self, key: str, answer: Any) -> None:
+        """Stores one answer."""
+        self._store.keep(f"{self._name} {key}", answer)
+
+
 class RemoteModel(ReadsWords, ABC):
     """A model behind an address.
 
@@ -70,8 +91,7 @@ class RemoteModel(ReadsWords, ABC):
         spending: Spending | None,
         transport: httpx.AsyncBaseTransport | None,
     ) -> None:
-        for package in ("httpx", "stamina"):
-            optional_package(package, "a model behind an API")
+        optional_packages(["httpx", "stamina"], "a model behind an API", "api")
         from slalom_xai.models.remote.sending import Sender
 
         connection = connection or Connection()
@@ -95,6 +115,11 @@ class RemoteModel(ReadsWords, ABC):
         said = json.dumps([self._url, self.outputs.labels, self._identity()], sort_keys=True)
         return hashlib.sha256(said.encode()).hexdigest()
 
+    @property
+    def spent(self) -> str:
+        """The calls so far and what they cost, for a progress bar."""
+        return self.spending.in_short
+
     def use(self, store: AnswerStore) -> None:
         """From now on asks the store first."""
         self._store = store
@@ -106,12 +131,16 @@ class RemoteModel(ReadsWords, ABC):
     def answer_together(self, rows: Sequence[Row], done: Callable[[int], None]) -> Tensor:
         """Logits (len(rows), labels) of texts, of which as many are in flight as agreed."""
         texts = cast(list[str], list(rows))
+        found = self._asked(texts, done)
+        logits = [self._logits(*pair) for pair in zip(texts, found, strict=True)]
+        return torch.tensor(logits, dtype=torch.float64).reshape(len(texts), self.outputs.width)
+
+    def _asked(self, texts: Sequence[str], done: Callable[[int], None]) -> list[list[Any]]:
+        """What was found in each draw of each text."""
         keys = _numbered(texts, self.draws)
         with self._lock:
             answers = self._answers(texts, keys, done)
-        found = [[answers[key] for key in of_row] for of_row in keys]
-        logits = [self._logits(*pair) for pair in zip(texts, found, strict=True)]
-        return torch.tensor(logits, dtype=torch.float64).reshape(len(texts), self.outputs.width)
+        return [[answers[key] for key in of_row] for of_row in keys]
 
     def _answers(
         self, texts: Sequence[str], keys: Sequence[Sequence[str]], done: Callable[[int], None]
@@ -183,6 +212,11 @@ class RemoteModel(ReadsWords, ABC):
     @abstractmethod
     def _logits(self, text: str, found: Sequence[Any]) -> list[float]:
         """Logits of a row, one for each label, from what was found in each of its draws."""
+
+
+def with_options(body: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    """The body of a request with the fields that a caller sets; what is None is left out."""
+    return {name: value for name, value in {**body, **options}.items() if value is not None}
 
 
 def _numbered(texts: Sequence[str], draws: int) -> list[list[str]]:

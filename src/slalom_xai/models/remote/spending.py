@@ -113,6 +113,12 @@ class Spending:
         """What was spent; None without a price."""
         return None if self.price is None else self.price.of(self.read, self.written)
 
+    @property
+    def in_short(self) -> str:
+        """The calls so far and what they cost, in a few words."""
+        cost = "" if self.cost is None else f", cost {shown_cost(self.cost)}"
+        return f"{self.calls} calls{cost}"
+
     async def reserve(self, prompt: str, most_written: int) -> Reservation:
         """Reserves what a request may cost; waits for others in flight where they decide.
 

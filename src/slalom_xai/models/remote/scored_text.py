@@ -1,0 +1,190 @@
+"""The tokens of an answer in a response that repeats the prompt, each with its log-probability.
+
+The prompt ends with the answer, so that its tokens are found from the end on, by what they spell.
+The places that servers give beside them (``text_offset``) are not used: some servers count a token
+before the text, or spaces as they are written in their tables, and so count differently.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from slalom_xai.errors import ModelError, shortened
+from slalom_xai.models.remote.failures import cannot_score, not_the_protocol
+from slalom_xai.models.remote.label_tokens import NO_NUMBER
+
+# White space, and the letters that tokenizers write in its place.
+_SPACE = re.compile("[\\s\u2581\u0120\u010a]+")
+
+_NEARLY = 0.1  # nats by which a server may differ from itself
+
+
+@dataclass(frozen=True)
+class ScoredAnswer:
+    """The tokens of an answer.
+
+    Attributes:
+        ends: where each of them ends, in characters of the answer.
+        logs: their log-probabilities.
+        before: what the first of them holds of the text before the answer; mostly nothing.
+        likeliest: how many of them are the likeliest in their places; None where the server does
+            not list those.
+    """
+
+    ends: list[int]
+    logs: list[float]
+    before: str
+    likeliest: int | None
+
+
+def scored_answer(response: Any, answer: str, model: str) -> ScoredAnswer:
+    """Finds the answer at the end of the prompt that a server repeats.
+
+    Args:
+        response: of a server that was asked to repeat the prompt and to write one token.
+        answer: as it stands at the end of the prompt.
+        model: its name, for messages.
+
+    Raises:
+        ServiceError: the server does not repeat the prompt with log-probabilities.
+        ModelError: the tokens do not spell the answer, or one has no log-probability.
+    """
+    tokens, logs = _listed(response, answer, model)
+    written = _count_written(response)
+    for behind in (written, 1 - written):  # some servers do not list a token that ends the text
+        stop = len(tokens) - behind
+        spelled = _spelled(tokens[:stop], answer)
+        if spelled is not None:
+            first, ends, before = spelled
+            numbers = _numbers(logs[first:stop], answer, model)
+            top = response["choices"][0]["logprobs"].get("top_logprobs")
+            return ScoredAnswer(ends, numbers, before, _count_likeliest(numbers, top, first))
+    if len(tokens) <= 1:
+        raise cannot_score(model)
+    raise ModelError(
+        f"{model} repeats a prompt that ends with {shortened(answer, 60)} as tokens that end with "
+        f"{shortened(''.join(tokens[-5:]), 60)}: it cannot be said which of them are the answer's"
+    )
+
+
+def _listed(response: Any, answer: str, model: str) -> tuple[list[str], list[Any]]:
+    """All tokens that a response lists, and their log-probabilities."""
+    try:
+        found = response["choices"][0]["logprobs"]
+    except (KeyError, IndexError, TypeError):
+        raise not_the_protocol(model, response, answer) from None
+    if not isinstance(found, Mapping):
+        raise cannot_score(model)
+    tokens, logs = found.get("tokens"), found.get("token_logprobs")
+    if not isinstance(tokens, list) or not isinstance(logs, list) or len(tokens) != len(logs):
+        raise cannot_score(model)
+    if not all(isinstance(token, str) for token in tokens):
+        raise cannot_score(model)
+    return tokens, logs
+
+
+def _count_written(response: Any) -> int:
+    """Tokens that the server wrote behind the prompt: one, unless it says otherwise."""
+    usage = response.get("usage") if isinstance(response, dict) else None
+    return 0 if isinstance(usage, dict) and usage.get("completion_tokens") == 0 else 1
+
+
+def _spelled(tokens: Sequence[str], answer: str) -> tuple[int, list[int], str] | None:
+    """The last tokens, as far as they spell an answer; None where they do not.
+
+    White space does not count, because servers differ in it. A part of a character may stand for
+    the whole of it or for nothing.
+
+    Returns:
+        The first of them, where each of them ends in the answer, and what the first holds of the
+        text before it. There must be tokens before the first: a server that does not repeat the
+        prompt may write the answer once more.
+    """
+    places = [place for place, letter in enumerate(answer) if not _SPACE.fullmatch(letter)]
+    letters = "".join(answer[place] for place in places)
+    first = None
+    behind = {}  # of each token: how many letters may stand before those that follow it
+    counts = {len(letters)}
+    for number in range(len(tokens) - 1, 0, -1):
+        behind[number] = counts
+        counts = {left for count in counts for left in _left(tokens[number], letters[:count])}
+        if 0 in counts:
+            first = number
+        counts = counts - {0}
+        if not counts:
+            break
+    if first is None:
+        return None
+    stops = _stops(tokens, first, letters, behind)
+    bare = _SPACE.sub("", tokens[first])
+    before = "" if _is_part(tokens[first]) else bare[: len(bare) - stops[0]]
+    ends = [places[stop - 1] + 1 for stop in stops[:-1]] + [len(answer)]
+    for number in range(1, len(ends) - 1):
+        if _SPACE.fullmatch(tokens[first + number]):  # white space that is a token of its own
+            end = ends[number - 1] + len(tokens[first + number])
+            ends[number] = min(end, [*places, len(answer)][stops[number]])
+    if _begins_with_space(tokens, first, answer):
+        first, ends = first - 1, [places[0], *ends]
+    return first, ends, before
+
+
+def _left(token: str, letters: str) -> list[int]:
+    """How many letters may be left before a token that they end with."""
+    if _is_part(token):
+        whole = bool(letters) and not letters[-1].isascii()
+        return [len(letters)] + [len(letters) - 1] * whole
+    bare = _SPACE.sub("", token)
+    if letters.endswith(bare) or bare.endswith(letters):
+        return [max(0, len(letters) - len(bare))]
+    return []
+
+
+def _stops(
+    tokens: Sequence[str], first: int, letters: str, behind: Mapping[int, set[int]]
+) -> list[int]:
+    """How many letters are spelled after each token from the first on."""
+    stop = max(count for count in behind[first] if 0 in _left(tokens[first], letters[:count]))
+    stops = [stop]
+    for number in range(first + 1, len(tokens)):
+        stop = max(
+            count for count in behind[number] if stop in _left(tokens[number], letters[:count])
+        )
+        stops.append(stop)
+    return stops
+
+
+def _is_part(token: str) -> bool:
+    """Whether a token is a part of a character, and spells nothing by itself."""
+    return not token or token.startswith("bytes:") or "\ufffd" in token
+
+
+def _begins_with_space(tokens: Sequence[str], first: int, answer: str) -> bool:
+    """Whether the space that an answer begins with is a token of its own."""
+    if first < 2 or not _SPACE.match(answer) or _SPACE.match(tokens[first]):
+        return False
+    return _SPACE.fullmatch(tokens[first - 1]) is not None
+
+
+def _count_likeliest(logs: Sequence[float], top: Any, first: int) -> int | None:
+    """How many tokens are as likely as the likeliest that the server lists in their places."""
+    if not isinstance(top, list) or len(top) < first + len(logs):
+        return None
+    listed = top[first : first + len(logs)]
+    if not all(isinstance(each, Mapping) and each for each in listed):
+        return None
+    most = [max(each.values()) for each in listed]
+    return sum(bool(log >= best - _NEARLY) for log, best in zip(logs, most, strict=True))
+
+
+def _numbers(logs: Sequence[Any], answer: str, model: str) -> list[float]:
+    """Log-probabilities of the tokens of an answer."""
+    for log in logs:
+        if not isinstance(log, (int, float)) or isinstance(log, bool) or not log > NO_NUMBER:
+            raise ModelError(
+                f"{model} gives {log!r} as the log-probability of a token of "
+                f"{shortened(answer, 60)}, which is none: give another answer"
+            )
+    return [min(float(log), 0.0) for log in logs]
