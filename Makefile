@@ -91,7 +91,7 @@ LOWEST_NEEDS = torch transformers safetensors numpy pandas rich typer pytest pyt
 	hypothesis captum fastapi httpx ipykernel ipython lime matplotlib nbclient onnx onnxruntime \
 	onnxscript pyarrow schemathesis scikit-learn shap stamina uvicorn
 
-lowest: ## run the tests with the lowest transformers, fastapi and uvicorn that pyproject.toml allows, in .venv-lowest
+lowest: ## run the tests with the lowest transformers, fastapi, uvicorn, httpx and stamina that pyproject.toml allows, in .venv-lowest
 	@test -x $(LOWEST)/bin/python || $(PYTHON) -m venv $(LOWEST)
 	@$(LOWEST_PIP) -c constraints-lowest.txt $(LOWEST_NEEDS)
 	@$(LOWEST_PIP) --no-deps -e .

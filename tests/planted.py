@@ -10,6 +10,7 @@ that place of the first position.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -61,12 +62,18 @@ AutoConfig.register("planted-slalom", PlantedConfig, exist_ok=True)
 AutoModelForSequenceClassification.register(PlantedConfig, PlantedSlalom, exist_ok=True)
 
 
-def plant(values: torch.Tensor, importances: torch.Tensor, folder: Path) -> Path:
-    """Saves a model and a tokenizer whose words t0, t1, ... have these scores.
+def plant(
+    values: torch.Tensor,
+    importances: torch.Tensor,
+    folder: Path,
+    names: Sequence[str] | None = None,
+) -> Path:
+    """Saves a model and a tokenizer whose words t0, t1, ..., or others, have these scores.
 
     Values (types,) are the log odds of two classes, "no" and "yes"; values (types, classes) are the
     logits of "c0", "c1", ...
     """
+    names = names or [f"t{index}" for index in range(len(values))]
     size, columns = len(values), values.reshape(len(values), -1)
     outputs = columns.shape[1]
     labels = ["no", "yes"] if values.ndim == 1 else [f"c{index}" for index in range(outputs)]
@@ -91,7 +98,8 @@ def plant(values: torch.Tensor, importances: torch.Tensor, folder: Path) -> Path
         model.classifier.weight[-outputs:, read] = torch.eye(outputs)
     words = Tokenizer(
         models.WordLevel(
-            {"[UNK]": 0} | {f"t{index}": index + 1 for index in range(size)}, unk_token="[UNK]"
+            {"[UNK]": 0} | {name: index + 1 for index, name in enumerate(names)},
+            unk_token="[UNK]",
         )
     )
     words.pre_tokenizer = pre_tokenizers.Whitespace()

@@ -10,9 +10,12 @@ import typer
 
 from slalom_xai import __version__
 from slalom_xai.cli import (
+    audit,
     bench,
     cache,
     cite,
+    corpus,
+    diff,
     explain,
     figure,
     methods,
@@ -21,6 +24,7 @@ from slalom_xai.cli import (
     reproduce,
     serve,
     train,
+    vocabulary,
 )
 from slalom_xai.cli.words import for_command_line
 from slalom_xai.system.interrupts import STATUS, sent_again
@@ -55,6 +59,10 @@ def _root(
 COMMANDS = (
     explain,
     cite,
+    corpus,
+    audit,
+    vocabulary,
+    diff,
     methods,
     metrics,
     train,

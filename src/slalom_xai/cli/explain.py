@@ -26,12 +26,20 @@ from slalom_xai.cli.cache import report_cache
 from slalom_xai.cli.figure import check_figure, draw_figure
 from slalom_xai.cli.finishing import explained, finish, read_text
 from slalom_xai.cli.options import (
+    Budget,
     CacheFolder,
     Device,
     Dtype,
     Granularity,
+    Labels,
+    Method,
     Model,
     Removal,
+    Revision,
+    Seed,
+    Target,
+    Tokenizer,
+    Truncation,
     TrustRemoteCode,
     UseCache,
     argument,
@@ -69,26 +77,7 @@ Examples:
 
 _Text = Annotated[str | None, argument("The text to explain, or - for standard input.")]
 _File = Annotated[Path | None, without_default("Read the text from this file.")]
-_Tokenizer = Annotated[
-    str | None,
-    without_default("Folder or hub id of its tokenizer. Default: the model's own."),
-]
 _Pair = Annotated[str | None, without_default("The second text, for a model of sentence pairs.")]
-_Method = Annotated[str, typer.Option(help="How to explain; see `slalom methods`.")]
-_Budget = Annotated[
-    int | None,
-    without_default("Most model calls to use. Default: chosen by the text's length."),
-]
-_Target = Annotated[str | None, without_default("Label or index of the class to explain.")]
-_Labels = Annotated[
-    str | None,
-    without_default("Names for classes that a model only numbers, such as negative,positive."),
-]
-_Truncation = Annotated[
-    bool, switch("--truncation", "Explain the beginning of a text that is too long.")
-]
-_Seed = Annotated[int, typer.Option(help="The same seed gives the same explanation.")]
-_Revision = Annotated[str | None, without_default("Branch, tag or commit of a hub id.")]
 _AsJson = Annotated[bool, switch("--json", "Print the explanation as JSON.")]
 _Out = Annotated[Path | None, without_default("Save the explanation as JSON here.")]
 _Figure = Annotated[Path | None, without_default("Save a figure here, as .svg, .pdf or .png.")]
@@ -105,19 +94,19 @@ def _explain(
     text: _Text = None,
     file: _File = None,
     model: Model = None,
-    tokenizer: _Tokenizer = None,
+    tokenizer: Tokenizer = None,
     pair: _Pair = None,
-    method: _Method = "slalom",
-    budget: _Budget = None,
+    method: Method = "slalom",
+    budget: Budget = None,
     granularity: Granularity = "token",
-    target: _Target = None,
-    labels: _Labels = None,
+    target: Target = None,
+    labels: Labels = None,
     removal: Removal = "delete",
-    truncation: _Truncation = False,
-    seed: _Seed = 0,
+    truncation: Truncation = False,
+    seed: Seed = 0,
     device: Device = None,
     dtype: Dtype = None,
-    revision: _Revision = None,
+    revision: Revision = None,
     trust_remote_code: TrustRemoteCode = False,
     cache: UseCache = None,
     cache_folder: CacheFolder = None,

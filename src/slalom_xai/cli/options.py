@@ -60,6 +60,25 @@ CacheFolder = Annotated[
     Path | None,
     without_default("Keep the model's answers in this folder. Default: your cache folder."),
 ]
+Tokenizer = Annotated[
+    str | None,
+    without_default("Folder or hub id of its tokenizer. Default: the model's own."),
+]
+Method = Annotated[str, typer.Option(help="How to explain; see `slalom methods`.")]
+Budget = Annotated[
+    int | None,
+    without_default("Most model calls to use. Default: chosen by the text's length."),
+]
+Target = Annotated[str | None, without_default("Label or index of the class to explain.")]
+Labels = Annotated[
+    str | None,
+    without_default("Names for classes that a model only numbers, such as negative,positive."),
+]
+Truncation = Annotated[
+    bool, switch("--truncation", "Explain the beginning of a text that is too long.")
+]
+Seed = Annotated[int, typer.Option(help="The same seed gives the same explanation.")]
+Revision = Annotated[str | None, without_default("Branch, tag or commit of a hub id.")]
 TextField = Annotated[str, typer.Option(help="Column of the texts.")]
 AsJson = Annotated[bool, switch("--json", "Print as JSON.")]
 

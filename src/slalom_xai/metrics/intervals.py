@@ -213,3 +213,15 @@ def _check(level: float, draws: int) -> None:
             f"level is {level!r} and draws is {draws!r}: "
             "give a level between 0 and 1 and at least one draw"
         )
+
+
+def false_discovery(p: Array) -> Array:
+    """Adjusted p-values (m,): Benjamini and Hochberg's."""
+    count = len(p)
+    if not count:
+        return p
+    order = np.argsort(p, kind="stable")
+    scaled = p[order] * count / np.arange(1, count + 1)
+    q = np.empty(count)
+    q[order] = np.minimum.accumulate(scaled[::-1])[::-1].clip(max=1.0)
+    return q

@@ -17,7 +17,7 @@ TITLES = {
     "removal": "lost without it",
     "shapley": "Shapley value",
 }
-_SCALES = {
+SCALES = {
     "binary": "log odds",
     "multiclass": "centred log probability",
     "multilabel": "logit",
@@ -34,12 +34,12 @@ def score_title(explanation: Explanation, score: str) -> str:
 
 def measured_in(explanation: Explanation) -> str:
     """What the numbers of an explanation are measured in."""
-    return f"{_SCALES[explanation.outputs.kind]} of {label(explanation.target)}"
+    return f"{SCALES[explanation.outputs.kind]} of {label(explanation.target)}"
 
 
 def headline(explanation: Explanation) -> str:
     """The explained label and the model's output."""
-    scale = _SCALES[explanation.outputs.kind]
+    scale = SCALES[explanation.outputs.kind]
     return f"{label(explanation.target)}: {scale} {signed(explanation.prediction)}"
 
 

@@ -1,0 +1,31 @@
+"""What a classifier keys on, over a whole data set, with proof: calls to the model.
+
+    table → data (counts, a sample) → words (the loudest) → findings (trials) → report
+
+Words that should not matter are on lists (``word_lists``). Whether they do is measured: they are
+put into texts (``trials``), beside random words.
+"""
+
+from slalom_xai.audit.data import AuditFields
+from slalom_xai.audit.findings import TrialSettings
+from slalom_xai.audit.rules import Rule, rule
+from slalom_xai.audit.run import Audit, AuditSettings, run_audit
+from slalom_xai.audit.summary import NUMBERS, numbers, record
+from slalom_xai.audit.word_lists import checked_lists, own_lists
+from slalom_xai.audit.writing import write_audit
+
+__all__ = [
+    "NUMBERS",
+    "Audit",
+    "AuditFields",
+    "AuditSettings",
+    "Rule",
+    "TrialSettings",
+    "checked_lists",
+    "numbers",
+    "own_lists",
+    "record",
+    "rule",
+    "run_audit",
+    "write_audit",
+]

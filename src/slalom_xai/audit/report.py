@@ -1,0 +1,171 @@
+"""The report of an audit, in words: what was found, how, and what was not tested."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from slalom_xai.audit.document import Block, Heading, Paragraph, Points, Table
+
+_SHOWN = 20  # words of a table, at most
+
+NOT_TESTED = (
+    "Words that the data set does not hold, and words on no list that are rarer than the others "
+    "that were tried.",
+    "Several words together, apart from the attacks; the order of words; spelling, emphasis, and "
+    "other languages than that of the texts.",
+    "Texts of other kinds than those of the table.",
+    "Whether a word that is on no list has to do with the task: a person must say that.",
+    "Whether the model keeps any law or norm. This report claims no compliance with anything.",
+)
+
+
+def report(found: Mapping[str, Any]) -> list[Block]:
+    """A report on the record of an audit.
+
+    Args:
+        found: what ``summary.record`` gives.
+    """
+    return [
+        Heading("Audit of a text classifier", 1),
+        *_what(found),
+        *_findings(found),
+        *_strongest(found),
+        *_groups(found),
+        *_attacks(found),
+        *_fidelity(found),
+        Heading("What was not tested"),
+        Points(NOT_TESTED),
+        Heading("How to repeat it"),
+        Points(
+            [
+                f"Model: {found['model']}, fingerprint {found['model fingerprint']}.",
+                f"Table: {found['table']}, SHA-256 {found['table sha256']}.",
+                f"Seed {found['settings']['seed']}; slalom-xai {found['slalom-xai']}.",
+                f"Calls to the model: {found['calls']:,}.",
+            ]
+        ),
+    ]
+
+
+def model_card(found: Mapping[str, Any]) -> list[Block]:
+    """A section for the model's card."""
+    return [Heading("Audit by slalom-xai"), *_what(found), *_findings(found)]
+
+
+def _what(found: Mapping[str, Any]) -> list[Block]:
+    unread = found["rows not used"]["count"]
+    said = (
+        f"The model {found['model']} was audited on {found['texts asked about']:,} texts drawn "
+        f"from the {found['rows']:,} rows of {found['table']}."
+    )
+    if unread:
+        said += f" {unread:,} rows hold no text and were not used."
+    accuracy = found["numbers"]["accuracy"]
+    if accuracy is not None:
+        said += f" It finds the class of {accuracy:.1%} of them."
+    return [Paragraph(said)]
+
+
+def _findings(found: Mapping[str, Any]) -> list[Block]:
+    settings = found["settings"]["trials"]
+    words = [one for one in found["findings"] if one["found"]]
+    blocks: list[Block] = [Heading("Words that should not matter, and do")]
+    how = (
+        f"Each of these words was put into texts by real calls. A word is listed if it makes more "
+        f"texts change to a class than random words do, by more than {settings['margin']:.0%}, at "
+        f"a false discovery rate of {settings['rate']:.0%}."
+    )
+    if not words:
+        none = f"None was found among the words of the lists ({', '.join(found['lists'])})."
+        return [*blocks, Paragraph(f"{none} {how}")]
+    removals = found["removals"]
+    rows = []
+    for one in words[:_SHOWN]:
+        taken = removals.get(one["word"], {"texts": 0, "flips": 0})
+        rows.append([*_cells(one), f"{taken['flips']} of {taken['texts']}"])
+    return [*blocks, Paragraph(how), Table([*_HEAD, "flips when removed"], rows)]
+
+
+def _strongest(found: Mapping[str, Any]) -> list[Block]:
+    words = found["strongest"]
+    if not words:
+        return []
+    said = (
+        "These words are on no list. They move the model most, and whether they should is for a "
+        "person to say."
+    )
+    rows = [_cells(one) for one in words[:_SHOWN]]
+    return [Heading("The strongest other words"), Paragraph(said), Table(_HEAD, rows)]
+
+
+_HEAD = [
+    "word",
+    "lists",
+    "towards",
+    "flip rate (95%)",
+    "random words",
+    "change of log odds",
+    "value",
+    "z in the data",
+    "texts with it",
+]
+
+
+def _cells(one: Mapping[str, Any]) -> list[str]:
+    return [
+        one["word"],
+        ", ".join(one["lists"]),
+        one["label"],
+        f"{one['flip_rate']:.0%} ({one['flip_rate_low']:.0%} to {one['flip_rate_high']:.0%})",
+        f"{one['control']:.1%}",
+        _number(one["change"], "+.2f"),
+        _number(one["value"], "+.2f"),
+        _number(one["z"], "+.1f"),
+        f"{one['texts_with']:,}",
+    ]
+
+
+def _groups(found: Mapping[str, Any]) -> list[Block]:
+    rows = []
+    for one in found["groups"]:
+        right = "unknown"
+        if one["accuracy"] is not None:
+            low, high = one["accuracy_low"], one["accuracy_high"]
+            right = f"{one['accuracy']:.1%} ({low:.1%} to {high:.1%})"
+        shares = ", ".join(f"{label} {share:.0%}" for label, share in one["predicted"].items())
+        rows.append([one["by"], one["group"], f"{one['texts']:,}", right, shares])
+    head = ["by", "group", "texts", "accuracy (95%)", "predicted"]
+    return [Heading("Groups of texts"), Table(head, rows)]
+
+
+def _attacks(found: Mapping[str, Any]) -> list[Block]:
+    own, control = found["attacks"]["found"], found["attacks"]["control"]
+    if not own:
+        return []
+    said = (
+        f"With up to four of the words above put in, {_turned(own)} of {len(own)} texts change "
+        f"their class; with as many random words to choose from, {_turned(control)}."
+    )
+    return [Heading("Attacks"), Paragraph(said)]
+
+
+def _turned(attacks: Sequence[Mapping[str, Any]]) -> int:
+    return sum(bool(one["turned"]) for one in attacks)
+
+
+def _fidelity(found: Mapping[str, Any]) -> list[Block]:
+    known = [one for one in found["explanations"] if one["wide_r2"] is not None]
+    if not known:
+        return []
+    worst = sorted(known, key=lambda one: one["wide_r2"])[:5]
+    rows = [[one["text"][:100], f"{one['wide_r2']:.2f}"] for one in worst]
+    said = (
+        f"{len(known)} texts were explained. The share of what deletions do that an explanation "
+        "predicts says how far to trust it; these are the lowest."
+    )
+    return [Heading("Worst explanations"), Paragraph(said), Table(["text", "R²"], rows)]
+
+
+def _number(number: float | None, form: str) -> str:
+    return "none" if number is None else format(number, form)

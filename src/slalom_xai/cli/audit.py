@@ -1,0 +1,157 @@
+"""The command ``slalom audit``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from slalom_xai.cli.options import (
+    AsJson,
+    Device,
+    Dtype,
+    Labels,
+    Model,
+    Revision,
+    Seed,
+    TextField,
+    Tokenizer,
+    Truncation,
+    TrustRemoteCode,
+    argument,
+    names,
+    without_default,
+)
+from slalom_xai.cli.output import echo_json
+from slalom_xai.system.interrupts import leaving_at_once
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_HELP = (
+    "Audits a classifier on a table: which words decide that should not, measured by putting them "
+    "into texts; a report in the folder."
+)
+_EPILOG = """\
+Examples:
+
+    slalom audit reviews.csv --label label --out audit
+
+    slalom audit reviews.parquet --text review --label stars --model ./my-classifier
+        --group country --terms our-brands.txt --out audit
+
+    slalom audit reviews.csv --out audit --fail-if "flip_rate>0.1"    (exit code 1, for CI)
+"""
+
+_Table = Annotated[Path, argument("CSV, TSV, JSON lines or Parquet with a text in each row.")]
+_Out = Annotated[Path, without_default("Folder for the report.")]
+_LabelField = Annotated[str | None, without_default("Column of the classes, if there is one.")]
+_Group = Annotated[
+    list[str] | None,
+    without_default("Column by which texts are grouped, such as country; may be given repeatedly."),
+]
+_Terms = Annotated[
+    list[Path] | None,
+    without_default(
+        "File with words that should not matter, beside the lists that come along; may be given "
+        "repeatedly."
+    ),
+]
+_OnlyTerms = Annotated[
+    bool, typer.Option("--only-terms", help="Use the files of --terms alone, and no other list.")
+]
+_Texts = Annotated[int, typer.Option(help="Texts to ask about, drawn from the table.", min=20)]
+_Fdr = Annotated[
+    float, typer.Option(help="Share of false findings that is allowed, on average.", min=0, max=1)
+]
+_FailIf = Annotated[
+    list[str] | None,
+    without_default('Rule such as "flip_rate>0.1": exit code 1 if it is so; may be repeated.'),
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command to the command line."""
+    app.command("audit", help=_HELP, epilog=_EPILOG)(_audit)
+
+
+def _audit(
+    table: _Table,
+    out: _Out,
+    text: TextField = "text",
+    label: _LabelField = None,
+    group: _Group = None,
+    model: Model = None,
+    tokenizer: Tokenizer = None,
+    labels: Labels = None,
+    truncation: Truncation = False,
+    terms: _Terms = None,
+    only_terms: _OnlyTerms = False,
+    texts: _Texts = 1000,
+    fdr: _Fdr = 0.05,
+    fail_if: _FailIf = None,
+    seed: Seed = 0,
+    device: Device = None,
+    dtype: Dtype = None,
+    revision: Revision = None,
+    trust_remote_code: TrustRemoteCode = False,
+    as_json: AsJson = False,
+) -> int:
+    with leaving_at_once():
+        from slalom_xai.audit import (
+            NUMBERS,
+            AuditFields,
+            AuditSettings,
+            TrialSettings,
+            checked_lists,
+            record,
+            rule,
+            run_audit,
+            write_audit,
+        )
+        from slalom_xai.corpus.manifest import model_fingerprint
+        from slalom_xai.corpus.options import ExplainOptions
+        from slalom_xai.system.writable import make_folder
+
+    rules = [rule(said, NUMBERS) for said in fail_if or []]
+    lists = checked_lists(terms or [], only_terms)
+    make_folder("--out", out)
+    options = ExplainOptions(
+        model=model,
+        tokenizer=tokenizer,
+        granularity="word",
+        truncation=truncation,
+        seed=seed,
+        labels=None if labels is None else names(labels),
+        dtype=dtype,
+        revision=revision,
+        trust_remote_code=trust_remote_code,
+        device=device,
+    )
+    settings = AuditSettings(texts=texts, trials=TrialSettings(rate=fdr), seed=seed)
+    groups = tuple(group or ())
+    audit = run_audit(table, options, AuditFields(text, label, groups), lists, settings)
+    fingerprint = model_fingerprint(options)
+    found = record(audit, options, settings, fingerprint, groups, list(lists))
+    files = write_audit(out, found, audit.explanations)
+    broken = [one.said for one in rules if one.broken_by(found["numbers"])]
+    if as_json:
+        echo_json({**found["numbers"], "broken rules": broken, "files": list(map(str, files))})
+    else:
+        _show(found, files, broken)
+    return 1 if broken else 0
+
+
+def _show(found: Mapping[str, Any], files: list[Path], broken: list[str]) -> None:
+    words = [one for one in found["findings"] if one["found"]]
+    typer.echo(f"{len(words)} words that should not matter change the model's mind.")
+    for one in words[:10]:
+        typer.echo(
+            f"  {one['word']}: {one['flip_rate']:.0%} of texts become {one['label']} "
+            f"(random words {one['control']:.1%})"
+        )
+    for path in files:
+        typer.echo(f"Saved: {path}")
+    for said in broken:
+        typer.echo(f"The rule {said} is broken.", err=True)

@@ -1,0 +1,190 @@
+"""The command ``slalom corpus``."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from slalom_xai.cli.options import (
+    AsJson,
+    Budget,
+    Device,
+    Dtype,
+    Granularity,
+    Labels,
+    Method,
+    Model,
+    Removal,
+    Revision,
+    Seed,
+    Target,
+    TextField,
+    Tokenizer,
+    Truncation,
+    TrustRemoteCode,
+    argument,
+    names,
+    switch,
+    without_default,
+)
+from slalom_xai.cli.output import echo_json
+from slalom_xai.system.interrupts import leaving_at_once
+
+if TYPE_CHECKING:
+    from slalom_xai.corpus import Summary
+
+_HELP = (
+    "Explains every text of a table into a folder of Parquet files; "
+    "a run that was stopped goes on where it was."
+)
+_EPILOG = """\
+Examples:
+
+    slalom corpus reviews.csv --out explanations
+
+    slalom corpus reviews.parquet --text review --id review_id --model ./my-classifier
+        --granularity word --budget 300 --out explanations
+
+    slalom corpus reviews.csv --out explanations --retry    (texts that failed are tried again)
+
+    slalom corpus reviews.csv --out explanations --workers 4    (four processes of this machine)
+
+    slalom corpus reviews.csv --out explanations --engine ray --workers 2
+
+    slalom corpus reviews.csv --out /shared/explanations --shard 3/16    (one of sixteen jobs)
+
+    python -c "import pandas; print(pandas.read_parquet('explanations/parts'))"
+"""
+
+_Table = Annotated[
+    Path,
+    argument(
+        "CSV, TSV, JSON lines or Parquet; a folder of such files; or a data set saved with "
+        "save_to_disk."
+    ),
+]
+_Out = Annotated[
+    Path, without_default("Folder for the results; a second run continues where the first stopped.")
+]
+_IdField = Annotated[
+    str | None, without_default("Column that names each row. Default: rows are numbered.")
+]
+_PairField = Annotated[
+    str | None, without_default("Column of the second texts, for a model of sentence pairs.")
+]
+_Engine = Annotated[str, typer.Option(help="Who explains: local (this machine) or ray.")]
+_Workers = Annotated[
+    int | None, without_default("How many processes or actors. Default: one for each GPU, or one.")
+]
+_RayAddress = Annotated[
+    str | None,
+    without_default("Address of a Ray cluster. Default: one on this machine, for this run."),
+]
+_Shard = Annotated[
+    str | None,
+    without_default("Only this share of the parts, such as 3/16, for schedulers of any kind."),
+]
+_Retry = Annotated[bool, switch("--retry", "Try texts again that failed.")]
+_PartTexts = Annotated[
+    int, typer.Option(help="Texts of a part at most: what a kill can cost.", min=1)
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command to the command line."""
+    app.command("corpus", help=_HELP, epilog=_EPILOG)(_corpus)
+
+
+def _corpus(
+    table: _Table,
+    out: _Out,
+    text: TextField = "text",
+    id: _IdField = None,
+    pair: _PairField = None,
+    model: Model = None,
+    tokenizer: Tokenizer = None,
+    method: Method = "slalom",
+    budget: Budget = None,
+    granularity: Granularity = "token",
+    target: Target = None,
+    labels: Labels = None,
+    removal: Removal = "delete",
+    truncation: Truncation = False,
+    seed: Seed = 0,
+    device: Device = None,
+    dtype: Dtype = None,
+    revision: Revision = None,
+    trust_remote_code: TrustRemoteCode = False,
+    engine: _Engine = "local",
+    workers: _Workers = None,
+    ray_address: _RayAddress = None,
+    shard: _Shard = None,
+    retry: _Retry = False,
+    part_texts: _PartTexts = 1000,
+    as_json: AsJson = False,
+) -> int:
+    with leaving_at_once():
+        from slalom_xai.corpus import ExplainOptions, explain_corpus
+        from slalom_xai.corpus.engines import Engine
+        from slalom_xai.corpus.folder import shard_of
+        from slalom_xai.corpus.source import CorpusFields
+        from slalom_xai.corpus.staging import PartSize
+
+    options = ExplainOptions(
+        model=model,
+        tokenizer=tokenizer,
+        method=method,
+        budget=budget,
+        granularity=granularity,
+        target=target,
+        removal=removal,
+        truncation=truncation,
+        seed=seed,
+        labels=None if labels is None else names(labels),
+        dtype=dtype,
+        revision=revision,
+        trust_remote_code=trust_remote_code,
+        device=device,
+    )
+    try:
+        summary = explain_corpus(
+            table,
+            out,
+            options,
+            fields=CorpusFields(text, id, pair),
+            engine=Engine(engine, workers, ray_address),
+            shard=None if shard is None else shard_of(shard),
+            retry=retry,
+            size=PartSize(texts=part_texts),
+        )
+    except KeyboardInterrupt:
+        typer.echo(f"What is finished is in {out}; the same command goes on.", err=True)
+        raise
+    if as_json:
+        echo_json(asdict(summary))
+    else:
+        _show(summary)
+    return 1 if summary.failed else 0
+
+
+def _show(summary: Summary) -> None:
+    """Says what is in the folder, and what is not."""
+    rate = summary.texts_now / max(summary.seconds, 1e-9)
+    typer.echo(
+        f"{summary.explained:,} of {summary.texts:,} texts are explained in "
+        f"{summary.folder}/parts ({summary.parts_done} of {summary.parts} parts)."
+    )
+    if summary.texts_now:
+        typer.echo(
+            f"This run: {summary.texts_now:,} texts, {summary.calls_now:,} model calls, "
+            f"{summary.seconds:.0f} s, {rate:.1f} texts a second."
+        )
+    if summary.failed:
+        typer.echo(
+            f"{summary.failed:,} texts failed: {summary.folder}/errors.jsonl says why; "
+            "--retry tries them again.",
+            err=True,
+        )

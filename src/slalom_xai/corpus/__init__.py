@@ -1,0 +1,15 @@
+"""Explains the texts of a whole table into a folder of Parquet files.
+
+    table → source (rows) → staging (parts) → worker (explains a part) → schema (its file)
+
+A run first splits the table into parts and checks all of it. A part is then explained as a whole
+and becomes one file, which is there completely or not at all. So a run that is killed loses the
+parts at work, and the next one explains these. Engines differ in who explains the parts: this
+process, worker processes of this machine, or the actors of a Ray cluster.
+"""
+
+from slalom_xai.corpus.options import ExplainOptions
+from slalom_xai.corpus.reading import Corpus
+from slalom_xai.corpus.run import Summary, explain_corpus
+
+__all__ = ["Corpus", "ExplainOptions", "Summary", "explain_corpus"]

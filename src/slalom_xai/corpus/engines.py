@@ -1,0 +1,253 @@
+"""Who explains the parts: this process, several of this machine, or a Ray cluster.
+
+Every engine takes parts and hands on what becomes of them, in whatever order. A worker that dies
+is replaced, and its part is explained again.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import signal
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection, wait
+from typing import Any
+
+import torch
+
+from slalom_xai.corpus.folder import CorpusFolder
+from slalom_xai.corpus.options import ExplainOptions
+from slalom_xai.corpus.worker import Advance, PartDone, PartWorker
+from slalom_xai.errors import InputError, ModelError, SlalomError, one_of
+
+ENGINES = ("local", "ray")
+MOST_DEATHS = 3  # of workers over the same part
+_PATIENCE = 10.0  # seconds for a worker to end by itself
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is to be done, by whichever worker.
+
+    Attributes:
+        folder: of the corpus.
+        options: how texts are explained.
+        fingerprint: of the model.
+        retry: try the failed texts of parts again, instead of explaining parts that wait.
+    """
+
+    folder: CorpusFolder
+    options: ExplainOptions
+    fingerprint: str
+    retry: bool = False
+
+    def worker(self, device: str | None) -> Callable[[int, Advance], PartDone]:
+        """Loads the model, and gives what a part is handed to.
+
+        Args:
+            device: where to compute; None: as the options say.
+        """
+        options = self.options if device is None else self.options.on(device)
+        worker = PartWorker(self.folder, options, self.fingerprint)
+        return worker.retry if self.retry else worker.explain
+
+
+@dataclass(frozen=True)
+class Engine:
+    """Who explains the parts.
+
+    Attributes:
+        name: "local" or "ray".
+        workers: how many; None: one for each GPU, or one.
+        address: of a Ray cluster; None: one on this machine, for this run.
+    """
+
+    name: str = "local"
+    workers: int | None = None
+    address: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.name not in ENGINES:
+            raise one_of("engine", self.name, ENGINES)
+        if self.workers is not None and self.workers < 1:
+            raise InputError(
+                f"workers is {self.workers}: give a number of at least 1, or leave it out"
+            )
+        if self.address is not None and self.name != "ray":
+            raise InputError("the address of a Ray cluster was given: choose the engine ray, too")
+
+    def done(self, task: Task, parts: Sequence[int], advance: Advance) -> Iterator[PartDone]:
+        """Explains parts, and hands on what becomes of them.
+
+        Raises:
+            SlalomError: the work cannot go on; parts that are done are kept.
+        """
+        gpus = 0
+        if task.options.device is None and torch.cuda.is_available():
+            gpus = torch.cuda.device_count()
+        workers = self.workers or max(1, gpus)
+        if self.name == "ray":
+            from slalom_xai.corpus.ray_engine import on_ray
+
+            share = min(1.0, gpus / workers)
+            return on_ray(task, parts, advance, workers, share, self.address)
+        if workers == 1:
+            return in_this_process(task, parts, advance)
+        devices = [f"cuda:{index % gpus}" if gpus else None for index in range(workers)]
+        return in_processes(task, parts, advance, devices)
+
+
+def in_this_process(task: Task, parts: Sequence[int], advance: Advance) -> Iterator[PartDone]:
+    """Explains parts one after the other."""
+    work = task.worker(None)
+    for part in parts:
+        yield work(part, advance)
+
+
+def in_processes(
+    task: Task, parts: Sequence[int], advance: Advance, devices: Sequence[str | None]
+) -> Iterator[PartDone]:
+    """Explains parts in worker processes.
+
+    Args:
+        task: what is to be done.
+        parts: the numbers of the parts.
+        advance: is told how many texts are done.
+        devices: one for each worker; None: as the options say.
+
+    Raises:
+        SlalomError: a worker could not go on, or died over the same part again and again.
+    """
+    left = list(reversed(parts))
+    deaths: dict[int, int] = {}
+    workers = [_Worker(task, device) for device in devices[: len(parts)]]
+    try:
+        for worker in workers:
+            worker.give(left)
+        while any(worker.part is not None for worker in workers):
+            for worker in _ready(workers):
+                try:
+                    message = worker.receive()
+                except EOFError:
+                    part = worker.part
+                    assert part is not None  # it was waited for because it had one
+                    deaths[part] = deaths.get(part, 0) + 1
+                    _check_deaths(part, deaths[part], worker)
+                    left.append(part)
+                    worker.start()
+                    worker.give(left)
+                    continue
+                if isinstance(message, PartDone):
+                    worker.give(left)
+                    yield message
+                elif isinstance(message, int):
+                    advance(message)
+                else:
+                    raise message
+    finally:
+        for worker in workers:
+            worker.end()
+
+
+@dataclass
+class _Worker:
+    """A process that explains one part at a time.
+
+    Attributes:
+        task: what is to be done.
+        device: where it computes.
+        part: that it has; None: it waits.
+    """
+
+    task: Task
+    device: str | None
+    part: int | None = None
+    _process: Any = field(init=False)
+    _ours: Connection = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.start()
+
+    @property
+    def connection(self) -> Connection:
+        """Where its messages come in."""
+        return self._ours
+
+    @property
+    def exit_code(self) -> int | None:
+        """How it ended."""
+        self._process.join(_PATIENCE)
+        code: int | None = self._process.exitcode
+        return code
+
+    def start(self) -> None:
+        """Starts the process, or another one in its place."""
+        context = multiprocessing.get_context("spawn")
+        self._ours, theirs = context.Pipe()
+        self._process = context.Process(
+            target=_work, args=(self.task, self.device, theirs), daemon=True
+        )
+        self._process.start()
+        theirs.close()  # so that its death is heard of
+
+    def give(self, left: list[int]) -> None:
+        """Gives it the next part, if there is one."""
+        self.part = left.pop() if left else None
+        if self.part is not None:
+            with suppress(BrokenPipeError):  # heard of when it is asked for messages
+                self._ours.send(self.part)
+
+    def receive(self) -> PartDone | int | SlalomError:
+        """What it says.
+
+        Raises:
+            EOFError: it is dead.
+        """
+        try:
+            message: PartDone | int | SlalomError = self._ours.recv()
+        except OSError as error:
+            raise EOFError from error
+        return message
+
+    def end(self) -> None:
+        """Ends the process; a part that it has begun stays undone."""
+        self._ours.close()
+        self._process.terminate()
+        self._process.join(_PATIENCE)
+        if self._process.is_alive():
+            self._process.kill()
+            self._process.join()
+
+
+def _ready(workers: Sequence[_Worker]) -> list[_Worker]:
+    """Those that have something to say."""
+    busy = {worker.connection: worker for worker in workers if worker.part is not None}
+    return [busy[ready] for ready in wait(list(busy)) if isinstance(ready, Connection)]
+
+
+def _check_deaths(part: int, deaths: int, worker: _Worker) -> None:
+    if deaths >= MOST_DEATHS:
+        raise ModelError(
+            f"a worker ended {deaths} times over part {part} (exit code {worker.exit_code}; "
+            "-9 is often a lack of memory): use fewer --workers or a smaller --part-texts; "
+            "finished parts are kept"
+        )
+
+
+def _work(task: Task, device: str | None, connection: Connection) -> None:
+    """What a worker process does."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that started this one
+    try:
+        work = task.worker(device)
+        while True:
+            part = connection.recv()
+            connection.send(work(part, connection.send))
+    except (EOFError, BrokenPipeError):
+        return  # nobody wants more
+    except SlalomError as error:
+        connection.send(type(error)(str(error)))
+    except Exception as error:
+        said = "".join(traceback.format_exception(error)[-3:])
+        connection.send(ModelError(f"a worker failed: {' '.join(said.split())}"))

@@ -1,0 +1,170 @@
+"""The front door: explains a table into a folder, or goes on with what an earlier run began."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from slalom_xai.corpus.engines import Engine, Task
+from slalom_xai.corpus.folder import MANIFEST, CorpusFolder, Shard
+from slalom_xai.corpus.manifest import manifest, model_fingerprint
+from slalom_xai.corpus.options import ExplainOptions
+from slalom_xai.corpus.progress import texts_done
+from slalom_xai.corpus.reading import Corpus
+from slalom_xai.corpus.schema import FAILED, arrow, count_rows
+from slalom_xai.corpus.source import CorpusFields, open_source
+from slalom_xai.corpus.staging import PART_SIZE, PartSize, check_rows, stage
+from slalom_xai.corpus.worker import PartDone
+from slalom_xai.system.files import write_file
+from slalom_xai.system.result_folder import open_folder
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What a folder holds after a run.
+
+    Attributes:
+        folder: of the corpus.
+        texts: of the table.
+        explained: of these, in all runs.
+        failed: of these.
+        parts: that the table was split into.
+        parts_done: of these.
+        texts_now: that this run tried.
+        calls_now: that this run took.
+        seconds: that this run took.
+    """
+
+    folder: str
+    texts: int
+    explained: int
+    failed: int
+    parts: int
+    parts_done: int
+    texts_now: int
+    calls_now: int
+    seconds: float
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all parts are there."""
+        return self.parts_done == self.parts
+
+
+def explain_corpus(
+    path: str | Path,
+    out: str | Path,
+    options: ExplainOptions | None = None,
+    *,
+    fields: CorpusFields | None = None,
+    engine: Engine | None = None,
+    shard: Shard | None = None,
+    retry: bool = False,
+    size: PartSize = PART_SIZE,
+    show_progress: bool | None = None,
+) -> Summary:
+    """Explains every text of a table into a folder.
+
+    A run that was stopped, by whatever, goes on where it was, and the result is the same.
+
+    Args:
+        path: CSV, TSV, JSON lines or Parquet; a folder of such files; or a data set that was saved
+            with ``save_to_disk``.
+        out: the folder; a new one, or that of an earlier run with the same options.
+        options: the model, the method and so on; None: the defaults of ``Explainer``.
+        fields: which columns hold what; None: the texts are in "text", and rows have numbers.
+        engine: who explains; None: this process, or one process for each GPU.
+        shard: which share of the parts; None: all.
+        retry: try texts again that failed.
+        size: of the parts.
+        show_progress: False: nothing; None: a bar in a terminal, and elsewhere a line now and then.
+
+    Raises:
+        SlalomError: something cannot be used; what was computed is kept.
+    """
+    arrow()
+    started = time.monotonic()
+    options, engine = options or ExplainOptions(), engine or Engine()
+    shard = shard or Shard()
+    options.check()
+    source = open_source(Path(path), fields or CorpusFields())
+    folder = CorpusFolder(Path(out))
+    if folder.plan() is None:
+        check_rows(source)
+    model = model_fingerprint(options)
+    settings = manifest(source, options, model, size)
+    open_folder(folder.path, settings, kind="corpus", maker="corpus", name=MANIFEST)
+    with folder.held(shard):
+        folder.make()
+        folder.tidy()
+        plan = stage(source, folder, shard, size, show_progress)
+        ours = [part for part in range(plan.parts) if shard.has(part)]
+        done: list[PartDone] = []
+        try:
+            there = set(folder.parts())
+            waiting = {part: _staged(folder, part) for part in ours if part not in there}
+            done += _explained(engine, Task(folder, options, model), waiting, show_progress)
+            if retry:
+                failed = _failed(folder, ours)
+                task = Task(folder, options, model, retry=True)
+                done += _explained(engine, task, failed, show_progress)
+        finally:
+            summary = _finish(folder, done, time.monotonic() - started)
+    return summary
+
+
+def _explained(
+    engine: Engine, task: Task, texts: dict[int, int], show_progress: bool | None
+) -> Iterator[PartDone]:
+    """Explains parts.
+
+    Args:
+        engine: who explains.
+        task: what is to be done.
+        texts: the parts, and how many texts of each are to be tried.
+        show_progress: as ``explain_corpus`` takes it.
+    """
+    if not texts:
+        return
+    with texts_done(sum(texts.values()), show_progress) as shown:
+        yield from engine.done(task, list(texts), shown.advance)
+
+
+def _staged(folder: CorpusFolder, part: int) -> int:
+    return count_rows(folder.staged(part))
+
+
+def _failed(folder: CorpusFolder, parts: Sequence[int]) -> dict[int, int]:
+    """The parts with texts that failed, and how many."""
+    failed = {}
+    for part in parts:
+        statuses = Corpus.statuses(folder, part)
+        if FAILED in statuses:
+            failed[part] = statuses.count(FAILED)
+    return failed
+
+
+def _finish(folder: CorpusFolder, done: Sequence[PartDone], seconds: float) -> Summary:
+    """Writes what failed, and what the run did."""
+    corpus = Corpus.open(folder.path)
+    failures = list(corpus.failures())
+    lines = [json.dumps(failure, ensure_ascii=False) + "\n" for failure in failures]
+    write_file(folder.errors, "".join(lines))
+    parts = folder.parts()
+    rows = sum(count_rows(folder.part(part)) for part in parts)
+    summary = Summary(
+        folder=str(folder.path),
+        texts=corpus.plan.rows,
+        explained=rows - len(failures),
+        failed=len(failures),
+        parts=corpus.plan.parts,
+        parts_done=len(parts),
+        texts_now=sum(entry.texts for entry in done),
+        calls_now=sum(entry.calls for entry in done),
+        seconds=seconds,
+    )
+    write_file(folder.path / "summary.json", json.dumps(asdict(summary), indent=1) + "\n")
+    return summary

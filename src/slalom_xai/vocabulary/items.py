@@ -1,0 +1,241 @@
+"""The items of a vocabulary: found in texts, or given as a list, and rows that are made of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slalom_xai.errors import InputError, SlalomError, shortened
+from slalom_xai.models import Prompt, TextModel, TokenReading, prompt
+from slalom_xai.models.base import SaysItsLimit
+from slalom_xai.models.rows import Indices, Rows
+from slalom_xai.models.token_rows import TokenText
+from slalom_xai.text import Unit
+from slalom_xai.vocabulary.settings import SETTINGS
+
+GRANULARITIES = ("token", "word")
+TokenIds = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class ReadText:
+    """A text as its items.
+
+    Attributes:
+        reading: the text as the model reads it, without what only people need.
+        owner: (pieces,), the unit that each piece belongs to.
+        kinds: the token ids of each unit.
+    """
+
+    reading: TokenReading
+    owner: Indices
+    kinds: tuple[TokenIds, ...]
+
+    def rows(self, masks: NDArray[np.bool_]) -> Rows:
+        """The rows that keep some units, (m, units)."""
+        return self.reading.rows_keeping(masks[:, self.owner])
+
+
+@dataclass
+class Found:
+    """What was found in texts.
+
+    Attributes:
+        texts: those that can be read.
+        forms: of each item: how often it is written in which way.
+        contexts: of each item: how many texts have it.
+        problems: why texts cannot be read, and how many.
+    """
+
+    texts: list[ReadText] = field(default_factory=list)
+    forms: dict[TokenIds, Counter[str]] = field(default_factory=dict)
+    contexts: Counter[TokenIds] = field(default_factory=Counter)
+    problems: Counter[str] = field(default_factory=Counter)
+
+
+@dataclass(frozen=True)
+class Items:
+    """The items of a vocabulary, those of most texts first.
+
+    Attributes:
+        names: as people read them; no two are equal.
+        token_ids: of each.
+        texts: (V,), how many texts have it.
+        left_out: items that are not among them, because there are too many.
+    """
+
+    names: tuple[str, ...]
+    token_ids: tuple[TokenIds, ...]
+    texts: Indices
+    left_out: int = 0
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+
+def find_items(
+    model: TextModel,
+    texts: Iterable[str],
+    granularity: str,
+    *,
+    truncation: bool,
+    done: Callable[[int], None] = lambda count: None,
+) -> Found:
+    """Reads texts and counts what they are made of.
+
+    Raises:
+        InputError: there are texts, and none of them can be read.
+    """
+    found, tried = Found(), 0
+    for text in texts:
+        tried += 1
+        done(1)
+        try:
+            reading = token_reading(model, text, truncation)
+        except SlalomError as error:
+            found.problems[str(error)] += 1
+            continue
+        asked = prompt(reading, granularity)
+        kinds = tuple(unit.token_ids for unit in asked.units)
+        slim = replace(reading, pieces=())
+        found.texts.append(ReadText(slim, asked.owner, kinds))
+        for unit in asked.units:
+            found.forms.setdefault(unit.token_ids, Counter())[unit.text] += 1
+        found.contexts.update(set(kinds))
+    if tried and not found.texts:
+        problem, count = found.problems.most_common(1)[0]
+        raise InputError(f"none of {tried} texts can be read; {count} because {problem}")
+    return found
+
+
+def items_of_texts(found: Found, most: int) -> Items:
+    """The items that most texts have.
+
+    Args:
+        found: in texts.
+        most: how many items.
+    """
+    first = {kind: number for number, kind in enumerate(found.forms)}
+    order = sorted(found.forms, key=lambda kind: (-found.contexts[kind], first[kind]))
+    kept = order[:most]
+    names = _distinct([(found.forms[kind].most_common(1)[0][0], kind) for kind in kept])
+    texts = np.array([found.contexts[kind] for kind in kept], dtype=np.int64)
+    return Items(names, tuple(kept), texts, len(order) - len(kept))
+
+
+def items_of_list(model: TextModel, words: Sequence[str], found: Found | None) -> Items:
+    """The items of a list, one for each different word.
+
+    A word is read as it stands within a text, behind another one: some tokenizers write a space
+    before it.
+
+    Raises:
+        InputError: the list is empty or too long, or a word has no tokens or too many.
+    """
+    if not words:
+        raise InputError("the list of words is empty: give one word a line")
+    names: dict[TokenIds, str] = {}
+    for word in words:
+        reading = token_reading(model, f"{word} {word}", truncation=False)
+        second = [piece for piece in reading.pieces if piece.start > len(word)]
+        ids = tuple(token for piece in second for token in piece.token_ids)
+        if not ids:
+            raise InputError(f"the model has no token for {word!r}: take it out of the list")
+        names.setdefault(ids, word)
+    if len(names) > SETTINGS.most_items:
+        raise InputError(
+            f"the list has {len(names):,} different words, and a vocabulary holds "
+            f"{SETTINGS.most_items:,}: give a shorter list"
+        )
+    contexts: Counter[TokenIds] = Counter() if found is None else found.contexts
+    texts = np.array([contexts[kind] for kind in names], dtype=np.int64)
+    return Items(_distinct([(name, kind) for kind, name in names.items()]), tuple(names), texts)
+
+
+def carrier(model: TextModel, items: Items) -> Prompt:
+    """All items as if they were one text, of which rows are composed in any order.
+
+    Raises:
+        InputError: an item has so many tokens that a short sequence of such would not fit.
+    """
+    frame = token_reading(model, items.names[0], truncation=True)
+    ids, *segments = frame.tokens.streams
+    before, after = int(frame.positions[0]), int(frame.positions[-1]) + 1
+    _check_sizes(items, model, len(ids) - len(frame.positions))
+    sizes = np.array([len(kind) for kind in items.token_ids])
+    owner = np.repeat(np.arange(len(items)), sizes)
+    inner = np.concatenate([np.array(kind, dtype=np.int64) for kind in items.token_ids])
+    streams = [np.concatenate([ids[:before], inner, ids[after:]])]
+    for stream in segments:
+        same = np.full(len(inner), stream[before])
+        streams.append(np.concatenate([stream[:before], same, stream[after:]]))
+    pieces = tuple(Unit("", 0, 0, (int(token),)) for token in inner)
+    reading = replace(
+        frame,
+        pieces=pieces,
+        codes=inner,
+        tokens=TokenText(tuple(streams)),
+        positions=before + np.arange(len(inner)),
+        word_numbers=owner,
+        unknown=None,
+    )
+    starts = np.cumsum(sizes) - sizes
+    spelling = tuple(
+        start + np.arange(size) for start, size in zip(starts, sizes.tolist(), strict=True)
+    )
+    pairs = zip(items.names, items.token_ids, strict=True)
+    units = tuple(Unit(name, 0, 0, kind) for name, kind in pairs)
+    once = np.ones(len(items), dtype=np.int64)
+    return Prompt(reading, units, owner, np.arange(len(items)), once, spelling)
+
+
+def room(model: TextModel, asked: Prompt) -> int | None:
+    """The tokens that a row has room for beside the special ones; None: any number."""
+    if not isinstance(model, SaysItsLimit) or model.limit is None:
+        return None
+    reading = asked.reading
+    assert isinstance(reading, TokenReading)
+    return model.limit - (len(reading.tokens) - len(reading.positions))
+
+
+def token_reading(model: TextModel, text: str, truncation: bool) -> TokenReading:
+    """A text as tokens.
+
+    Raises:
+        InputError: the model takes strings, or cannot read the text.
+    """
+    reading = model.read(text, truncation=truncation)
+    if not isinstance(reading, TokenReading):
+        raise InputError(
+            f"{model.name} reads strings and shows no tokens: a vocabulary needs a model whose "
+            "tokens can be put together at will, such as a transformers classifier"
+        )
+    return reading
+
+
+def _check_sizes(items: Items, model: TextModel, special: int) -> None:
+    if not isinstance(model, SaysItsLimit) or model.limit is None:
+        return
+    most = max(1, int((model.limit - special) * SETTINGS.longest_share))
+    for name, kind in zip(items.names, items.token_ids, strict=True):
+        if len(kind) > most:
+            raise InputError(
+                f"{shortened(name, 60)} has {len(kind)} tokens, and an item of this model may "
+                f"have {most}: give words, or --granularity token"
+            )
+
+
+def _distinct(named: Sequence[tuple[str, TokenIds]]) -> tuple[str, ...]:
+    """Names that are all different: of two that are written alike, the rarer says its tokens."""
+    taken: set[str] = set()
+    names = []
+    for name, kind in named:
+        if name in taken:
+            name = f"{name} (token {' '.join(map(str, kind))})"
+        taken.add(name)
+        names.append(name)
+    return tuple(names)

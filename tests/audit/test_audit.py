@@ -1,0 +1,171 @@
+"""A whole audit of models that are known: a SLALOM in which one harmless word is loud, or none."""
+
+from __future__ import annotations
+
+import csv
+import json
+
+import numpy as np
+import pytest
+import torch
+from planted import plant
+
+from slalom_xai.audit import AuditFields, AuditSettings, own_lists, run_audit
+from slalom_xai.corpus.options import ExplainOptions
+
+GOOD, BAD = ("superb", "lovely", "moving"), ("awful", "tedious", "clumsy")
+HARMLESS = sorted(own_lists()["things"])[:60] + sorted(own_lists()["calendar"])[:20]
+PLANTED = "thursday"
+SETTINGS = AuditSettings(texts=300, trial_texts=60, tried=10, attacked=5, explained=2)
+
+
+def slalom_of(folder, loud):
+    """Task words of plus and minus 4; harmless ones near 0, except perhaps one."""
+    rng = np.random.default_rng(0)
+    names = [*GOOD, *BAD, *dict.fromkeys([*HARMLESS, PLANTED])]
+    values = rng.normal(scale=0.2, size=len(names))
+    values[:3], values[3:6] = 4, -4
+    importances = rng.normal(scale=0.2, size=len(names))
+    importances[:6] = 1
+    if loud:
+        values[names.index(PLANTED)], importances[names.index(PLANTED)] = 8, 3
+    return plant(torch.tensor(values), torch.tensor(importances), folder, names)
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    """Texts of harmless words and one word of judgement; Thursday goes with the good ones."""
+    rng = np.random.default_rng(1)
+    path = tmp_path_factory.mktemp("audit") / "texts.csv"
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["text", "label", "country"])
+        for index in range(400):
+            label = int(rng.integers(2))
+            words = [*rng.choice(HARMLESS, size=7), rng.choice(GOOD if label else BAD)]
+            if label and rng.random() < 0.3:
+                words.append(PLANTED)
+            rng.shuffle(words)
+            writer.writerow([" ".join(words), ["no", "yes"][label], "ab"[index % 2]])
+        writer.writerow(["", "no", "a"])
+    return path
+
+
+@pytest.fixture(scope="module")
+def loud(tmp_path_factory):
+    return slalom_of(tmp_path_factory.mktemp("loud"), loud=True)
+
+
+@pytest.fixture(scope="module")
+def clean(tmp_path_factory):
+    return slalom_of(tmp_path_factory.mktemp("clean"), loud=False)
+
+
+def audited(table, model, **more):
+    return run_audit(
+        table,
+        ExplainOptions(model=str(model), granularity="word"),
+        AuditFields(label="label", groups=("country",)),
+        own_lists(),
+        SETTINGS,
+        show_progress=False,
+        **more,
+    )
+
+
+@pytest.fixture(scope="module")
+def audit(table, loud):
+    """Of the model with a loud harmless word."""
+    return audited(table, loud)
+
+
+def test_a_harmless_word_that_decides_is_found_first(audit):
+    first = audit.findings[0]
+    assert (first.word, first.label, first.found) == (PLANTED, "yes", True)
+    assert first.effect.rate > 0.9
+    assert first.control < 0.1
+    assert first.z > 3
+    assert sum(one.found for one in audit.findings) == 1
+    removed = audit.removals[PLANTED]
+    assert removed.texts > 10
+    assert removed.flips < removed.texts / 5  # they are good without it, too
+    assert {one.word for one in audit.strongest[:3]} <= {*GOOD, *BAD}
+    assert len(audit.attacks["found"]) == 5
+    assert all(one.turned for one in audit.attacks["found"])
+    assert not any(one.turned for one in audit.attacks["control"])
+
+
+def test_the_flip_rate_is_what_a_recount_gives(audit, loud):
+    """Counted again by hand: texts with the word at their end."""
+    first = audit.findings[0]
+    explainer = ExplainOptions(model=str(loud)).explainer()
+    texts = [
+        one.text
+        for one, odds in zip(audit.data.sample, audit.odds, strict=True)
+        if odds.argmax() == 0
+    ]
+    flipped = [explainer(f"{text} {PLANTED}").prediction > 0 for text in texts[-10:]]
+    assert np.mean(flipped) == pytest.approx(first.effect.rate, abs=0.15)
+
+
+def test_a_model_without_a_shortcut_has_no_findings(table, clean):
+    audit = audited(table, clean)
+    assert [one.word for one in audit.findings if one.found] == []
+    assert audit.attacks == {"found": [], "control": []}
+
+
+class TestCommand:
+    def test_the_report_says_all_of_it(self, slalom, table, loud, tmp_path):
+        out = tmp_path / "audit"
+        done = slalom(
+            *("audit", table, "--label", "label", "--group", "country", "--model", loud),
+            *(
+                "--texts",
+                200,
+                "--out",
+                out,
+                "--fail-if",
+                "flip_rate>0.5",
+                "--fail-if",
+                "accuracy<0",
+            ),
+        )
+        assert done.returncode == 1, done.stderr
+        assert "The rule flip_rate>0.5 is broken." in done.stderr
+        assert "accuracy<0" not in done.stderr
+        assert f"{PLANTED}: " in done.stdout
+        report = (out / "report.md").read_text()
+        for part in (PLANTED, "country", "What was not tested", "no compliance", "SHA-256"):
+            assert part in report
+        assert "1 rows hold no text" in report
+        assert PLANTED in (out / "model-card.md").read_text()
+        assert f"<td>{PLANTED}</td>" in (out / "report.html").read_text()
+        found = json.loads((out / "audit.json").read_text())
+        assert found["findings"][0]["word"] == PLANTED
+        assert found["rows"] == 401
+        assert (out / "explanations.html").is_file()
+
+    @pytest.mark.parametrize(
+        ("more", "said"),
+        [
+            (["--text", "review"], "no column 'review'"),
+            (["--label", "stars"], "no column 'stars'"),
+            (["--fail-if", "flips>1"], "the rule is 'flips>1'"),
+            (["--only-terms"], "no list of words is left"),
+            (["--model", "not-there"], "not-there"),
+        ],
+    )
+    def test_errors_are_one_line(self, slalom, table, tmp_path, more, said):
+        done = slalom("audit", table, "--out", tmp_path / "out", *more)
+        assert done.returncode == 1
+        assert said in done.stderr
+        assert done.stderr.count("\n") == 1
+
+    def test_words_that_the_texts_do_not_hold(self, slalom, table, clean, tmp_path):
+        (tmp_path / "terms.txt").write_text("zebrafish")
+        done = slalom(
+            *("audit", table, "--out", tmp_path / "out", "--model", clean, "--only-terms"),
+            *("--terms", tmp_path / "terms.txt"),
+        )
+        assert done.returncode == 1
+        assert "holds no word of the lists" in done.stderr

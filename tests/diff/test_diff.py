@@ -1,0 +1,176 @@
+"""Diffs of two models: relabelled words are found, equal models are equal, bad input is refused."""
+
+from __future__ import annotations
+
+import copy
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from planted import plant as planted_model
+from scipy import stats
+from tiny import tiny
+
+from benchmarks.diff import Language, difference, plant
+from slalom_xai.corpus import ExplainOptions
+from slalom_xai.diff import diff_models
+from slalom_xai.diff.report import as_data, diff_figure, markdown, summary
+from slalom_xai.diff.words import Paired, student_tails
+from slalom_xai.errors import InputError
+from slalom_xai.metrics.intervals import false_discovery
+
+WORDS = 60
+
+
+def unit(word, value, importance):
+    return {"unit": word, "value": value, "importance": importance}
+
+
+@pytest.fixture(scope="module")
+def scores():
+    rng = np.random.default_rng(5)
+    return 2 * rng.normal(size=WORDS), 0.5 * rng.normal(size=WORDS)
+
+
+@pytest.fixture(scope="module")
+def folder(scores, tmp_path_factory):
+    """Two models of 60 words, of which six have other values and one another importance."""
+    folder = tmp_path_factory.mktemp("diff")
+    values, importances = scores
+    planted_model(torch.as_tensor(values), torch.as_tensor(importances), folder / "old")
+    planted_model(torch.as_tensor(values), torch.as_tensor(importances), folder / "copy")
+    turned, louder = 1.3 * values, importances.copy()
+    turned[:6] = np.where(turned[:6] > 0, -3.0, 3.0)
+    louder[10] += 4
+    planted_model(torch.as_tensor(turned), torch.as_tensor(louder), folder / "new")
+    rng = np.random.default_rng(0)
+    texts = [" ".join(f"t{word}" for word in rng.integers(0, WORDS, 9)) for _ in range(60)]
+    lines = [json.dumps({"text": text}) + "\n" for text in texts]
+    (folder / "texts.jsonl").write_text("".join(lines))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def options(folder):
+    return ExplainOptions(model=str(folder / "old"), budget=40)
+
+
+@pytest.fixture(scope="module")
+def changed(folder, options):
+    return run(folder, options, "new")
+
+
+def run(folder, options, other, **more):
+    return diff_models(
+        options,
+        replace(options, model=str(folder / other)),
+        folder / "texts.jsonl",
+        folder / f"diff-{other}",
+        show_progress=False,
+        **more,
+    )
+
+
+def test_a_model_and_its_copy_do_not_differ(folder, options):
+    diff = run(folder, options, "copy")
+    assert not diff.changed
+    assert not diff.texts
+    assert diff.compared == 60
+    assert {word.value.difference for word in diff.words} == {0.0}
+    assert summary(diff)[0].startswith("0 of ")
+
+
+def test_changed_words_are_found_and_a_larger_scale_is_none(changed):
+    by_value = {word.word for word in changed.words if word.value.changed}
+    assert by_value >= {f"t{number}" for number in range(6)}
+    assert len(by_value) <= 7
+    assert changed.drift["value"].slope == pytest.approx(1.3, abs=0.02)
+    louder = {word.word for word in changed.words if word.importance and word.importance.changed}
+    assert "t10" in louder
+
+
+def test_texts_with_another_answer_name_the_words_behind_it(changed):
+    assert changed.texts
+    for text in changed.texts:
+        assert text.before != text.after
+        assert text.words
+        assert {word.unit for word in text.words} <= set(text.text.split())
+    named = {word.unit for text in changed.texts for word in text.words[:1]}
+    assert named & {f"t{number}" for number in (*range(6), 10)}
+
+
+def test_the_report_holds_what_was_found(changed):
+    page = markdown(changed)
+    assert "| t0 |" in page
+    assert changed.texts[0].id in page
+    assert json.loads(json.dumps(as_data(changed), allow_nan=False))["compared"] == 60
+    figure = diff_figure(changed)
+    assert {"t0", "t10"} & {text.get_text() for text in figure.axes[0].texts}
+
+
+def test_a_second_run_asks_nothing_and_says_the_same(folder, options, changed):
+    again = run(folder, options, "new")
+    assert as_data(again) == as_data(changed)
+
+
+def test_models_that_do_not_fit_together_are_refused(folder, options):
+    network, tokenizer = copy.deepcopy(tiny("bert"))  # other tests have the same one
+    network.save_pretrained(folder / "other")
+    tokenizer.save_pretrained(folder / "other")
+    with pytest.raises(InputError, match="different labels"):
+        run(folder, options, "other")
+    network.config.id2label, network.config.label2id = {0: "no", 1: "yes"}, {"no": 0, "yes": 1}
+    network.save_pretrained(folder / "cut")
+    tokenizer.save_pretrained(folder / "cut")
+    with pytest.raises(InputError, match="--granularity word"):
+        run(folder, options, "cut")
+    assert not (folder / "diff-cut").exists()
+    with pytest.raises(InputError, match="false discovery rate is 5"):
+        run(folder, options, "new", rate=5)
+
+
+def test_no_words_are_found_where_only_noise_differs():
+    """Of 20 comparisons without a change, few find anything, though words stand in few texts."""
+    finds = 0
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        paired = Paired()
+        for _ in range(40):
+            words = rng.choice(80, 10, replace=False)
+            before = [unit(f"w{word}", word / 20, 0.0) for word in words]
+            after = [
+                unit(one["unit"], one["value"] + rng.normal(0, 0.3), rng.normal()) for one in before
+            ]
+            paired.add({"units": before}, {"units": after})
+        found, _ = paired.changes(0.05, 1)
+        finds += any(word.changed for word in found)
+    assert finds <= 4
+
+
+def test_words_without_importances_are_compared_by_value():
+    paired = Paired()
+    for _ in range(3):
+        before = [unit("a", 1.0, None), unit("b", 2.0, None)]
+        paired.add({"units": before}, {"units": before})
+    found, _ = paired.changes(0.05, 1)
+    assert [word.importance for word in found] == [None, None]
+
+
+def test_chances_and_rates_are_those_of_the_textbook():
+    t, freedom = np.array([0.0, 0.5, -2.0, 7.0]), np.array([1.0, 3.5, 10.0, 200.0])
+    np.testing.assert_allclose(student_tails(t, freedom), 2 * stats.t.sf(abs(t), freedom))
+    p = np.array([0.01, 0.04, 0.03, 0.5])
+    np.testing.assert_allclose(false_discovery(p), stats.false_discovery_control(p))
+
+
+@pytest.mark.long
+def test_fine_tuning_on_relabelled_words_is_found(tmp_path):
+    language = Language(
+        words=45, relabelled=10, sentences=1500, tested=60, epochs=8, more_epochs=4, layers=1
+    )
+    relabelled = plant(tmp_path, language, seed=0)
+    found = [word.word for word in difference(tmp_path, "new", 60).changed]
+    assert len(set(relabelled) & set(found)) >= 9
+    assert not difference(tmp_path, "copy", 60).changed
