@@ -17,7 +17,7 @@ from typing import Any
 
 from processes import started
 
-PATIENCE = 120  # seconds; far beyond what a busy machine needs
+PATIENCE = 600  # seconds; far beyond what a busy machine needs
 
 
 @dataclass

@@ -511,6 +511,7 @@ def test_processes_share_a_folder_and_the_last_run_makes_the_tables(slalom, tmp_
     assert "--part is 3/2" in refused.stderr
 
 
+@pytest.mark.long
 def test_an_interrupted_run_goes_on(slalom, tmp_path):
     model = saved_model(tmp_path / "model")
     rows = [{"text": f"{text} {number}"} for number in range(4) for text in CORPUS]

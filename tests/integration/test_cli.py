@@ -179,7 +179,7 @@ def test_help_has_examples_and_does_not_import_torch(slalom):
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "explain" in done.stdout
-    for command in ("explain", "cite", "methods", "train"):
+    for command in ("explain", "cite", "corpus", "audit", "methods", "train"):
         page = slalom(command, "--help").stdout
         assert "Example" in page
         assert f"slalom {command}" in page
@@ -377,7 +377,7 @@ def test_errors_name_options_and_not_arguments(said, shown):
 
 def test_every_option_and_method_is_documented(slalom):
     page = (ROOT / "docs" / "cli.md").read_text()
-    for command in ("explain", "cite", "methods", "train"):
+    for command in ("explain", "cite", "corpus", "audit", "methods", "train"):
         options = set(re.findall(r"--[a-z]+", slalom(command, "--help").stdout)) - {"--help"}
         assert [option for option in sorted(options) if f"`{option}" not in page] == []
     everything = "".join(path.read_text() for path in (ROOT / "docs").glob("*.md"))

@@ -72,7 +72,13 @@ def test_a_saved_folder_explains_like_the_model_object(architecture, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("architecture", "limit"), [("bert", 128), ("roberta", 128), ("gpt2", 128), ("llama", 128)]
+    ("architecture", "limit"),
+    [
+        ("bert", 128),
+        pytest.param("roberta", 128, marks=pytest.mark.long),
+        ("gpt2", 128),
+        pytest.param("llama", 128, marks=pytest.mark.long),
+    ],
 )
 def test_a_text_beyond_the_limit_is_an_error_or_cut_and_reported(architecture, limit):
     model, tokenizer = tiny(architecture)

@@ -32,6 +32,7 @@ def test_a_notebook_runs_and_shows_figures(path):
     assert sum("image/png" in output.get("data", {}) for output in outputs) >= 2
 
 
+@pytest.mark.long
 def test_a_bar_in_a_notebook_needs_no_widgets_and_complains_of_nothing(tmp_path):
     source = (
         "from slalom_xai import Explainer\n"
@@ -46,9 +47,11 @@ def test_a_bar_in_a_notebook_needs_no_widgets_and_complains_of_nothing(tmp_path)
     assert bar.data["text/html"] == ""  # gone when done
 
 
-def test_the_three_are_there_without_outputs():
+def test_all_are_there_without_outputs():
     assert [path.stem for path in NOTEBOOKS] == [
+        "answers_of_a_language_model",
         "comparing_methods",
+        "model_behind_an_api",
         "quickstart",
         "your_own_model",
     ]

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from marks import long_if
 from planted import plant
 
 from slalom_xai import Explainer
@@ -86,7 +87,7 @@ def test_the_planted_model_is_a_slalom(classes, tmp_path):
 
 
 @pytest.mark.parametrize("classes", [2, 4])
-@pytest.mark.parametrize("types", [2, 20, 200])
+@pytest.mark.parametrize("types", long_if([200], [2, 20, 200]))
 @pytest.mark.parametrize("method", ["slalom-eff", "slalom-exact", "slalom-fidel"])
 def test_the_papers_estimators_recover_values_and_importances(method, types, classes, tmp_path):
     values, importances, folder = planted(types, tmp_path, 0, classes)
@@ -104,7 +105,14 @@ def test_the_papers_estimators_recover_values_and_importances(method, types, cla
 
 
 @pytest.mark.parametrize("granularity", ["token", "type"])
-@pytest.mark.parametrize("method", [SlalomEff(), SlalomEff(solver="sgd"), SlalomExact()])
+@pytest.mark.parametrize(
+    "method",
+    [
+        SlalomEff(),
+        pytest.param(SlalomEff(solver="sgd"), marks=pytest.mark.long),
+        SlalomExact(),
+    ],
+)
 def test_the_papers_estimators_recover_distinct_tokens(method, granularity, tmp_path):
     values, importances, folder = planted(12, tmp_path, 3)
     places = np.concatenate([np.arange(12), [0, 0, 5, 7]])

@@ -1,4 +1,4 @@
-"""``slalom explain --api`` against a server on a port."""
+"""``slalom explain --api`` and ``slalom cite --api`` against a server on a port."""
 
 from __future__ import annotations
 
@@ -9,7 +9,15 @@ import threading
 
 import pytest
 import uvicorn
-from api_servers import PROMPT, ApiServer, Fault, planted_log_odds
+from api_servers import (
+    PROMPT,
+    ApiServer,
+    Fault,
+    ScoringServer,
+    planted_answer,
+    planted_log_odds,
+    sentences,
+)
 from servers import until
 
 from slalom_xai import Explanation
@@ -115,6 +123,91 @@ def test_without_a_budget_a_cap_sets_one(slalom, api):
 )
 def test_wrong_options_are_one_line(slalom, options, message):
     done = slalom("explain", TEXT, *options)
+    assert done.returncode == 1
+    assert message in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+CONTEXT = "The plot is thin. The actors are warm. I laughed a lot. The end is weak. Nobody slept."
+ASKED = ("--question", "How was it?", "--api-model", "planted", "--key-variable", "PLANTED_KEY")
+
+
+@pytest.fixture
+def context(tmp_path):
+    file = tmp_path / "context.txt"
+    file.write_text(CONTEXT)
+    return file
+
+
+def test_an_answer_of_a_server_is_cited(slalom, context, tmp_path, monkeypatch):
+    monkeypatch.setenv("PLANTED_KEY", KEY)
+    server = ScoringServer(faults=itertools.cycle([None, None, None, Fault(500)]))
+    out = tmp_path / "cite.json"
+    options = ("--price", "2,8", "--budget", 30, "--yes", "--out", out)
+    with on_a_port(server) as address:
+        done = slalom("cite", "--api", address, *ASKED, "--context", context, *options)
+    assert done.returncode == 0, done.stderr
+    # The budget, the prompt without a context, the own answer.
+    assert "Asking planted at localhost" in done.stderr
+    assert "up to 32 calls, about" in done.stderr
+    assert f"{server.billed} calls" in done.stderr
+    assert "Answer: It was good." in done.stdout
+    loaded = Explanation.load(out)
+    assert loaded.reply == "It was good."
+    assert loaded.prediction == pytest.approx(planted_answer(CONTEXT))
+    assert [unit.text for unit in loaded.units] == sentences(CONTEXT)
+    files = [file for file in tmp_path.rglob("*") if file.is_file()]  # the cache is among them
+    written = [file.read_bytes().decode("latin-1") for file in files]
+    assert not [text for text in [*written, done.stdout, done.stderr] if KEY in text]
+
+
+def test_sources_at_a_server_are_cited_within_a_cap(slalom, context, tmp_path):
+    other = tmp_path / "other.txt"
+    other.write_text("The music helps.\n\nIt is long.")
+    server = ScoringServer()
+    given = ("--sources", context, "--sources", other, "--answer", "It was good.")
+    with on_a_port(server) as address:
+        done = slalom(
+            "cite", "--api", address, *ASKED, *given, "--max-calls", 20, "--yes", "--json"
+        )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert [unit["text"] for unit in found["units"]] == [CONTEXT, other.read_text()]
+    assert server.billed <= 20
+    assert all(body["echo"] for body in server.requests)
+
+
+def test_a_cap_on_answers_ends_the_run_with_one_line(slalom, context):
+    server = ScoringServer()
+    options = ("--context", context, "--budget", 30, "--max-calls", 12, "--yes")
+    with on_a_port(server) as address:
+        done = slalom("cite", "--api", address, *ASKED, *options)
+    assert done.returncode == 1
+    assert "error: --max-calls 12 allows no further call after 12 calls" in done.stderr
+    assert server.billed == 12
+
+
+def test_no_answer_is_asked_for_unless_somebody_agrees(slalom, context):
+    server = ScoringServer()
+    with on_a_port(server) as address:
+        done = slalom("cite", "--api", address, *ASKED, "--context", context)
+    assert done.returncode == 1
+    assert "give --yes to begin" in done.stderr
+    assert server.requests == []
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ((), "there is no language model: give --model FOLDER, or --api URL"),
+        (("--model", "x", "--max-calls", 5), "--max-calls is given without --api"),
+        (("--model", "x", "--api", "http://localhost:1"), "--model and --api are both given"),
+        (("--api", "http://localhost:1"), "--api is given without --api-model"),
+        (("--api", "http://localhost:1", "--device", "cpu"), "--device is given with --api"),
+    ],
+)
+def test_wrong_options_of_cite_are_one_line(slalom, context, options, message):
+    done = slalom("cite", "--question", "Why?", "--context", context, *options)
     assert done.returncode == 1
     assert message in done.stderr
     assert len(done.stderr.splitlines()) == 1

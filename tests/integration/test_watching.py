@@ -125,6 +125,7 @@ def run_watched(arguments, interrupt=False):
 
 
 @UNIX
+@pytest.mark.long
 def test_watched_output_shows_rounds_and_ends_as_piped_output_does():
     piped = subprocess.run(
         command(REVIEW), env=surroundings(), capture_output=True, text=True, check=True
