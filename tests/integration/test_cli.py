@@ -278,6 +278,7 @@ def test_version(slalom):
     assert done.stdout == f"slalom-xai {slalom_xai.__version__}\n"
 
 
+@pytest.mark.long
 def test_json_can_be_loaded_whatever_the_encoding_of_standard_output(tmp_path):
     text = "Ein schöner Film – 好 “really” ±"
     path = tmp_path / "e.json"

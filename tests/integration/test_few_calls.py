@@ -77,6 +77,7 @@ def test_an_explainer_knows_the_rows_that_it_asked():
     assert len(watched.asked[text]) == explanation.calls
 
 
+@pytest.mark.long
 def test_a_run_writes_lines_goes_on_where_it_stopped_and_prints_tables(tmp_path, capsys):
     data, out = tmp_path / "reviews.jsonl", tmp_path / "few.jsonl"
     data.write_text("".join(json.dumps({"text": text}) + "\n" for text in REVIEWS))

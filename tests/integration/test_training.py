@@ -497,6 +497,7 @@ def test_the_command_trains_reports_and_leads_on(slalom, reviews, tmp_path):
     assert refused.stderr.count("\n") == 1
 
 
+@pytest.mark.long
 def test_control_c_saves_the_best_epoch_and_exits_130(reviews, tmp_path):
     arguments = ("train", reviews, "--out", tmp_path / "out", "--json", *SHAPE)
     arguments += ("--epochs", 100000, "--patience", 100000)

@@ -142,6 +142,7 @@ def test_watched_output_shows_rounds_and_ends_as_piped_output_does():
 
 
 @UNIX
+@pytest.mark.long
 def test_json_in_a_terminal_waits_for_the_end():
     status, output, shown = run_watched([REVIEW, "--json"])
     assert status == 0

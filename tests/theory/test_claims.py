@@ -8,10 +8,12 @@ from slalom_xai.theory import Settings, reproductions
 LONG = (
     "attention-debate",
     "concatenation",
+    "counterexample",
     "counterfactual-attention",
     "gam-table",
     "histogram-task",
     "repeated-token",
+    "repeated-token-sink",
     "unnormalised-attention",
 )
 
