@@ -63,7 +63,7 @@ quick: $(TEST) ## run the unit and property tests, without the slow ones; under 
 test: $(TEST) ## run the tests, offline
 	$(PYTEST)
 
-test-long: $(TEST) ## run the tests that take many seconds each, such as kills at every step; about ten minutes
+test-long: $(TEST) ## run the tests that take many seconds each, such as kills at every step; many minutes
 	$(PYTEST) -m 'long and not bench'
 
 # TESTS: only these, without the floor that pyproject.toml sets for all of them.
