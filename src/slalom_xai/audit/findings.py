@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -71,6 +72,7 @@ class Trials:
     Attributes:
         asker: asks the model.
         places: for each class, places in texts that the model does not take for it.
+        control: random words.
         counts: of the data.
         names: of each class in the data.
         bar: shows how far it is.
@@ -78,27 +80,24 @@ class Trials:
 
     asker: TextAsker
     places: Sequence[Sequence[Place]]
+    control: Sequence[str]
     counts: WordCounts
     names: Sequence[str]
     bar: Bar | None
 
     def tried(
-        self,
-        chosen: Sequence[tuple[int, Candidate]],
-        control: Sequence[str],
-        settings: TrialSettings,
+        self, chosen: Sequence[tuple[int, Candidate]], settings: TrialSettings
     ) -> list[TriedWord]:
         """Tests words towards classes, and decides which are findings.
 
         Args:
             chosen: classes and words.
-            control: random words.
             settings: how words are tested.
 
         Returns:
             Findings first, and among equals those that flip most.
         """
-        rates = {label: self._control(label, control) for label in {label for label, _ in chosen}}
+        rates = self._rates
         done = self._effects(chosen)
         tests = []
         for (label, _), effect in zip(chosen, done, strict=True):
@@ -134,7 +133,12 @@ class Trials:
             done.update(zip(numbers, found, strict=True))
         return [done[number] for number in range(len(chosen))]
 
-    def _control(self, label: int, control: Sequence[str]) -> float:
-        """The share of texts that random words flip."""
-        found = effects(self.asker, control, self.places[label], label, self.bar)
-        return float(np.mean([effect.rate for effect in found])) if found else 0.0
+    @cached_property
+    def _rates(self) -> dict[int, float]:
+        """For each class that has texts to try, the share of them that random words flip."""
+        rates = {}
+        for label, places in enumerate(self.places):
+            if places:
+                found = effects(self.asker, self.control, places, label, self.bar)
+                rates[label] = float(np.mean([effect.rate for effect in found]))
+        return rates

@@ -128,8 +128,10 @@ class _Auditor:
         listed = [one for one in candidates if one.lists]
         others = [one for one in candidates if not one.lists]
         places = [self._places(label) for label in range(len(self._asker.labels))]
-        findings = self._tried(listed, listed, places)
-        strongest = self._tried(others, listed, places)
+        control = self._control(listed)
+        trials = Trials(self._asker, places, control, self._data.counts, self._names(), self._bar)
+        findings = self._tried(listed, trials)
+        strongest = self._tried(others, trials)
         found = [one for one in findings if one.found]
         explanations = self._explanations()
         return Audit(
@@ -162,21 +164,14 @@ class _Auditor:
         chosen = [self._texts[index] for index in other[: self._settings.trial_texts]]
         return random_places(chosen, self._rng)
 
-    def _tried(
-        self,
-        candidates: Sequence[Candidate],
-        listed: Sequence[Candidate],
-        places: Sequence[Sequence[Place]],
-    ) -> list[TriedWord]:
+    def _tried(self, candidates: Sequence[Candidate], trials: Trials) -> list[TriedWord]:
         """Tests the loudest of some words, beside random ones of the lists."""
         chosen = []
-        for label in range(len(self._asker.labels)):
-            if places[label]:
+        for label, places in enumerate(trials.places):
+            if places:
                 for one in loudest(candidates, label, self._settings.tried):
                     chosen.append((label, one))
-        control = self._control(listed)
-        trials = Trials(self._asker, places, self._data.counts, self._names(), self._bar)
-        return trials.tried(chosen, control, self._settings.trials)
+        return trials.tried(chosen, self._settings.trials)
 
     def _control(self, listed: Sequence[Candidate]) -> list[str]:
         drawn = self._rng.permutation(len(listed))[: self._settings.trials.control]
