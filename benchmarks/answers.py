@@ -2,8 +2,9 @@ r"""Which sources made an answer: our scores beside those of others, with 16 to 
 
     python scripts/gguf_to_folder.py SmolLM2-135M-Instruct.Q4_1.gguf smollm2
     python -m benchmarks.answers --model smollm2 --data FOLDER --rows rows.npz --out answers.jsonl \
-        [--prompts 100] [--methods slalom-few,slalom] [--calls 16,32,64,128] [--seconds 500]
-    python -m benchmarks.answers --tables answers.jsonl
+        [--prompts 100] [--methods slalom-few,slalom] [--calls 16,32,64,128] [--seconds 500] \
+        [--part 1/3]
+    python -m benchmarks.answers --tables answers.jsonl [answers-2.jsonl ...]
     python -m benchmarks.answers --refit rows.npz --out refitted.jsonl [--calls 16,32,64,128]
 
 The prompts have 20 to 60 sources (``answers_prompts``). Explained is the logit of the model's own
@@ -171,11 +172,13 @@ def ask_all(given: argparse.Namespace, budgets: list[int]) -> None:
     fewest, most = (int(number) for number in given.sources.split(","))
     sizes = Sizes(fewest, most, given.words)
     prompts = make_prompts(given.data, given.prompts, given.seed, sizes)
+    part, parts = map(int, given.part.split("/"))
     every: list[Rows] = []
     with given.out.open("w", encoding="utf-8") as out:
-        for number, prompt in enumerate(prompts):
+        for number in range(part - 1, len(prompts), parts):
             if time.monotonic() > end:
                 break
+            prompt = prompts[number]
             began = time.monotonic()
             try:
                 asked = Asked(tokens, prompt, np.random.default_rng([given.seed, number]))
@@ -202,8 +205,11 @@ def main() -> None:
     parser.add_argument("--rows", type=Path, help="where rows and answers are kept (.npz)")
     parser.add_argument("--out", type=Path, help="results, one line per prompt")
     parser.add_argument("--refit", type=Path, metavar="ROWS", help="fit to stored rows")
-    parser.add_argument("--tables", type=Path, metavar="RESULTS", help="print tables and stop")
+    parser.add_argument(
+        "--tables", type=Path, metavar="RESULTS", nargs="+", help="print tables and stop"
+    )
     parser.add_argument("--prompts", type=int, default=100)
+    parser.add_argument("--part", default="1/1", help="one share of the prompts, such as 2/3")
     parser.add_argument("--sources", default="20,60", help="in a prompt: fewest and most")
     parser.add_argument("--words", type=int, default=35, help="of a source at most")
     parser.add_argument("--methods", default="slalom-few,slalom", help="of the package, by commas")
@@ -219,10 +225,10 @@ def main() -> None:
     elif given.refit and given.out:
         lines = [json.dumps(measure_prompt(rows, budgets)) for rows in load_rows(given.refit)]
         given.out.write_text("\n".join(lines) + "\n", encoding="utf-8")
-        print_tables(given.out)
+        print_tables([given.out])
     elif given.model and given.data and given.out:
         ask_all(given, budgets)
-        print_tables(given.out)
+        print_tables([given.out])
     else:
         parser.error("give --model, --data and --out; or --refit and --out; or --tables")
 

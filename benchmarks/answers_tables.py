@@ -25,9 +25,10 @@ TITLES = {
 LEAST_R2 = -1.0
 
 
-def print_tables(path: Path) -> None:
+def print_tables(paths: list[Path]) -> None:
     """Prints a table for each number that was measured."""
-    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    texts = [path.read_text(encoding="utf-8") for path in paths]
+    lines = [json.loads(line) for text in texts for line in text.splitlines()]
     kinds = sorted({line["kind"] for line in lines})
     counts = ", ".join(f"{sum(line['kind'] == kind for line in lines)} {kind}" for kind in kinds)
     sources = [line["sources"] for line in lines]
