@@ -49,6 +49,10 @@ class BudgetError(InputError):
     """The budget of model calls is too small for the text."""
 
 
+class MissingPackageError(InputError):
+    """A package that is not installed, or cannot be imported."""
+
+
 class ModelError(SlalomError):
     """A model that cannot be loaded, or an answer that cannot be used."""
 
@@ -122,6 +126,6 @@ def optional_packages(names: Sequence[str], what: str, extra: str | None = None)
     packages = f"package{'s' * (len(missing) > 1)} {' and '.join(missing)}"
     reasons = "; ".join(" ".join(str(error).split()) for error in missing.values())
     wanted = " ".join(missing) if extra is None else f"'.[{extra}]'"
-    raise InputError(
+    raise MissingPackageError(
         f"{what} needs the {packages}, which cannot be imported ({reasons}): pip install {wanted}"
     ) from next(iter(missing.values()))

@@ -75,16 +75,23 @@ def test_what_asks_row_by_row_is_spread_over_the_texts():
     methods = table_2.timed(table_2.FULL)
     work = list(timed_work(clock, 50, methods, 5))
     assert len(work) == 55
-    assert [index for index, name in enumerate(work) if "row by row" in name] == [
-        10,
-        21,
-        32,
-        43,
-        54,
-    ]
+    by_row = [index for index, name in enumerate(work) if "row by row" in name]
+    assert by_row == [1, 12, 23, 34, 45]
     assert "row by row" not in " ".join(timed_work(clock, 3, methods, 0))
     parts = {"review-0": {"a": 1}, "review-1": {"a": 2}, "review-1 row by row": {"b": 3}}
     assert by_text(parts) == {"review-0": {"a": 1}, "review-1": {"a": 2, "b": 3}}
+
+
+def test_a_run_that_was_stopped_judges_what_it_has():
+    methods = [timed for timed in table_2.timed(table_2.SMALL) if not timed.alone]
+    numbers = {"tokens": 9} | {timed.key: [1.0, timed.budget] for timed in methods}
+    found = table_2.outcome({"review-0": numbers}, table_2.SMALL)
+    assert not any("one row a call" in check.statement for check in found.checks)
+    assert "before Kernel SHAP asked one row a call" in found.remarks[-1]
+    numbers |= {timed.key: [2.0, timed.budget] for timed in table_2.timed(table_2.SMALL)}
+    found = table_2.outcome({"review-0": numbers}, table_2.SMALL)
+    assert any("one row a call" in check.statement for check in found.checks)
+    assert "before Kernel SHAP" not in " ".join(found.remarks)
 
 
 def test_only_texts_that_have_both_methods_are_compared():

@@ -20,7 +20,9 @@ from slalom_xai.experiments.timing import (
     INSIDE_CALLS,
     Timed,
     TimedSize,
+    measured,
     ratios,
+    row_by_row_remark,
     seconds_table,
     timed_study,
 )
@@ -125,7 +127,7 @@ def outcome(found: Mapping[str, Numbers], size: Size) -> Outcome:
     seconds = table.set_index("method")["ours"]
     precision = "bfloat16" if size.half else "float32"
     return Outcome(
-        checks=(
+        checks=measured(
             at_most("seconds of slalom-eff over LIME's", max(over(EFF, LIME)), 1.0),
             at_most("over Kernel SHAP's in batches", max(over(EFF, SHAP)), 1.0),
             at_most("over Kernel SHAP's one row a call", max(over(EFF, ALONE)), 1.0),
@@ -149,6 +151,7 @@ def outcome(found: Mapping[str, Numbers], size: Size) -> Outcome:
             "ours that does. Everything else asks in batches, and rows that begin alike share "
             f"what was computed for their beginning. Methods that look inside make {INSIDE_CALLS} "
             "calls for their test alone. `slalom` is not in the paper.",
+            *row_by_row_remark(found),
         ),
         finding=_finding(seconds, size.calls),
     )

@@ -20,7 +20,9 @@ from slalom_xai.experiments.timing import (
     INSIDE_CALLS,
     Timed,
     TimedSize,
+    measured,
     ratios,
+    row_by_row_remark,
     seconds_table,
     timed_study,
 )
@@ -130,7 +132,7 @@ def outcome(found: Mapping[str, Numbers], size: Size) -> Outcome:
     asking = table[table["method"] == EFF]
     most = table[table["calls"] == max(size.calls)].set_index("method")["ours"]
     return Outcome(
-        checks=(
+        checks=measured(
             at_most("seconds of slalom-eff over LIME's, largest", max(over(EFF, LIME)), 1.0),
             at_most("over those of slalom-fidel, largest", max(over(EFF, FIDEL)), 1.0),
             at_most("over Kernel SHAP's in batches, largest", max(over(EFF, SHAP)), 1.0),
@@ -157,6 +159,7 @@ def outcome(found: Mapping[str, Numbers], size: Size) -> Outcome:
             "ours that does. Everything else asks in batches. Calls are all that an explanation "
             "makes, its test on rows of its own among them; methods that look inside make "
             f"{INSIDE_CALLS} for that test alone. `slalom` is not in the paper.",
+            *row_by_row_remark(found),
         ),
         finding=_finding(most, max(size.calls)),
     )

@@ -28,7 +28,7 @@ from slalom_xai.models import TextModel
 from slalom_xai.models.load import chosen_device, text_model
 from slalom_xai.system.clock import clocked
 from slalom_xai.tables.examples import Examples
-from slalom_xai.theory.base import Settings
+from slalom_xai.theory.base import Check, Settings
 from slalom_xai.training.architecture import name_classes, word_tokenizer
 
 ALONE = "kernel-shap, one row a call"
@@ -231,7 +231,7 @@ def timed_work(clock: Clock, texts: int, methods: Sequence[Timed], alone: int) -
     work: dict[str, Work] = {}
     for index in range(texts):
         work[f"review-{index}"] = partial(clock.seconds, index, by_batch)
-        if (index + 1) % every == 0 and (index + 1) // every <= alone:
+        if index % every == 0 and index // every < alone:
             work[f"review-{index} {_BY_ROW}"] = partial(clock.seconds, index, by_row)
     return work
 
@@ -298,3 +298,16 @@ def ratios(
             own, others = map(sum, zip(*both, strict=True))
             made.append(own / others)
     return made or [math.nan]
+
+
+def measured(*checks: Check) -> tuple[Check, ...]:
+    """Those that can be judged: a run that was stopped may not have asked row by row yet."""
+    return tuple(check for check in checks if not math.isnan(check.value))
+
+
+def row_by_row_remark(found: Mapping[str, Numbers]) -> tuple[str, ...]:
+    """Says that nothing was asked row by row yet, where that is so."""
+    keys = {key for numbers in found.values() for key in numbers}
+    if any(key.startswith(ALONE) for key in keys):
+        return ()
+    return ("The run ended before Kernel SHAP asked one row a call: there are no checks of that.",)

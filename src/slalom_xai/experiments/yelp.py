@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from slalom_xai.errors import InputError, SlalomError
+from slalom_xai.errors import InputError, MissingPackageError, SlalomError
 from slalom_xai.experiments.base import DataFile
 from slalom_xai.experiments.cells import Cells, Numbers, Work
 from slalom_xai.experiments.imdb_methods import (
@@ -203,6 +203,8 @@ class Study:
         for way in ways:
             try:
                 case = _judged(review, way, marked)
+            except MissingPackageError:  # installed, and the run goes on from here
+                raise
             except SlalomError as error:
                 found["refused"][way] = str(error)
                 continue
@@ -229,6 +231,8 @@ class Study:
         for way, score in MAPS.items():
             try:
                 case = replace(_judged(review, way, steak[0]), score=score)
+            except MissingPackageError:  # installed, and the run goes on from here
+                raise
             except SlalomError as error:
                 found["refused"][way] = str(error)
                 continue
