@@ -19,8 +19,8 @@ budget. On as many calls as ``slalom`` has, all fitted, the yardsticks are
     places    the same as ``gp``, but it knows how far units have moved up, as ``slalom`` does
 
 A budget is left out where a text has fewer than four times as many distinct rows. ``--race`` times
-``slalom`` and ``lime`` on the first texts of both groups, one text after another: which is the
-smallest budget at which the wide error is that of LIME at 5,000 calls?
+``slalom``, ``slalom-few`` and ``lime`` on the first texts of both groups, one text after another:
+which is the smallest budget at which the wide error is that of LIME at 5,000 calls?
 
 A line of the output is one text at one budget. A second run goes on where the first stopped.
 ``--seconds`` stops between two of them.
@@ -51,7 +51,7 @@ from slalom_xai.text.sentence_splitting import sentence_starts
 
 GROUPS = {"short": (15, 40), "long": (50, 130)}  # tokens
 BUDGETS = "300,500,1000,5000"
-RACE = (150, 200, 300, 500, 1000)  # calls of slalom
+RACERS = {"slalom": (150, 200, 300, 500, 1000), "slalom-few": (64, 100, 150, 200, 300, 500)}
 LIME_CALLS = 5000
 KEY = ("model", "seed", "group", "text", "kind", "budget")  # of a line
 Key = tuple[Any, ...]
@@ -204,8 +204,9 @@ class Run:
             self._write(item, "errors", budget, {"seconds": seconds, **found})
 
     def _race(self, item: Item, ground: Ground) -> None:
-        """One text by LIME with many calls and by ``slalom`` with few, each by itself."""
-        for method, budget in [*(("slalom", calls) for calls in RACE), ("lime", LIME_CALLS)]:
+        """One text by LIME with many calls and by our methods with few, each by itself."""
+        ours = [(name, calls) for name, budgets in RACERS.items() for calls in budgets]
+        for method, budget in [*ours, ("lime", LIME_CALLS)]:
             explainer = self._explainer(method, budget)
             try:
                 if not explainer.asked:

@@ -78,26 +78,29 @@ def _print_shares(rows: pd.DataFrame) -> None:
 
 
 def _print_race(rows: pd.DataFrame) -> None:
-    """The fewest calls with which ``slalom`` reaches the wide error of LIME, and both times."""
-    print("\nThe fewest calls with which `slalom` reaches the error of LIME, any deletions:\n")
+    """The fewest calls with which a method reaches the wide error of LIME, and both times."""
+    print("\nThe fewest calls with which a method reaches the error of LIME, any deletions:\n")
     columns = ["model", "texts", "number", "`lime`: calls", "error", "seconds"]
-    _print_head([*columns, "`slalom`: calls", "error", "seconds", "times faster"])
-    for (model, group), some in rows.groupby(["model", "group"], sort=False):
-        _print_line([model, group, *_race_cells(some)])
-    for model, some in rows.groupby("model", sort=False):
-        _print_line([model, "all", *_race_cells(some)])
+    _print_head([*columns, "method", "calls", "error", "seconds", "times faster"])
+    racers = [method for method in rows["method"].unique() if method != "lime"]
+    for method in racers:
+        for (model, group), some in rows.groupby(["model", "group"], sort=False):
+            _print_line([model, group, *_race_cells(some, method)])
+        for model, some in rows.groupby("model", sort=False):
+            _print_line([model, "all", *_race_cells(some, method)])
 
 
-def _race_cells(rows: pd.DataFrame) -> list[object]:
+def _race_cells(rows: pd.DataFrame, method: str) -> list[object]:
     """Only texts that LIME explained count, and budgets that all of them allow."""
     lime = rows[(rows["method"] == "lime") & rows["failed"].isna()]
     if not len(lime):
-        return [0, *[""] * 4, "no result of `lime`", *[""] * 3]
+        return [0, *[""] * 3, f"`{method}`", "no result of `lime`", *[""] * 3]
     aim = _mean_error(lime)
     cells: list[object] = [len(lime), lime["budget"].iloc[0], f"{aim:.3g}"]
     cells.append(f"{lime['seconds'].mean():.2f}")
     texts = pd.MultiIndex.from_frame(lime[["seed", "group", "text"]])
-    ours = rows[(rows["method"] == "slalom") & rows["failed"].isna()]
+    cells.append(f"`{method}`")
+    ours = rows[(rows["method"] == method) & rows["failed"].isna()]
     ours = ours[pd.MultiIndex.from_frame(ours[["seed", "group", "text"]]).isin(texts)]
     for budget, some in ours.groupby("budget"):
         error = _mean_error(some)

@@ -15,7 +15,7 @@ from slalom_xai import AnswerModel, Explainer, Explanation
 from slalom_xai.errors import InputError, ModelError
 from slalom_xai.models import prompt
 from slalom_xai.models.answer_spans import Span, log_probabilities, span_logits
-from slalom_xai.queries import Batches
+from slalom_xai.queries import AnswerCache, Batches
 
 KINDS = ["llama", "gpt2"]
 
@@ -257,6 +257,14 @@ def test_what_cannot_be_asked_is_refused_in_one_line(arguments, message):
 def test_other_models_are_not_asked_questions():
     with pytest.raises(InputError, match="is no language model"):
         Explainer()("a warm film", question="why?")
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_a_cache_that_would_keep_nothing_is_refused(tmp_path, named):
+    made = words()
+    cache = AnswerCache(tmp_path).opened_for("mine") if named else tmp_path
+    with pytest.raises(InputError, match="are not kept in one: leave the cache out"):
+        Explainer(AnswerModel(language_model("llama", made), made), cache=cache)
 
 
 def test_models_that_are_no_causal_language_models_are_refused():

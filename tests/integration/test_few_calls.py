@@ -108,6 +108,6 @@ def test_the_race_names_the_fewest_calls_that_reach_lime(tmp_path, capsys):
     path = tmp_path / "race.jsonl"
     path.write_text("".join(json.dumps(one) + "\n" for one in lines))
     print_tables([path])
-    assert "| m | short | 1 | 5000 | 0.2 | 6.00 | 300 | 0.15 | 2.00 | 3.0 |" in (
+    assert "| m | short | 1 | 5000 | 0.2 | 6.00 | `slalom` | 300 | 0.15 | 2.00 | 3.0 |" in (
         capsys.readouterr().out
     )

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from slalom_xai.errors import InputError
 from slalom_xai.models import TextModel
-from slalom_xai.models.base import ShowsItsWeights
+from slalom_xai.models.base import ShowsItsWeights, TakesQuestions
 from slalom_xai.models.stores import KeepsAnswers
 from slalom_xai.queries import AnswerCache
 from slalom_xai.queries.cache import KeptAnswers
@@ -27,6 +27,11 @@ def opened_cache(cache: CacheOption, model: TextModel) -> KeptAnswers | None:
     """
     if cache is False or (cache is None and not isinstance(model, KeepsAnswers)):
         return None
+    if isinstance(model, TakesQuestions) and not isinstance(model, KeepsAnswers):
+        raise InputError(
+            f"a cache was asked for, but the answers of {model.name} are not kept in one: leave "
+            "the cache out, or ask a language model on a server, whose answers are kept"
+        )
     if isinstance(cache, KeptAnswers):
         opened = cache
     elif isinstance(cache, AnswerCache):
