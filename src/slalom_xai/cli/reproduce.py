@@ -65,6 +65,14 @@ _Api = Annotated[
     without_default("Address of a server with a language model, which black-box needs."),
 ]
 _ApiModel = Annotated[str | None, without_default("The name of the model on that server.")]
+_ApiTop = Annotated[
+    int,
+    typer.Option(
+        min=1,
+        help="How many of the likeliest tokens the server should list; hosted ones list 20 at "
+        "most, and llama.cpp's Python server as many as you like.",
+    ),
+]
 _Finished = Annotated[
     bool, switch("--finished", "Measure nothing; show what is finished in --out.")
 ]
@@ -87,6 +95,7 @@ def _reproduce(
     finished: _Finished = False,
     api: _Api = None,
     api_model: _ApiModel = None,
+    api_top: _ApiTop = 20,
     as_json: AsJson = False,
 ) -> None:
     """Runs the theorems behind the scores and the paper's experiments, and checks what they say."""
@@ -115,6 +124,7 @@ def _reproduce(
         finished=finished,
         api=api,
         api_model=api_model,
+        api_top=api_top,
     )
     if out is None and (share is not None or finished):
         given = "--finished" if finished else "--share"

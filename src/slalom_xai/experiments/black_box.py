@@ -98,6 +98,7 @@ def study(
         "seed": settings.seed,
         "size": vars(size),
         "model": settings.api_model,
+        "top": settings.api_top,
     }
     cells = Cells.open(settings.store, identity)
     model = cache(partial(_classifier, settings, size, transport))
@@ -125,6 +126,7 @@ def _classifier(
         "{text}",
         kind="chat",
         system=SYSTEM,
+        top=settings.api_top,
         connection=_PATIENT,
         spending=Spending(max_calls=size.most_calls),
         transport=transport,

@@ -115,6 +115,7 @@ class Settings:
         finished: of an experiment: whether to measure nothing and show what is finished.
         api: of an experiment: the address of a server that holds a language model.
         api_model: of an experiment: the model's name there.
+        api_top: of an experiment: how many of the likeliest tokens the server should list.
     """
 
     seed: int = 0
@@ -127,6 +128,7 @@ class Settings:
     finished: bool = False
     api: str | None = None
     api_model: str | None = None
+    api_top: int = 20
 
     def track(self, items: Iterable[_Item], label: str) -> Iterator[_Item]:
         """Passes the items on and moves the bar: for loops of more than a second or two."""
