@@ -5,7 +5,9 @@ from types import SimpleNamespace
 import pytest
 from hypothesis import HealthCheck, settings
 
-settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+PATIENT = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+settings.register_profile("patient", max_examples=50, **PATIENT)
+settings.register_profile("thorough", max_examples=1000, **PATIENT)  # --hypothesis-profile=thorough
 settings.load_profile("patient")
 
 

@@ -41,7 +41,7 @@ shapes = st.lists(
 
 
 @pytest.mark.slow
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(
     shapes,
     st.integers(1, 2),
