@@ -117,7 +117,8 @@ INTRODUCTION = """# Every table and figure, beside its number
 
 <!-- Made by scripts/reproduction_page.py from docs/reproduction: change that, not this page. -->
 
-These are the paper's experiments (Leemann et al. 2024), run again at the paper's size on one GPU.
+These are the paper's experiments (Leemann et al. 2024), run again at the paper's size on one GPU,
+except for the model behind an API, whose server ran on two cores.
 [How to run them](experiments.md) says what each does and how to repeat it; [what we
 learnt](learnt.md) tells what came out. *Holds* means that every check of order and shape holds.
 The paper's absolute numbers are no check, because weights, and often data, are not the paper's. ±
