@@ -57,6 +57,10 @@ HEADLINES: dict[str, tuple[str, dict[str, object]]] = {
         "log odds before any word is put in",
         {"words": "flagged words", "edits": 0},
     ),
+    "case-study": (
+        "log odds after four words, embedded model",
+        {"model": "embedded model", "words": "flagged words", "edits": 4},
+    ),
     "table-1a": (
         "rank correlation, values of slalom-eff, GPT-2 type",
         {"model": "GPT-2 type", "method": "slalom-eff", "score": "value"},
@@ -101,6 +105,7 @@ MATERIAL = {
     "fig-10": LANGUAGE,
     "fig-11": YELP,
     "fig-14": IMDB,
+    "case-study": "IMDB; the embedded model, and MiniLM's first two layers",
     "table-1a": IMDB,
     "table-1b": YELP,
     "table-1c": IMDB,

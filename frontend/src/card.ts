@@ -25,13 +25,13 @@ export class Card {
     const words = new Words(model, detailId);
     const chart = new Chart(model, () => words.reveal());
     const detail = new Detail(model, detailId).element;
-    const whatif = new WhatIf(model);
-    if (extras.whatif) whatif.element.append(extras.whatif);
+    const whatif = model.fixed ? null : new WhatIf(model);
+    if (extras.whatif) whatif?.element.append(extras.whatif);
     // Beside a long text there is room below the picture, beside the picture there is room below a short text.
     const long = explanation.parts.flat().reduce((sum, [text]) => sum + text.length, 0) > 450;
     this.element = h("article", { class: "card" }, this.heading(), this.controls(),
       h("div", { class: "columns" },
-        h("div", { class: "left" }, h("div", { class: "reading" }, words.element, legend(model)), long ? null : detail, whatif.element),
+        h("div", { class: "left" }, h("div", { class: "reading" }, words.element, legend(model)), long ? null : detail, whatif && whatif.element),
         h("div", { class: "right" }, chart.element, long ? detail : null)),
       trust(model), new UnitTable(model, alone).element);
   }

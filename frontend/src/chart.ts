@@ -124,7 +124,7 @@ export class Chart {
     const strength = this.strength();
     const barred = this.barred(strength);
     const sink = model.sink();
-    const whole = model.predicted(model.counts.map(() => 1))?.output ?? 0;
+    const whole = model.predicted(model.counts.map(() => 1))?.output ?? model.own().output;
     const across = extent([...this.reach("value", barred), whole, 0, sink?.[0]]);
     const up = extent([...this.reach("importance", barred), sink?.[1]]);
     const { x, y, axes, frame } = (this.plane = plane(across, up, width, height, whole));
@@ -139,8 +139,8 @@ export class Chart {
     });
     this.caption.textContent =
       `Each point is one ${model.piece}; higher points weigh more. The dashed line is the prediction for the whole text` +
-      (model.corrected ? "." : ": points right of it pull the output up, left of it down.") + ` Colours show ${model.title(model.score)}.` +
-      (sink ? ` The sink stands for what is ${model.corrected ? "missing" : "always there"}.` : "") +
+      (model.corrected || model.fixed ? "." : ": points right of it pull the output up, left of it down.") + ` Colours show ${model.title(model.score)}.` +
+      (sink && !model.fixed ? ` The sink stands for what is ${model.corrected ? "missing" : "always there"}.` : "") +
       (!model.errors ? "" : barred.size < importances.length ? ` Bars: one standard error, for the ${barred.size} strongest and the one you point at.` : " Bars: one standard error.");
     const clip = freshId();
     this.clip = `url(#${clip})`;

@@ -45,7 +45,8 @@ export interface Explanation {
   readonly target: number;
   readonly full: readonly number[];
   readonly highlight: Score;
-  readonly function: Surrogate;
+  /** What predicts edited texts; null where only scores were stored, which then are only shown. */
+  readonly function: Surrogate | null;
   readonly units: readonly string[];
   readonly spans: readonly (readonly [number, number, number])[];
   readonly occurrences: readonly number[];
@@ -58,6 +59,11 @@ export interface Explanation {
   /** What a language model was asked, and what it answered. */
   readonly question?: string | null;
   readonly reply?: string | null;
+}
+
+/** An explanation that predicts edited texts, as every one in a report does. */
+export interface Predicting extends Explanation {
+  readonly function: Surrogate;
 }
 
 export interface Entry {
@@ -240,7 +246,7 @@ export function readIndex(json: string): Index {
 }
 
 /** One explanation. */
-export function readExplanation(json: string, place: number): Explanation {
+export function readExplanation(json: string, place: number): Predicting {
   const where = `explanation ${place + 1}`;
   const data = object(parsed(json, where), where);
   for (const name of ["units", "full", "labels"]) if (!Array.isArray(data[name])) fail(`${where}.${name}`, "a list", data[name]);
@@ -254,7 +260,7 @@ export function readExplanation(json: string, place: number): Explanation {
     parts: list(list(piece(units))), left_out: whole, columns: list(maybe(column(units)), columns),
     calls: whole, calls_check: whole, notes: list(text), question: maybe(text), reply: maybe(text),
   }, ["question", "reply"])(data, where);
-  const found = data as unknown as Explanation;
+  const found = data as unknown as Predicting;
   if (found.target >= found.labels.length || found.columns[columnOf(found, found.target)] == null) {
     throw new DataError(`${where}.target is ${found.target}, and there are no scores for it`);
   }

@@ -17,7 +17,7 @@ export class Detail {
       h("button", { type: "button", class: "step", "aria-label": label, on: { click: () => this.step(by) } }, sign);
     this.stepper = h("span", { class: "stepper" }, "kept ", step(-1, "−", "one less"), this.count, step(1, "+", "one more"), " times");
     this.hint = h("p", { class: "caption" }, `Point at a ${model.piece}, or reach the text with Tab and walk with the arrow keys.`);
-    this.element = h("div", { class: "detail" }, this.hint, h("p", { class: "title" }, this.name, this.stepper), h("div", { id }, this.scores, this.pairs));
+    this.element = h("div", { class: "detail" }, this.hint, h("p", { class: "title" }, this.name, model.fixed ? null : this.stepper), h("div", { id }, this.scores, this.pairs));
     this.pairs.hidden = !model.hasPairs; // where there are any, room is kept: nothing below may move under the pointer
     model.listen(() => this.draw());
     this.draw();

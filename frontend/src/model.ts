@@ -61,7 +61,7 @@ export class Model {
   constructor(readonly explanation: Explanation) {
     this.counts = explanation.units.map(() => 1);
     this.target = explanation.target;
-    this.additive = explanation.function.kind !== "slalom";
+    this.additive = explanation.function === null ? this.data.scores.importance === undefined : explanation.function.kind !== "slalom";
     this.scoreNames = SCORES.filter((name) => this.data.scores[name] !== undefined);
     this.score = this.firstScore;
     this.chart = this.additive ? "bars" : "scatter";
@@ -96,6 +96,10 @@ export class Model {
   get edited(): boolean {
     return this.counts.some((count) => count !== 1);
   }
+  /** Whether the text cannot be edited, because nothing predicts edits. */
+  get fixed(): boolean {
+    return this.explanation.function === null;
+  }
   /** What the output is measured in. */
   get unit(): string {
     const { kind } = this.explanation;
@@ -108,7 +112,7 @@ export class Model {
   /** Whether values and importances are read from measured values, and predictions correct what these say. */
   get corrected(): boolean {
     const { function: surrogate } = this.explanation;
-    return surrogate.kind === "slalom" && !!surrogate.two_scores;
+    return surrogate?.kind === "slalom" && !!surrogate.two_scores;
   }
   /** The scores on show. */
   get shownNames(): readonly Score[] {
@@ -122,7 +126,7 @@ export class Model {
     return this.additive && name === "value" ? "score" : TITLES[name];
   }
   meaning(name: Score): string {
-    return this.additive && name === "value" ? SCORE_MEANINGS[this.explanation.function.kind] : MEANINGS[name];
+    return this.additive && name === "value" ? SCORE_MEANINGS[this.explanation.function?.kind ?? "linear"] : MEANINGS[name];
   }
 
   /** Whether any two units act together. */
@@ -132,7 +136,7 @@ export class Model {
   /** The pairs that a unit is part of: the other unit, and what both do together beyond what each does by itself. */
   pairsOf(unit: number): readonly Pair[] {
     const { function: surrogate } = this.explanation;
-    if (surrogate.kind !== "slalom" || !surrogate.interactions) return [];
+    if (surrogate?.kind !== "slalom" || !surrogate.interactions) return [];
     const { pairs, strengths, errors } = surrogate.interactions;
     const found: Pair[] = [];
     pairs.forEach(([first, second], pair) => {
@@ -161,7 +165,7 @@ export class Model {
   /** The standard error; null where it is not known, and for an exact answer of the model. */
   error(name: Score, unit: number): number | null {
     const error = this.data.errors[name]?.[unit] ?? null;
-    return error === 0 && this.source(name) === "measured" ? null : error;
+    return error === 0 && (this.fixed || this.source(name) === "measured") ? null : error;
   }
   /** Whether any number on show has a standard error. */
   get hasErrors(): boolean {
@@ -199,12 +203,14 @@ export class Model {
   }
   /** What the explanation predicts, for the edited text by default. */
   predicted(counts: ArrayLike<number> = this.counts): Prediction | null {
-    const columns = predict(this.explanation.function, counts);
+    const { function: surrogate } = this.explanation;
+    const columns = surrogate && predict(surrogate, counts);
     return columns && this.read(columns);
   }
   /** What of the edit's change is due to the number of units kept, whichever they are; 0 where that changes nothing. */
   lengthPart(): number {
-    const [now, whole] = [this.counts, this.counts.map(() => 1)].map((counts) => lengthEffect(this.explanation.function, counts)?.[this.column] ?? 0);
+    const { function: surrogate } = this.explanation;
+    const [now, whole] = [this.counts, this.counts.map(() => 1)].map((counts) => (surrogate && lengthEffect(surrogate, counts)?.[this.column]) ?? 0);
     return this.sign * (now! - whole!);
   }
   /** Outputs per column, as the target sees them. */
@@ -221,6 +227,7 @@ export class Model {
     this.change("active");
   }
   setCount(units: readonly number[], count: number): void {
+    if (this.fixed) return;
     const kept = Math.max(0, Math.min(MOST_REPEATS, count));
     for (const unit of units) this.counts[unit] = kept;
     this.change("counts");

@@ -84,7 +84,7 @@ export class UnitTable {
     const { model } = this;
     const header = (key: Key, title: string, hint: string, source: string | null = null) => h("th", { scope: "col", "aria-sort": key === this.key ? (this.descending ? "descending" : "ascending") : undefined },
       h("button", { type: "button", title: hint, "data-key": key, on: { click: () => { this.sort(key); this.head.querySelector<HTMLElement>(`[data-key="${key}"]`)?.focus(); } } }, h("span", {}, title), source === null ? null : h("small", {}, ` ${source}`)));
-    this.head.replaceChildren(header("place", "#", "place in the text"), header("text", model.piece, "by the alphabet"), header("count", "times", "how often it is kept in your edited text"),
+    this.head.replaceChildren(header("place", "#", "place in the text"), header("text", model.piece, "by the alphabet"), ...(model.fixed ? [] : [header("count", "times", "how often it is kept in your edited text")]),
       ...model.shownNames.map((name) => header(name, model.title(name), model.meaning(name), model.source(name))));
     const order = this.order();
     const shown = order.slice(0, limit);
@@ -105,7 +105,7 @@ export class UnitTable {
     const row = h("tr", { "data-unit": unit },
       h("td", {}, String(unit + 1)),
       h("th", { scope: "row", dir: "auto" }, text.trim() || "␣", occurrences > 1 ? h("small", {}, ` stands ${occurrences} times`) : null),
-      h("td", { class: "count" }, step(-1, "−", "one less of"), h("span", {}, String(model.counts[unit])), step(1, "+", "one more of")),
+      model.fixed ? null : h("td", { class: "count" }, step(-1, "−", "one less of"), h("span", {}, String(model.counts[unit])), step(1, "+", "one more of")),
       ...model.shownNames.map((name) => {
         const error = model.error(name, unit);
         return h("td", { "data-score": name }, signed(model.scores(name)[unit]), error === null ? null : h("small", {}, ` ± ${size(error)}`));

@@ -17,7 +17,7 @@ export function trust(model: Model): HTMLElement {
     for (const note of explanation.notes) element.append(h("p", { class: "caption" }, note));
     if (explanation.left_out) element.append(h("p", { class: "caption" }, `The last ${explanation.left_out} characters are left out: the model cannot read more.`));
     const calls = explanation.calls ? `${explanation.calls} model calls, ${explanation.calls_check} of them only for the test. ` : "";
-    const sources = model.additive ? "" : "Measured: the model's own answer. Fitted: estimated from its answers to other texts. ";
+    const sources = model.additive || model.fixed ? "" : "Measured: the model's own answer. Fitted: estimated from its answers to other texts. ";
     element.append(h("p", { class: "caption" }, `${calls}${sources}${model.hasErrors ? "± is one standard error." : ""}`));
   };
   model.listen((change) => {

@@ -16,7 +16,7 @@ export class Words {
     const hint = freshId();
     this.element = h("div", { class: "words", role: "group", "aria-label": "The text", "aria-describedby": hint });
     this.element.append(h("p", { class: "hidden", id: hint },
-      "Arrow keys move from word to word. Enter removes a word or brings it back, plus repeats it, minus takes one away."));
+      "Arrow keys move from word to word." + (model.fixed ? "" : " Enter removes a word or brings it back, plus repeats it, minus takes one away.")));
     for (const part of model.explanation.parts) {
       const line = h("p");
       for (const [text, units] of part) line.append(units.length === 0 ? text : this.word(text, units, detailId));

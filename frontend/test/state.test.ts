@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { editsOf, FIRST_ROWS, readState, rowsQuery, START, writeState, type State } from "../src/app/state";
+import { editsOf, FIRST_PLACE, FIRST_ROWS, readState, rowsQuery, START, writeState, type State } from "../src/app/state";
 
 test("nothing in the address is the start, and the start is nothing in the address", () => {
   assert.deepEqual(readState(""), { ...START, edits: [new Map()] });
@@ -10,10 +10,18 @@ test("nothing in the address is the start, and the start is nothing in the addre
 test("an address shows the same again", () => {
   const state: State = {
     tab: "data", jobs: [12, 7], edits: [new Map([[3, 0], [8, 2]]), new Map([[1, 9]])],
-    rows: { model: "mine & yours", sort: "wrong", descending: true, search: 'not "so good" ü*', label: "a=b", wrong: true, after: "AbC_-" },
+    rows: { model: "mine & yours", sort: "wrong", descending: true, search: 'not "so good" ü*', label: "a=b", wrong: true, after: "AbC_-" }, place: FIRST_PLACE,
   };
   assert.deepEqual(readState(writeState(state)), state);
   assert.match(writeState(state), /job=12,7&edit=3\.0-8\.2~1\.9/);
+});
+
+test("the place in a corpus is in the address of the folder only", () => {
+  const state: State = { ...START, edits: [new Map()], tab: "folder", place: { order: "fidelity", start: 50, text: 7 } };
+  assert.equal(writeState(state), "?tab=folder&by=fidelity&from=50&text=7");
+  assert.deepEqual(readState(writeState(state)), state);
+  assert.equal(writeState({ ...state, tab: "explain" }), "?");
+  assert.deepEqual(readState("?tab=folder&by=x&from=-1&text=0").place, FIRST_PLACE);
 });
 
 test("filters of the data set are in the address of the data set only", () => {

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from slalom_xai.system.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from slalom_xai.estimators import methods
@@ -13,22 +15,17 @@ if TYPE_CHECKING:
 __all__ = ["AnswerModel", "Explainer", "Explanation", "explain", "methods"]
 __version__ = "0.1.0"
 
-_HOMES = {
-    "AnswerModel": "models.language",
-    "Explainer": "explainer",
-    "explain": "explainer",
-    "Explanation": "explanation",
-    "methods": "estimators",
-}
-
-
-def __getattr__(name: str) -> Any:
-    """Imports a public name when it is first used, so that ``import slalom_xai`` costs nothing."""
-    if name not in _HOMES:
-        raise AttributeError(f"module 'slalom_xai' has no attribute {name!r}")
-    from importlib import import_module
-
-    return getattr(import_module(f"slalom_xai.{_HOMES[name]}"), name)
+# Imported when they are first used, so that ``import slalom_xai`` costs nothing.
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "AnswerModel": "models.language",
+        "Explainer": "explainer",
+        "explain": "explainer",
+        "Explanation": "explanation",
+        "methods": "estimators",
+    },
+)
 
 
 def __dir__() -> list[str]:

@@ -79,6 +79,7 @@ def test_every_experiment_is_listed_and_documented():
         "fig-8",
         "fig-10",
         "fig-14",
+        "case-study",
         "table-1a",
         "table-1b",
         "table-1c",

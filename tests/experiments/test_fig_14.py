@@ -6,8 +6,15 @@ import numpy as np
 import pytest
 
 from slalom_xai.errors import InputError
-from slalom_xai.experiments import experiments, fig_14
-from slalom_xai.experiments.fig_14 import CONTROL, FLAGGED, CaseSize, CaseStudy
+from slalom_xai.experiments import case_study, experiments, fig_14
+from slalom_xai.experiments.edited_reviews import (
+    FLAGGED,
+    CaseSize,
+    CaseStudy,
+    edits_to_turn,
+    with_word,
+)
+from slalom_xai.experiments.fig_14 import CONTROL, LOUD_AND_NEGATIVE
 from slalom_xai.experiments.imdb import Found
 from slalom_xai.experiments.review_models import ModelSpec
 from slalom_xai.experiments.vocabulary_fit import draw_pairs
@@ -31,26 +38,26 @@ def scores(**changed):
 
 
 def test_loud_negative_and_neutral_words_are_flagged():
-    table = fig_14.scores_table(scores())
+    table = LOUD_AND_NEGATIVE.table(scores())
     assert table["token"][table["flagged"]].tolist() == ["louda", "loudb", "loudc", "loudd"]
     assert (table["value"][table["control"]].abs() < 0.55).all()
     weights = [0.5, *[0.0] * 99]  # the first is negative in the data, too
     seen = [50, 9, *[50] * 98]  # the second is hardly a word
-    table = fig_14.scores_table(scores(**{"naive-bayes": weights, "seen": seen}))
+    table = LOUD_AND_NEGATIVE.table(scores(**{"naive-bayes": weights, "seen": seen}))
     assert table["token"][table["flagged"]].tolist() == ["loudc", "loudd"]
 
 
 def test_without_loud_tokens_the_loudest_tenth_is_taken():
     importances = [0.01 * index for index in range(100)]
-    table = fig_14.scores_table(scores(importances=importances))
+    table = LOUD_AND_NEGATIVE.table(scores(importances=importances))
     assert table["loud"].sum() == 10
     assert table["loud"].tail(10).all()
 
 
 def test_edits_and_flips_are_counted():
-    assert fig_14.with_word("a b c", "x") == ["x a b c", "a x b c", "a b c x"]
-    assert fig_14.edits_to_turn([1.0, 0.2, -0.1, 0.3, -1.0]) == 2
-    assert fig_14.edits_to_turn([1.0, 0.5]) is None
+    assert with_word("a b c", "x") == ["x a b c", "a x b c", "a b c x"]
+    assert edits_to_turn([1.0, 0.2, -0.1, 0.3, -1.0]) == 2
+    assert edits_to_turn([1.0, 0.5]) is None
     turned, kept = [1.0, 0.5, -0.5, -1.0, -1.5], [1.0, 0.9, 0.8, 0.7, 0.6]
     rows = {"vocabulary": scores()}
     rows |= {f"edited-{index}": {FLAGGED: turned, CONTROL: kept} for index in range(3)}
@@ -86,14 +93,40 @@ def test_a_tiny_case_study_on_the_embedded_model(tmp_path):
     (tmp_path / "imdb_train.jsonl").write_text(lines * 90)
     settings = Settings(data=tmp_path, store=tmp_path / "cells")
     case = CaseSize(reviews=3, words=20, pairs=90)
-    found = CaseStudy(settings, case).found()
+    found = CaseStudy(settings, "fig-14", case, LOUD_AND_NEGATIVE).found()
     numbers = found.rows["embedded"]["vocabulary"]
     values = dict(zip(numbers["tokens"], numbers["values"], strict=True))
     assert set(values) == {*filling, "awful", "wonderful"}
     assert values["awful"] < min(values[word] for word in filling)
     assert values["wonderful"] > max(values[word] for word in filling)
-    assert CaseStudy(settings, case).found().rows == found.rows  # from the finished cells
+    assert (
+        CaseStudy(settings, "fig-14", case, LOUD_AND_NEGATIVE).found().rows == found.rows
+    )  # from the finished cells
     made = fig_14.outcome(found)
     assert any(path.suffix == ".svg" for path in save(experiments()["fig-14"], made, tmp_path))
+    many = CaseSize(reviews=400, words=20, pairs=90)
     with pytest.raises(InputError, match="fig-14 edits 400 positive reviews"):
-        CaseStudy(Settings(data=tmp_path), CaseSize(reviews=400, words=20, pairs=90)).found()
+        CaseStudy(Settings(data=tmp_path), "fig-14", many, LOUD_AND_NEGATIVE).found()
+
+
+def test_the_case_study_flags_neutral_words_by_both_scores_and_looks_at_every_model():
+    names = [f"word{chr(97 + index)}" for index in range(20)]
+    given = {
+        "tokens": names,
+        "values": [-1.0] * 18 + [-3.0, 2.0],
+        "importances": [0.1 * index for index in range(18)] + [1.0, 4.0],
+        "naive-bayes": [0.0] * 17 + [0.9, 0.0, 0.0],  # the eighteenth is bad in the data, too
+        "seen": [50] * 20,
+    }
+    table = case_study.PULLING.table(given)
+    tried = case_study.PULLING.tried(table)["token"].tolist()
+    assert tried == [names[18], *names[16:2:-1]]  # -3e is below -exp(1.6), and the last is positive
+    assert set(table["token"][table["control"]]) == {*names[:3], names[19]}
+    turned, kept = [1.0, -0.5], [1.0, 0.9]
+    rows = {"vocabulary": given, "edited-0": {FLAGGED: turned, case_study.CONTROL: kept}}
+    other = {"vocabulary": given, "edited-0": {FLAGGED: kept, case_study.CONTROL: kept}}
+    second = ModelSpec("BERT type", init="minilm")
+    found = Found((SPEC, second), {SPEC.key: rows, second.key: other}, ("Planted.",))
+    made = case_study.outcome(found)
+    assert [check.holds for check in made.checks] == [True, False]
+    assert made.finding.startswith("Of 1 reviews, flagged words turn 1 and random words 0")

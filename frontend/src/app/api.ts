@@ -1,4 +1,6 @@
 /** Asking the server. All addresses are relative, so that the page works below any path. */
+import type { StoredText } from "./stored";
+
 export type JobState = "queued" | "running" | "done" | "failed" | "cancelled";
 
 export interface ModelInfo {
@@ -77,6 +79,26 @@ export interface DataRows {
   readonly total: number | null;
 }
 
+export interface FolderInfo {
+  readonly kind: "corpus" | "audit" | null;
+  readonly name: string | null;
+  readonly model: string | null;
+  readonly texts: number;
+  readonly numbers: Readonly<Record<string, number | null>>;
+  readonly files: readonly string[];
+}
+
+export interface ListedText {
+  readonly number: number;
+  readonly id: string | null;
+  readonly status: string;
+  readonly problem: string | null;
+  readonly text: string;
+  readonly predicted: string | null;
+  readonly prediction: number | null;
+  readonly fidelity: number | null;
+}
+
 /** What the server refuses, in a line for a person. */
 export class Problem extends Error {
   constructor(message: string, readonly status: number) {
@@ -142,5 +164,9 @@ export const api = {
   file: async (address: string) => (await send(address)).blob(),
   data: () => get<DataInfo>("api/data"),
   rows: (query: URLSearchParams) => get<DataRows>(`api/data/rows?${query}`),
+  folder: () => get<FolderInfo>("api/folder"),
+  listed: (order: string, start: number, limit: number) =>
+    get<{ texts: readonly ListedText[]; total: number }>(`api/folder/texts?order=${order}&start=${start}&limit=${limit}`),
+  stored: (number: number) => get<StoredText>(`api/folder/texts/${number}`),
   row: (row: number) => get<{ text: string; label: string | null }>(`api/data/rows/${row}`),
 };

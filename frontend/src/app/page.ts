@@ -1,9 +1,10 @@
 /** The page around its tabs: where to go, what is known about the server, and what went wrong. */
 import { h } from "../dom";
 import { themeSwitch } from "../theme";
-import { api, sentence, type DataInfo, type MethodInfo, type ModelInfo } from "./api";
+import { api, sentence, type DataInfo, type FolderInfo, type MethodInfo, type ModelInfo } from "./api";
 import { DataTab } from "./dataset";
 import { ExplainTab } from "./explain";
+import { FolderTab } from "./folder";
 import { HistoryTab } from "./history";
 import { MOST_JOBS, readState, START, writeState, type State, type Tab } from "./state";
 
@@ -20,9 +21,11 @@ export class Page {
   private readonly explain: ExplainTab;
   private readonly history: HistoryTab;
   private readonly data: DataTab;
+  private readonly folder: FolderTab;
   private state: State = START;
   private methods: readonly MethodInfo[] = [];
   private dataset: DataInfo | null = null;
+  private folderInfo: FolderInfo | null = null;
   private lookTimer = 0;
   private editTimer = 0;
 
@@ -53,7 +56,15 @@ export class Page {
       },
       problem: (error) => this.problem(error),
     });
-    this.main.append(this.explain.element, this.history.element, this.data.element);
+    this.folder = new FolderTab({
+      go: (place) => this.go({ ...this.state, tab: "folder", place }),
+      explain: async (text, text_pair) => {
+        this.explain.form.setText(text, null);
+        await this.explain.ask({ ...this.explain.form.settings(), text, text_pair }, []);
+      },
+      problem: (error) => this.problem(error),
+    });
+    this.main.append(this.explain.element, this.history.element, this.data.element, this.folder.element);
     this.element = h("div", { class: "app" },
       h("header", { class: "top" }, h("h1", {}, h("a", { href: "./", on: { click: (event: MouseEvent) => this.link(event, START) } }, "Slalom")), this.tabs, themeSwitch(storage())),
       this.problemLine, this.main, this.live);
@@ -105,6 +116,8 @@ export class Page {
     this.data.element.hidden = state.tab !== "data";
     if (state.tab === "data") this.data.show(state.rows);
     else this.data.hide();
+    this.folder.element.hidden = state.tab !== "folder";
+    if (state.tab === "folder") this.folder.show(state.place);
     document.title = state.jobs.length > 0 ? `Explanation ${state.jobs.join(", ")} · Slalom` : "Slalom";
   }
 
@@ -113,7 +126,7 @@ export class Page {
       const state = { ...this.state, tab: name };
       return h("a", { href: writeState(state), "aria-current": this.state.tab === name ? "page" : null, on: { click: (event: MouseEvent) => this.link(event, state) } }, title);
     };
-    this.tabs.replaceChildren(tab("explain", "Explain"), tab("history", "History"), ...(this.dataset?.name ? [tab("data", "Data set")] : []));
+    this.tabs.replaceChildren(tab("explain", "Explain"), tab("history", "History"), ...(this.dataset?.name ? [tab("data", "Data set")] : []), ...(this.folderInfo?.kind ? [tab("folder", this.folderInfo.kind === "audit" ? "Audit" : "Corpus")] : []));
   }
 
   private problem(error: unknown): void {
@@ -126,11 +139,12 @@ export class Page {
   private async look(): Promise<void> {
     let models: readonly ModelInfo[] = [];
     try {
-      let data: DataInfo;
-      [models, this.methods, data] = await Promise.all([api.models(), this.methods.length > 0 ? this.methods : api.methods(), this.dataset ?? api.data()]);
+      let data: DataInfo, folder: FolderInfo;
+      [models, this.methods, data, folder] = await Promise.all([api.models(), this.methods.length > 0 ? this.methods : api.methods(), this.dataset ?? api.data(), this.folderInfo ?? api.folder()]);
       this.explain.know(models, this.methods);
       if (this.dataset === null) this.offerData(data);
       if (data.name) this.data.know(models, data);
+      if (this.folderInfo === null) this.offerFolder(folder);
     } catch (error) {
       this.problem(error);
     }
@@ -141,6 +155,13 @@ export class Page {
     this.dataset = data;
     this.drawTabs();
     if (!data.name && this.state.tab === "data") this.problem(new Error("this server has no data set: start it with --data FILE"));
+  }
+
+  private offerFolder(folder: FolderInfo): void {
+    this.folderInfo = folder;
+    this.drawTabs();
+    if (folder.kind) this.folder.know(folder);
+    else if (this.state.tab === "folder") this.problem(new Error("this server shows no folder: start it with --folder FOLDER"));
   }
 
   private lookAgain(after: number): void {

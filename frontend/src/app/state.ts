@@ -1,8 +1,10 @@
 /** What the page shows, as its address says it: a link shows the same. Texts are never in it. */
-export const TABS = ["explain", "history", "data"] as const;
+export const TABS = ["explain", "history", "data", "folder"] as const;
 export type Tab = (typeof TABS)[number];
 export const SORTS = ["row", "label", "prediction", "probability", "wrong", "fidelity"] as const;
 export type Sort = (typeof SORTS)[number];
+export const ORDERS = ["row", "fidelity", "failed"] as const;
+export type Order = (typeof ORDERS)[number];
 /** Explanations side by side, at most. */
 export const MOST_JOBS = 4;
 
@@ -17,6 +19,13 @@ export interface Rows {
   readonly after: string | null;
 }
 
+/** Which texts of a corpus are listed, and which one is shown. */
+export interface Place {
+  readonly order: Order;
+  readonly start: number;
+  readonly text: number | null;
+}
+
 /** Counts of units that are not 1, by unit. */
 export type Edits = ReadonlyMap<number, number>;
 
@@ -25,12 +34,16 @@ export interface State {
   readonly jobs: readonly number[];
   readonly edits: readonly Edits[]; // one for each job, the last ones may be missing
   readonly rows: Rows;
+  readonly place: Place;
 }
 
+export const FIRST_PLACE: Place = { order: "row", start: 0, text: null };
 export const FIRST_ROWS: Rows = { model: null, sort: "row", descending: false, search: "", label: null, wrong: false, after: null };
-export const START: State = { tab: "explain", jobs: [], edits: [], rows: FIRST_ROWS };
+export const START: State = { tab: "explain", jobs: [], edits: [], rows: FIRST_ROWS, place: FIRST_PLACE };
 
 const one = <T extends string>(known: readonly T[], given: string | null, usual: T): T => known.find((name) => name === given) ?? usual;
+
+const natural = (given: string | null): number | null => (/^[1-9]\d{0,14}$/.test(given ?? "") ? Number(given) : null);
 
 /** Reads an address; what it does not understand counts as not said. */
 export function readState(query: string): State {
@@ -49,11 +62,12 @@ export function readState(query: string): State {
       wrong: given.has("wrong"),
       after: given.get("after"),
     },
+    place: { order: one(ORDERS, given.get("by"), "row"), start: natural(given.get("from")) ?? 0, text: natural(given.get("text")) },
   };
 }
 
 /** The query of an address, with what is not as usual; "?" where everything is. */
-export function writeState({ tab, jobs, edits, rows }: State): string {
+export function writeState({ tab, jobs, edits, rows, place }: State): string {
   const query = new URLSearchParams();
   if (tab !== "explain") query.set("tab", tab);
   if (jobs.length > 0) query.set("job", jobs.join(","));
@@ -67,6 +81,11 @@ export function writeState({ tab, jobs, edits, rows }: State): string {
     if (rows.label !== null) query.set("label", rows.label);
     if (rows.wrong) query.set("wrong", "1");
     if (rows.after !== null) query.set("after", rows.after);
+  }
+  if (tab === "folder") {
+    if (place.order !== "row") query.set("by", place.order);
+    if (place.start > 0) query.set("from", String(place.start));
+    if (place.text !== null) query.set("text", String(place.text));
   }
   return `?${query}`.replaceAll("%2C", ",").replaceAll("%7E", "~");
 }

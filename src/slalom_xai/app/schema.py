@@ -204,3 +204,73 @@ class DataText(BaseModel):
     row: int
     text: str
     label: str | None
+
+
+class Folder(BaseModel):
+    """The folder that this server shows; without a kind there is none."""
+
+    kind: Literal["corpus", "audit"] | None
+    name: str | None = None
+    model: str | None = Field(default=None, description="the model that was explained or audited")
+    texts: int = Field(default=0, description="of a corpus")
+    numbers: dict[str, float | None] = Field(default={}, description="of an audit")
+    files: list[str] = Field(default=[], description="of an audit, below folder/")
+
+
+class ListedText(BaseModel):
+    """A text of a corpus, with its beginning."""
+
+    number: int = Field(description="its place in the corpus, from 1")
+    row: int
+    id: str | None
+    status: str
+    problem: str | None
+    text: str
+    predicted: str | None
+    prediction: float | None
+    fidelity: float | None
+
+
+class ListedTexts(BaseModel):
+    """Some texts of a corpus."""
+
+    texts: list[ListedText]
+    total: int
+
+
+class StoredUnit(BaseModel):
+    """A unit with its scores and their standard errors."""
+
+    start: int
+    end: int
+    part: int
+    unit: str
+    value: float | None
+    importance: float | None
+    removal: float | None
+    value_se: float | None
+    importance_se: float | None
+    removal_se: float | None
+
+
+class StoredText(BaseModel):
+    """A text of a corpus with everything that is stored of it."""
+
+    number: int
+    row: int
+    id: str | None
+    status: str
+    problem: str | None
+    text: str | None
+    text_pair: str | None
+    target: str | None
+    predicted: str | None
+    prediction: float | None
+    surrogate: str | None
+    sink: dict[str, float | None] | None
+    units: list[StoredUnit]
+    fidelity: dict[str, float | None] | None
+    calls: int
+    seed: int
+    fingerprint: str
+    notes: list[str]

@@ -14,7 +14,13 @@ from starlette.exceptions import HTTPException
 
 from slalom_xai import __version__
 from slalom_xai.app.guard import App, Guard
-from slalom_xai.app.routes import data_routes, explanation_routes, job_routes, page_routes
+from slalom_xai.app.routes import (
+    data_routes,
+    explanation_routes,
+    folder_routes,
+    job_routes,
+    page_routes,
+)
 from slalom_xai.app.service import Problem, Service
 from slalom_xai.errors import SlalomError
 from slalom_xai.system.transactions import has_no_room
@@ -39,7 +45,7 @@ def application(service: Service) -> App:
         openapi_url="/api/openapi.json",
         redirect_slashes=False,  # it would name the address that a proxy hides
     )
-    for routes in (page_routes, job_routes, explanation_routes, data_routes):
+    for routes in (page_routes, job_routes, explanation_routes, data_routes, folder_routes):
         app.include_router(routes.router(service))
     app.add_exception_handler(Problem, _problem)
     app.add_exception_handler(RequestValidationError, _wrong_shape)

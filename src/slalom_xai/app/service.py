@@ -24,6 +24,7 @@ from slalom_xai.errors import SlalomError
 
 if TYPE_CHECKING:
     from slalom_xai.app.data import Dataset
+    from slalom_xai.app.folder import AuditFolder, StoredCorpus
 
 log = logging.getLogger("slalom.serve")
 
@@ -50,6 +51,7 @@ class Service:
         limits: on what may be asked.
         workers: processes for each model.
         dataset: None where there is none.
+        folder: of a corpus or an audit to show; None where there is none.
         log_texts: whether log lines hold texts.
     """
 
@@ -59,6 +61,7 @@ class Service:
     limits: Limits = field(default_factory=Limits)
     workers: int = 1
     dataset: Dataset | None = None
+    folder: StoredCorpus | AuditFolder | None = None
     log_texts: bool = False
 
     def __post_init__(self) -> None:

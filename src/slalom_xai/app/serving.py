@@ -12,6 +12,7 @@ import webbrowser
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
+from urllib.parse import urlencode
 
 from slalom_xai.app import logs
 from slalom_xai.app.access import Access
@@ -124,7 +125,8 @@ def serve(
     from slalom_xai.app.connections import timed
     from slalom_xai.app.server import application
 
-    place = page_address(service.access, address, port.getsockname()[1])
+    tab = None if service.folder is None else "folder"
+    place = page_address(service.access, address, port.getsockname()[1], tab)
 
     class Server(uvicorn.Server):
         """Says where it is, and tells the service of the end before it waits for connections."""
@@ -157,11 +159,19 @@ def serve(
     Server(config).run(sockets=[port])
 
 
-def page_address(access: Access, address: Address, port: int) -> str:
-    """What to type into a browser."""
+def page_address(access: Access, address: Address, port: int, tab: str | None = None) -> str:
+    """What to type into a browser.
+
+    Args:
+        access: who may ask.
+        address: where the server listens.
+        port: that it got.
+        tab: of the page; None: the first.
+    """
     host = "localhost" if address.host in _EVERYWHERE else _bracketed(address.host)
-    token = "" if access.token is None else f"?token={access.token}"
-    return f"http://{host}:{port}{address.base_path}/{token}"
+    asked = {"token": access.token, "tab": tab}
+    query = urlencode({name: said for name, said in asked.items() if said is not None})
+    return f"http://{host}:{port}{address.base_path}/{'?' if query else ''}{query}"
 
 
 def _greeting(place: str, address: Address, service: Service) -> str:

@@ -4,15 +4,24 @@
 
 Words that should not matter are on lists (``word_lists``). Whether they do is measured: they are
 put into texts (``trials``), beside random words.
+
+Names are imported when they are used: looking at a finished audit (``files``) needs no model.
 """
 
-from slalom_xai.audit.data import AuditFields
-from slalom_xai.audit.findings import TrialSettings
-from slalom_xai.audit.rules import Rule, rule
-from slalom_xai.audit.run import Audit, AuditSettings, run_audit
-from slalom_xai.audit.summary import NUMBERS, numbers, record
-from slalom_xai.audit.word_lists import checked_lists, own_lists
-from slalom_xai.audit.writing import write_audit
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from slalom_xai.system.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from slalom_xai.audit.data import AuditFields
+    from slalom_xai.audit.findings import TrialSettings
+    from slalom_xai.audit.rules import Rule, rule
+    from slalom_xai.audit.run import Audit, AuditSettings, run_audit
+    from slalom_xai.audit.summary import NUMBERS, numbers, record
+    from slalom_xai.audit.word_lists import checked_lists, own_lists
+    from slalom_xai.audit.writing import write_audit
 
 __all__ = [
     "NUMBERS",
@@ -29,3 +38,22 @@ __all__ = [
     "run_audit",
     "write_audit",
 ]
+
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "AuditFields": "data",
+        "TrialSettings": "findings",
+        "Rule": "rules",
+        "rule": "rules",
+        "Audit": "run",
+        "AuditSettings": "run",
+        "run_audit": "run",
+        "NUMBERS": "summary",
+        "numbers": "summary",
+        "record": "summary",
+        "checked_lists": "word_lists",
+        "own_lists": "word_lists",
+        "write_audit": "writing",
+    },
+)

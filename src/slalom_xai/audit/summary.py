@@ -11,12 +11,11 @@ import numpy as np
 
 from slalom_xai import __version__
 from slalom_xai.audit.attacks import Attack
+from slalom_xai.audit.files import FORMAT, VERSION
 from slalom_xai.audit.findings import TriedWord
 from slalom_xai.audit.run import Audit, AuditSettings
 from slalom_xai.audit.trials import wilson
 from slalom_xai.corpus.options import ExplainOptions
-
-FORMAT, VERSION = "slalom-audit", 1
 
 # What rules can speak of.
 NUMBERS = {

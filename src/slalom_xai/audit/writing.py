@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from slalom_xai.audit.document import markdown, web_page
+from slalom_xai.audit.files import CARD, PAGE, RECORD, REPORT, VIEW
 from slalom_xai.audit.report import model_card, report
 from slalom_xai.explanation import Explanation
 from slalom_xai.reports.html import write_report
 from slalom_xai.system.files import write_file
-
-REPORT = "report.md"
 
 
 def write_audit(
@@ -32,11 +31,11 @@ def write_audit(
     blocks = report(found)
     content = json.dumps(found, ensure_ascii=False, indent=1, allow_nan=False) + "\n"
     files = [
-        write_file(folder / "audit.json", content),
+        write_file(folder / RECORD, content),
         write_file(folder / REPORT, markdown(blocks)),
-        write_file(folder / "report.html", web_page("Audit", blocks)),
-        write_file(folder / "model-card.md", markdown(model_card(found))),
+        write_file(folder / PAGE, web_page("Audit", blocks)),
+        write_file(folder / CARD, markdown(model_card(found))),
     ]
     if explanations:
-        files.append(write_report(explanations, folder / "explanations.html"))
+        files.append(write_report(explanations, folder / VIEW))
     return files

@@ -27,6 +27,8 @@ Examples:
 
     slalom serve --model mine=./my-classifier --model embedded --data reviews.parquet
 
+    slalom serve --folder explanations --open
+
     slalom serve --host 0.0.0.0 --allow-host explain.example.org --base-path /slalom
 """
 
@@ -43,6 +45,9 @@ _Models = Annotated[
 _Data = Annotated[Path | None, without_default("A table of texts: .csv, .tsv, .jsonl or .parquet.")]
 _LabelField = Annotated[
     str | None, without_default("Column of the labels. Default: label, if any.")
+]
+_Folder = Annotated[
+    Path | None, without_default("A folder that slalom corpus or slalom audit filled, to look at.")
 ]
 _Port = Annotated[int, typer.Option(help="Port to listen on; 0: any free one.", min=0, max=65535)]
 _Host = Annotated[str, typer.Option(help="Network interface; 0.0.0.0: all, for other machines.")]
@@ -80,6 +85,7 @@ def _serve(
     data: _Data = None,
     text_field: TextField = "text",
     label_field: _LabelField = None,
+    folder: _Folder = None,
     port: _Port = 8765,
     host: _Host = "127.0.0.1",
     base_path: _BasePath = "",
@@ -97,12 +103,14 @@ def _serve(
     """Opens a page where people explain texts, compare models and ask what if."""
     _check_installed()
     from slalom_xai.app.data import Dataset
+    from slalom_xai.app.folder import open_folder
     from slalom_xai.app.limits import Limits
     from slalom_xai.app.service import Service
     from slalom_xai.app.serving import Address, access, default_store, listening, serve
     from slalom_xai.app.store.file import Store
     from slalom_xai.app.work.spec import DataSpec, WorkerSpec
 
+    shown = None if folder is None else open_folder(folder.absolute())
     place = Address(host, port, _checked_path(base_path))
     visitors = access(place, token, allow_host or [])
     file = (store or default_store()).absolute()
@@ -130,7 +138,7 @@ def _serve(
     if given is not None:
         dataset = Dataset.of(given)
         dataset.prepare()
-    service = Service(specs, kept, visitors, limits, workers, dataset, log_texts)
+    service = Service(specs, kept, visitors, limits, workers, dataset, shown, log_texts)
     serve(service, place, opened, open_page=open_page, out=sys.stdout)
 
 

@@ -6,10 +6,29 @@ A run first splits the table into parts and checks all of it. A part is then exp
 and becomes one file, which is there completely or not at all. So a run that is killed loses the
 parts at work, and the next one explains these. Engines differ in who explains the parts: this
 process, worker processes of this machine, or the actors of a Ray cluster.
+
+Names are imported when they are used: reading a corpus needs no model.
 """
 
-from slalom_xai.corpus.options import ExplainOptions
-from slalom_xai.corpus.reading import Corpus
-from slalom_xai.corpus.run import Summary, explain_corpus
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from slalom_xai.system.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from slalom_xai.corpus.options import ExplainOptions
+    from slalom_xai.corpus.reading import Corpus
+    from slalom_xai.corpus.run import Summary, explain_corpus
 
 __all__ = ["Corpus", "ExplainOptions", "Summary", "explain_corpus"]
+
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "Corpus": "reading",
+        "ExplainOptions": "options",
+        "Summary": "run",
+        "explain_corpus": "run",
+    },
+)

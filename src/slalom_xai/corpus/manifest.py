@@ -8,7 +8,7 @@ from typing import Any
 
 from slalom_xai import __version__
 from slalom_xai.corpus.options import ExplainOptions
-from slalom_xai.corpus.schema import VERSION
+from slalom_xai.corpus.schema import FORMAT, VERSION
 from slalom_xai.corpus.source import CorpusSource
 from slalom_xai.corpus.staging import PartSize
 from slalom_xai.models.file_fingerprint import fingerprint
@@ -29,7 +29,7 @@ def manifest(
     """
     fields = source.fields
     return {
-        "format": "slalom-corpus",
+        "format": FORMAT,
         "version": VERSION,
         "slalom-xai": __version__,
         "table": source.path.name,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from slalom_xai.corpus.folder import MANIFEST, CorpusFolder, Plan
-from slalom_xai.corpus.schema import FAILED, VERSION, VERSION_KEY, Record, arrow, damaged
+from slalom_xai.corpus.schema import FAILED, FORMAT, VERSION, VERSION_KEY, Record, arrow, damaged
 from slalom_xai.errors import InputError
 from slalom_xai.system.files import read_json
 
@@ -38,12 +38,18 @@ class Corpus:
         """
         folder = CorpusFolder(Path(path))
         file = folder.path / MANIFEST
-        plan = folder.plan() if file.is_file() else None
-        if plan is None:
+        manifest = read_json(file, "slalom corpus") if file.is_file() else None
+        if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
             raise InputError(
                 f"{path} holds no corpus: give the folder that slalom corpus --out filled"
             )
-        corpus = cls(folder, read_json(file, "slalom corpus"), plan)
+        plan = folder.plan()
+        if plan is None:
+            raise InputError(
+                f"{path} holds a corpus that has hardly begun: "
+                "give the same slalom corpus command again, and it goes on"
+            )
+        corpus = cls(folder, manifest, plan)
         for part in folder.parts()[:1]:
             _check_version(folder.part(part))
         return corpus

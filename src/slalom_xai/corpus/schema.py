@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 from slalom_xai import __version__
 from slalom_xai.corpus.source import CorpusRow
 from slalom_xai.errors import InputError, optional_packages
-from slalom_xai.reports.wording import predicted
 from slalom_xai.system.files import replacing
 
 if TYPE_CHECKING:
     from slalom_xai.explanation import Explanation
     from slalom_xai.surrogates.quality import Fidelity
 
+FORMAT = "slalom-corpus"
 VERSION = 1  # of the columns below
 VERSION_KEY = b"slalom_corpus_version"
 SCORES = ("value", "importance", "removal")
@@ -122,6 +122,8 @@ def explained_record(
         explanation: of the text.
         fingerprint: of the model.
     """
+    from slalom_xai.reports.wording import predicted
+
     sink = explanation.sink
     chosen = predicted(explanation)
     return {

@@ -21,6 +21,7 @@ _MODULES: tuple[str, ...] = (
     "fig_8",
     "fig_10",
     "fig_14",
+    "case_study",
     "table_1a",
     "table_1b",
     "table_1c",

@@ -100,7 +100,8 @@ class Study:
         first, *others = self._size.models
         stand_in = replace(first, init=EMBEDDED, limit=512)
         if self._settings.finished:
-            return finished((first, stand_in, *others), self._cells) or [first]
+            known = dict.fromkeys((first, stand_in, *others))
+            return finished(list(known), self._cells) or [first]
         if not self._settings.full and is_missing(first, self._settings.data):
             first = stand_in
         return available([first, *others], self._settings.data)
