@@ -124,12 +124,13 @@ def main() -> None:
     """Prints what was found, for each seed and in all."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--budget", type=int, default=60)
     parser.add_argument("--out", type=Path, required=True)
     given = parser.parse_args()
     print("| seed | against | words called changed | relabelled found | in the first ten | texts |")
     print("| ---: | --- | ---: | ---: | ---: | ---: |")
-    for seed in range(given.seeds):
+    for seed in range(given.first, given.first + given.seeds):
         folder = given.out / f"seed-{seed}"
         folder.mkdir(parents=True)
         relabelled = plant(folder, Language(), seed)

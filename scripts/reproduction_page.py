@@ -59,7 +59,7 @@ HEADLINES: dict[str, tuple[str, dict[str, object]]] = {
     ),
     "case-study": (
         "log odds after four words, embedded model",
-        {"model": "embedded model", "words": "flagged words", "edits": 4},
+        {"model": "Embedded model", "words": "flagged words", "edits": 4},
     ),
     "table-1a": (
         "rank correlation, values of slalom-eff, GPT-2 type",

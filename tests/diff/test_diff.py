@@ -17,15 +17,16 @@ from benchmarks.diff import Language, difference, plant
 from slalom_xai.corpus import ExplainOptions
 from slalom_xai.diff import diff_models
 from slalom_xai.diff.report import as_data, diff_figure, markdown, summary
-from slalom_xai.diff.words import Paired, student_tails
+from slalom_xai.diff.tails import student_tails
+from slalom_xai.diff.words import Paired
 from slalom_xai.errors import InputError
 from slalom_xai.metrics.intervals import false_discovery
 
 WORDS = 60
 
 
-def unit(word, value, importance):
-    return {"unit": word, "value": value, "importance": importance}
+def unit(word, value, importance, removal=None):
+    return {"unit": word, "value": value, "importance": importance, "removal": removal}
 
 
 @pytest.fixture(scope="module")
@@ -156,6 +157,26 @@ def test_words_without_importances_are_compared_by_value():
         paired.add({"units": before}, {"units": before})
     found, _ = paired.changes(0.05, 1)
     assert [word.importance for word in found] == [None, None]
+
+
+def test_a_word_that_no_text_hears_did_not_change_whatever_its_value_is():
+    """Two words get other values; one of them does something else in the texts, too."""
+    rng = np.random.default_rng(0)
+    paired = Paired()
+    for _ in range(40):
+        words = [0, 1, *rng.choice(np.arange(2, 60), 8, replace=False)]
+        before = [unit(f"w{word}", word / 20, 0.0, 0.1 * rng.normal()) for word in words]
+        after = [
+            unit(one["unit"], one["value"] + 0.1 * rng.normal(), 0.0, 0.1 * rng.normal())
+            for one in before
+        ]
+        for turned in after[:2]:
+            turned["value"] -= 3
+        after[0]["removal"] -= 2
+        paired.add({"units": before}, {"units": after})
+    found, _ = paired.changes(0.05, 2)
+    assert {word.word for word in found if word.moved} >= {"w0", "w1"}
+    assert [word.word for word in found if word.changed] == ["w0"]
 
 
 def test_chances_and_rates_are_those_of_the_textbook():

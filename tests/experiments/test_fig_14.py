@@ -115,7 +115,8 @@ def test_the_case_study_flags_neutral_words_by_both_scores_and_looks_at_every_mo
         "tokens": names,
         "values": [-1.0] * 18 + [-3.0, 2.0],
         "importances": [0.1 * index for index in range(18)] + [1.0, 4.0],
-        "naive-bayes": [0.0] * 17 + [0.9, 0.0, 0.0],  # the eighteenth is bad in the data, too
+        "naive-bayes": [0.0] * 20,
+        "z": [0.0] * 17 + [-3.0, 0.5, 0.0],  # the eighteenth is bad in the data, too
         "seen": [50] * 20,
     }
     table = case_study.PULLING.table(given)
@@ -129,4 +130,4 @@ def test_the_case_study_flags_neutral_words_by_both_scores_and_looks_at_every_mo
     found = Found((SPEC, second), {SPEC.key: rows, second.key: other}, ("Planted.",))
     made = case_study.outcome(found)
     assert [check.holds for check in made.checks] == [True, False]
-    assert made.finding.startswith("Of 1 reviews, flagged words turn 1 and random words 0")
+    assert made.finding.startswith("BERT type: of 1 reviews, flagged words turn 1 and random")

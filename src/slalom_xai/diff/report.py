@@ -73,11 +73,14 @@ def as_data(diff: Diff) -> dict[str, Any]:
 def summary(diff: Diff) -> list[str]:
     """What was found, in sentences."""
     changed = diff.changed
-    values = sum(word.value.changed for word in diff.words)
-    importances = sum(word.importance.changed for word in diff.words if word.importance is not None)
+    values = sum(word.value.changed for word in changed)
+    importances = sum(word.importance.changed for word in changed if word.importance is not None)
+    unheard = sum(word.moved for word in diff.words) - len(changed)
     lines = [
         f"{len(changed):,} of {len(diff.words):,} words changed (false discovery rate "
         f"{diff.rate:g}): {values:,} their value, {importances:,} their importance.",
+        f"{unheard:,} more words have another value or importance, but do in these texts what "
+        "they did before.",
         f"{len(diff.texts):,} of {diff.compared:,} texts changed their answer.",
     ]
     for score, drift in diff.drift.items():
@@ -114,17 +117,17 @@ def markdown(diff: Diff) -> str:
     lines += [f"- {line}" for line in summary(diff)]
     lines += [
         "",
-        "A word is called changed where it moved otherwise than words in general did. A \\* marks "
-        "the score that changed; ± is a standard error. Words are in lower case.",
+        "A word is called changed where its value or importance moved otherwise than words in "
+        "general did, and so did what is lost without it (removal). A \\* marks the score that "
+        "changed; ± is a standard error. Words are in lower case.",
         "",
         "## Words",
         "",
-        "| word | texts | value | | change | importance | | change |",
-        "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
+        "| word | texts | value | | change | importance | | change | removal | | change |",
+        "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
     ]
     for word in diff.words[:_LISTED]:
-        cells = [_cell(word.word), str(word.texts), *_cells(word.value), *_cells(word.importance)]
-        lines.append(f"| {' | '.join(cells)} |")
+        lines.append(f"| {' | '.join([_cell(word.word), *_row(word)])} |")
     if len(diff.words) > _LISTED:
         lines += ["", f"{len(diff.words) - _LISTED:,} more words are in diff.json."]
     lines += ["", "## Texts with another answer", ""]
@@ -191,12 +194,17 @@ def _points(words: Sequence[tuple[WordChange, Change]]) -> Points:
 def _word_table(words: Sequence[WordChange]) -> Table:
     table = Table(box=None, pad_edge=False)
     table.add_column("word")
-    for name in ("texts", "value", "→", "change", "importance", "→", "change"):
+    names = ("texts", "value", "→", "change", "importance", "→", "change", "removal", "→", "change")
+    for name in names:
         table.add_column(name, justify="right")
     for word in words:
-        cells = [f"{word.texts:,}", *_cells(word.value), *_cells(word.importance)]
-        table.add_row(Text(printable(word.word)), *cells)
+        table.add_row(Text(printable(word.word)), *_row(word))
     return table
+
+
+def _row(word: WordChange) -> list[str]:
+    cells = [_cells(change) for change in (word.value, word.importance, word.effect)]
+    return [f"{word.texts:,}", *(cell for three in cells for cell in three)]
 
 
 def _text_table(texts: Sequence[TextChange]) -> Table:

@@ -9,23 +9,28 @@ everywhere. A word counts as changed where it moved otherwise than words in gene
 told by a robust line through all words and their spread around it (the drift). Benjamini and
 Hochberg's procedure decides which of these finds are kept: at most the given share of them is false
 on average. Of two equal models nothing moves, and nothing is found.
+
+A model makes something of a text that one word fills even if it hardly hears this word among
+others, and training throws such values about. So a word must also do something else in the texts:
+what is lost without it is tested in the same way, of the words whose scores changed.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from slalom_xai.diff.tails import student_tails
 from slalom_xai.metrics.intervals import false_discovery
 
 Record = Mapping[str, Any]
 Array = NDArray[np.float64]
-SCORES = ("value", "importance")
+SCORES = ("value", "importance", "removal")
 _PRIOR_TEXTS = 4.0  # texts that the variance of all words counts for in that of each
 _NORMAL = 1.4826  # makes a median of sizes the standard deviation of a normal distribution
 _MOST_FREEDOM = 1e6
@@ -83,12 +88,14 @@ class WordChange:
         texts: that have it.
         value: what it says.
         importance: how loudly; None where no text tells.
+        effect: what is lost without it; None where no text tells.
     """
 
     word: str
     texts: int
     value: Change
     importance: Change | None
+    effect: Change | None = None
 
     @property
     def scores(self) -> list[Change]:
@@ -96,9 +103,14 @@ class WordChange:
         return [self.value] if self.importance is None else [self.value, self.importance]
 
     @property
-    def changed(self) -> bool:
+    def moved(self) -> bool:
         """Whether either score changed."""
         return any(score.changed for score in self.scores)
+
+    @property
+    def changed(self) -> bool:
+        """Whether either score changed, and what the word does in texts as well."""
+        return self.moved and (self.effect is None or self.effect.changed)
 
 
 class Paired:
@@ -106,21 +118,23 @@ class Paired:
 
     def __init__(self) -> None:
         self._words: dict[str, int] = {}
-        self._rows: list[tuple[int, float, float, float, float]] = []
+        self._rows: list[tuple[float, ...]] = []
 
     def add(self, before: Record, after: Record) -> None:
         """Adds one text that both models were asked about; units are the same."""
-        places: dict[str, list[tuple[float, float, float, float]]] = {}
+        places: dict[str, list[list[float]]] = {}
         columns = [
             np.array([unit[score] for unit in record["units"]], dtype=float)
             for record in (before, after)
             for score in SCORES
         ]
-        value_a, importance_a, value_b, importance_b = columns
+        value_a, importance_a, removal_a, value_b, importance_b, removal_b = columns
         # Importances sum to 0 in each text: one that grows pushes all others down. The median of
         # the differences is put back to 0.
         importance_b = importance_b - np.median(importance_b - importance_a)
-        scores = np.column_stack([value_a, value_b, importance_a, importance_b])
+        scores = np.column_stack(
+            [value_a, value_b, importance_a, importance_b, removal_a, removal_b]
+        )
         for unit, row in zip(before["units"], scores.tolist(), strict=True):
             places.setdefault(unit["unit"].casefold(), []).append(row)
         for word, rows in places.items():
@@ -141,14 +155,34 @@ class Paired:
         word, scores = table[:, 0].astype(np.int64), table[:, 1:]
         texts = np.bincount(word)
         value, of_values = _changes(word, scores[:, :2], least, rate)
-        importance, of_importances = _changes(word, scores[:, 2:], least, rate)
+        importance, of_importances = _changes(word, scores[:, 2:4], least, rate)
+        effect, of_effects = _changes(word, scores[:, 4:], least, rate)
         names = list(self._words)
         found = [
-            WordChange(names[index], int(texts[index]), change, importance.get(index))
+            WordChange(
+                names[index], int(texts[index]), change, importance.get(index), effect.get(index)
+            )
             for index, change in value.items()
         ]
+        found = _heard(found, rate)
         found.sort(key=lambda each: (not each.changed, min(score.p for score in each.scores)))
-        return found, {"value": of_values, "importance": of_importances}
+        drifts = {"value": of_values, "importance": of_importances, "removal": of_effects}
+        return found, drifts
+
+
+def _heard(words: list[WordChange], rate: float) -> list[WordChange]:
+    """The words, with finds among effects controlled over those words whose scores changed."""
+    asked = [word for word in words if word.moved and word.effect is not None]
+    chances = np.array([word.effect.p for word in asked if word.effect is not None])
+    rates = dict(zip([word.word for word in asked], false_discovery(chances), strict=True))
+    told = []
+    for word in words:
+        effect = word.effect
+        if effect is not None:
+            q = float(rates.get(word.word, 1.0))
+            effect = replace(effect, q=q, changed=word.word in rates and q <= rate)
+        told.append(replace(word, effect=effect))
+    return told
 
 
 def _changes(
@@ -236,46 +270,3 @@ def _errors(
     freedom: Array = np.asarray(texts - 1 + _PRIOR_TEXTS, dtype=np.float64)
     variance = (squares + _PRIOR_TEXTS * pooled) / freedom
     return np.sqrt(variance / texts).astype(np.float64), freedom
-
-
-def student_tails(t: Array, freedom: Array) -> Array:
-    """The chance (m,) of a Student t of at least this size either way."""
-    return np.array(
-        [
-            _beta_tail(each, degrees)
-            for each, degrees in zip(t.tolist(), freedom.tolist(), strict=True)
-        ]
-    )
-
-
-def _beta_tail(t: float, freedom: float) -> float:
-    """P(|T| >= |t|), the regularised incomplete beta function at freedom / (freedom + t^2)."""
-    if math.isinf(t):
-        return 0.0
-    x = freedom / (freedom + t * t)
-    return _incomplete_beta(freedom / 2, 0.5, x)
-
-
-def _incomplete_beta(a: float, b: float, x: float) -> float:
-    """The regularised incomplete beta function, by its continued fraction."""
-    if x <= 0 or x >= 1:
-        return float(x >= 1)
-    if x > (a + 1) / (a + b + 2):
-        return 1 - _incomplete_beta(b, a, 1 - x)
-    log_front = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b)
-    front = math.exp(log_front + a * math.log(x) + b * math.log1p(-x)) / a
-    tiny = 1e-300
-    c, d = 1.0, 1 / (1 - (a + b) * x / (a + 1))
-    fraction = d
-    for m in range(1, 300):
-        for numerator in (
-            m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m)),
-            -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1)),
-        ):
-            d = 1 / (1 + numerator * d or tiny)
-            c = 1 + numerator / c or tiny
-            step = c * d
-            fraction *= step
-        if abs(step - 1) < 1e-14:
-            break
-    return front * fraction

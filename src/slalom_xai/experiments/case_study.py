@@ -18,7 +18,6 @@ from slalom_xai.experiments.edited_reviews import (
     EDITS,
     FIRST,
     FLAGGED,
-    NEUTRAL_WEIGHT,
     TRIED,
     CaseSize,
     CaseStudy,
@@ -37,6 +36,7 @@ from slalom_xai.theory.base import Check, Outcome, Settings, at_least
 NAME = "case-study"
 CONTROL = "random words"
 WORDS = 100  # of an edited review at most: in a long one, four words are next to nothing
+NEUTRAL = 1.0  # z-statistics below this size say nothing
 AGAIN = 2.0  # as many reviews as the control's must turn
 
 SMALL = CaseSize(20, WORDS)
@@ -59,7 +59,7 @@ def case_study(settings: Settings) -> Outcome:
 
 def study(settings: Settings, case: CaseSize, size: Size) -> CaseStudy:
     """The embedded model and the first of a size."""
-    embedded = ModelSpec("embedded model", init=EMBEDDED, limit=512)
+    embedded = ModelSpec("Embedded model", init=EMBEDDED, limit=512)
     two = replace(size, models=(embedded, size.models[0]))
     return CaseStudy(settings, NAME, case, PULLING, two, models=None)
 
@@ -67,7 +67,7 @@ def study(settings: Settings, case: CaseSize, size: Size) -> CaseStudy:
 def _mark(table: pd.DataFrame) -> pd.DataFrame:
     """Flagged are the neutral words with the lowest value times exp(importance)."""
     pull = table["value"] * np.exp(table["importance"])
-    able = table["whole"] & table["neutral"]
+    able = table["whole"] & (table["z"].abs() < NEUTRAL)
     lowest = pull[able & (table["value"] < 0)].nsmallest(TRIED)
     flagged = table.index.isin(lowest.index)
     return table.assign(pull=pull, flagged=flagged, control=able & ~flagged)
@@ -91,10 +91,10 @@ def outcome(found: Found) -> Outcome:
         followed.append(paths((FLAGGED, CONTROL), rows).assign(model=spec.name))
         words.append(PULLING.tried(PULLING.table(numbers)).assign(model=spec.name))
         said.append(
-            f"of {len(rows)} reviews, flagged words turn {turned[FLAGGED]:g} and random words "
-            f"{turned[CONTROL]:g} ({spec.name})"
+            f"{spec.name}: of {len(rows)} reviews, flagged words turn {turned[FLAGGED]:g} and "
+            f"random words {turned[CONTROL]:g}."
         )
-    shown = ["model", "token", "value", "importance", "naive-bayes"]
+    shown = ["model", "token", "value", "importance", "z"]
     return Outcome(
         checks=tuple(checks),
         tables={
@@ -104,15 +104,16 @@ def outcome(found: Found) -> Outcome:
         },
         remarks=(
             f"The tokens of the first {FIRST} test reviews are fitted to 5,000 pairs. Flagged are "
-            f"the {TRIED} words with the lowest value times exp(importance) among those whose "
-            f"Naive-Bayes weight is below {NEUTRAL_WEIGHT:g} in size. The control has as many "
-            "random words among these, drawn anew for each review.",
+            f"the {TRIED} words with the lowest value times exp(importance) among neutral ones, "
+            "which stand about as often in negative as in positive training reviews (a z-statistic "
+            f"below {NEUTRAL:g} in size). The control has as many random words among the neutral, "
+            "drawn anew for each review.",
             f"Each of up to {EDITS} edits puts one word before, into the middle of or behind a "
             f"review of up to {WORDS} words that the model rightly takes for positive, whichever "
             "lowers the log odds most. The paper edits one review by hand.",
             *found.remarks,
         ),
-        finding="; ".join(said).capitalize() + ".",
+        finding=" ".join(said),
     )
 
 

@@ -7,6 +7,7 @@ takes for positive, one after another.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -87,6 +88,7 @@ def token_table(scores: Numbers) -> pd.DataFrame:
             "importance": scores["importances"],
             "naive-bayes": scores["naive-bayes"],
             "seen": scores["seen"],
+            "z": scores.get("z", float("nan")),
         }
     )
     letters = table["token"].str.isalpha() & table["token"].str.len().gt(1)
@@ -139,12 +141,14 @@ class CaseStudy(Study):
         slalom = fit_vocabulary(model, tokens, pairs)
         names = [str(name) for name in model.tokenizer.convert_ids_to_tokens(tokens)]
         counts = self._corpus.by_class(Outputs("binary", LABELS))
+        share = sum(counts[1].values()) / sum(sum(count.values()) for count in counts)
         return {
             "tokens": names,
             "values": slalom.values[0, :, 0].tolist(),
             "importances": slalom.importances[0].tolist(),
             "naive-bayes": self._corpus.weights(counts, names)[:, 0].tolist(),
             "seen": [sum(count[name] for count in counts) for name in names],
+            "z": [z_statistic(counts[0][name], counts[1][name], share) for name in names],
         }
 
     def _edited(self, spec: ModelSpec, index: int) -> Numbers:
@@ -198,6 +202,20 @@ class CaseStudy(Study):
             f"{self._experiment} edits {case.reviews} positive reviews that the model finds so, "
             f"but there are {len(found)} in imdb_test: give a table with more rows"
         )
+
+
+def z_statistic(negative: int, positive: int, share: float) -> float:
+    """How far a word stands more often in positive reviews than chance puts it there.
+
+    Args:
+        negative: how often it stands in negative reviews.
+        positive: in positive ones.
+        share: of all words that stand in positive reviews.
+    """
+    seen = negative + positive
+    if not seen:
+        return 0.0
+    return (positive - seen * share) / math.sqrt(seen * share * (1 - share))
 
 
 def with_word(text: str, word: str) -> list[str]:
