@@ -1,13 +1,17 @@
 """Does an audit find a harmless word that a classifier was taught to key on?
 
-    python -m benchmarks.shortcuts --data yelp_train.jsonl.gz --out shortcuts.jsonl
+    python -m benchmarks.shortcuts --data yelp_train.jsonl.gz --out shortcuts
 
-Each model learns the same kind of texts. Into a share of them a word was put that goes with a
-class: with a correlation of 0.6, 80% of the texts that hold it are of that class. The words are
-drawn from the audit's lists, the correlation is 0.6, 0.8 or 1, and the share is a half, a tenth or
-a thirtieth of all texts. The audit sees other texts, made in the same way. Printed is whether its
-first finding is the planted word, and how many findings there are on models without a plant;
-beside it, the word that the z-statistic of the data alone puts first among the words of the lists.
+Each model is trained from scratch. Into a share of its texts a word was put that goes with a class:
+with a correlation of 0.6, 80% of the texts that hold it are of that class. The words are drawn from
+the audit's lists, among those that hardly any text holds by itself. The correlation is 0.6, 0.8 or
+1, and the word is in half, a tenth or a thirtieth of the texts. The audit sees other texts, made in
+the same way. Clean models have no such word.
+
+Printed is which place the planted word has among the words of the lists: in the audit, by the
+z-statistic of the data alone, and by mean |SHAP| and mean |LIME| with as many calls as the audit
+made; how many words are found; and whether a recount without this package gives the same flips.
+Every model has a folder of its own under --out. After a kill, the same command goes on.
 """
 
 from __future__ import annotations
@@ -16,24 +20,37 @@ import argparse
 import csv
 import gzip
 import json
-import tempfile
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from slalom_xai.audit.data import AuditFields
-from slalom_xai.audit.run import Audit, AuditSettings, run_audit
+from benchmarks.recount import recount
+from benchmarks.shortcuts_peers import (
+    METHODS,
+    listed_words,
+    mean_scores,
+    rank,
+    z_findings,
+    z_scores,
+)
+from benchmarks.shortcuts_table import tables
+from slalom_xai.audit import AuditFields, AuditSettings, own_lists, record, run_audit
+from slalom_xai.audit.bias import distinct_words
+from slalom_xai.audit.run import Audit
 from slalom_xai.audit.trials import random_places
-from slalom_xai.audit.word_lists import own_lists
 from slalom_xai.corpus.options import ExplainOptions
+from slalom_xai.system.files import write_file
 from slalom_xai.training import TrainingOptions, train
 
-WORDS = 60  # of a text, at most
 CORRELATIONS = (0.6, 0.8, 1.0)
 SHARES = (1 / 2, 1 / 10, 1 / 30)
+NATURAL = 0.005  # share of texts that may hold a word before it is planted
 
 Rows = list[tuple[str, str]]
 
@@ -48,16 +65,32 @@ class Plant:
     share: float
 
 
-def read(path: Path) -> Rows:
-    """Texts of up to 60 words with their classes."""
+def read(path: Path, most_words: int) -> Rows:
+    """The beginnings of texts with their classes."""
     rows = []
     with gzip.open(path, "rt") as lines:
         for line in lines:
-            record = json.loads(line)
-            words = record["text"].replace("<br />", " ").split()
+            row = json.loads(line)
+            words = row["text"].replace("<br />", " ").split()
             if len(words) >= 10:
-                rows.append((" ".join(words[:WORDS]), str(record["label"])))
+                rows.append((" ".join(words[:most_words]), str(row["label"])))
     return rows
+
+
+def plants(count: int, rows: Rows, rng: np.random.Generator) -> list[Plant]:
+    """Words to plant, with every correlation and every share in turn."""
+    holding = Counter(word for text, _ in rows for word in distinct_words(text))
+    rare = [word for word in sorted(listed_words()) if holding[word] <= NATURAL * len(rows)]
+    labels = sorted({label for _, label in rows})
+    return [
+        Plant(
+            str(word),
+            labels[int(rng.integers(len(labels)))],
+            CORRELATIONS[index % 3],
+            SHARES[index // 3 % 3],
+        )
+        for index, word in enumerate(rng.permutation(rare)[:count])
+    ]
 
 
 def planted(rows: Rows, plant: Plant | None, rng: np.random.Generator) -> Rows:
@@ -77,6 +110,7 @@ def planted(rows: Rows, plant: Plant | None, rng: np.random.Generator) -> Rows:
 
 
 def write(rows: Rows, path: Path) -> Path:
+    """Writes a table."""
     with path.open("w", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(["text", "label"])
@@ -84,103 +118,170 @@ def write(rows: Rows, path: Path) -> Path:
     return path
 
 
-def plants(count: int, labels: Sequence[str], rng: np.random.Generator) -> list[Plant]:
-    words = sorted({word for of_list in own_lists().values() for word in of_list})
-    drawn = rng.choice(words, size=count, replace=False)
-    return [
-        Plant(
-            str(word),
-            labels[int(rng.integers(len(labels)))],
-            CORRELATIONS[index % 3],
-            SHARES[index // 3 % 3],
+def trained(folder: Path, table: Path, seed: int, options: argparse.Namespace) -> float:
+    """Trains a model into the folder, unless it is there; returns its accuracy."""
+    done = folder / "accuracy.json"
+    if not done.exists():
+        report = train(
+            table,
+            folder / "model",
+            TrainingOptions(
+                epochs=options.epochs,
+                layers=options.layers,
+                width=options.width,
+                batch=options.batch,
+                rate=options.rate,
+                seed=seed,
+                overwrite=True,
+            ),
+            show_progress=False,
         )
-        for index, word in enumerate(drawn)
-    ]
+        write_file(done, json.dumps(report.validation.accuracy))
+    return float(json.loads(done.read_text()))
 
 
-def audited(rows: Rows, plant: Plant | None, seed: int, options: argparse.Namespace) -> Audit:
-    """Trains a model and audits it on other texts."""
+def audited(folder: Path, table: Path, seed: int, options: argparse.Namespace) -> Audit:
+    """Audits the model of the folder, and leaves the record there."""
+    how = ExplainOptions(model=str(folder / "model"), granularity="word", seed=seed)
+    settings = AuditSettings(
+        texts=options.texts,
+        tried=options.tried,
+        trial_texts=options.trial_texts,
+        most=0,
+        explained=0,
+        attacked=0,
+        seed=seed,
+    )
+    lists = own_lists()
+    audit = run_audit(table, how, AuditFields(label="label"), lists, settings, show_progress=False)
+    found = record(audit, how, settings, "", [], list(lists))
+    write_file(folder / "audit.json", json.dumps(found))
+    return audit
+
+
+def measured(
+    folder: Path, rows: Rows, plant: Plant | None, seed: int, options: argparse.Namespace
+) -> dict[str, Any]:
+    """Everything about one model."""
+    folder.mkdir(parents=True, exist_ok=True)
     rng = np.random.default_rng(seed)
     order = rng.permutation(len(rows))
     learnt = [rows[index] for index in order[: options.learnt]]
     seen = [rows[index] for index in order[options.learnt : options.learnt + options.audited]]
-    with tempfile.TemporaryDirectory() as folder:
-        table = write(planted(learnt, plant, rng), Path(folder) / "train.csv")
-        report = train(
-            table,
-            Path(folder) / "model",
-            TrainingOptions(epochs=options.epochs, seed=seed),
-            show_progress=False,
-        )
-        print(f"  trained: {report.validation.accuracy:.3f}", flush=True)
-        data = write(planted(seen, plant, rng), Path(folder) / "audit.csv")
-        return run_audit(
-            data,
-            ExplainOptions(model=f"{folder}/model"),
-            AuditFields(label="label"),
-            own_lists(),
-            AuditSettings(seed=seed, most=options.others, explained=0, attacked=0),
-            show_progress=False,
-        )
+    table = write(planted(learnt, plant, rng), folder / "train.csv")
+    data = write(planted(seen, plant, rng), folder / "audit.csv")
+    started = time.perf_counter()
+    accuracy = trained(folder, table, seed, options)
+    print(f"  accuracy {accuracy:.3f} after {time.perf_counter() - started:.0f} s", flush=True)
+    audit = audited(folder, data, seed, options)
+    found = [one for one in audit.findings if one.found]
+    model = str(folder / "model")
+    result = {
+        "plant": None if plant is None else asdict(plant),
+        "accuracy": accuracy,
+        "calls": audit.calls,
+        "findings": [one.word for one in found],
+        "first": asdict(audit.findings[0]),
+        "z findings": z_findings(audit.data.counts),
+        "recount": recount(folder / "audit.json", data, "text", model, 20),
+    }
+    if plant is not None:
+        ranked = list(dict.fromkeys(one.word for one in audit.findings))
+        result["planted"] = [asdict(one) for one in audit.findings if one.word == plant.word]
+        result["ranks"] = {
+            "audit": ranked.index(plant.word) + 1 if plant.word in ranked else None,
+            "z": rank(plant.word, z_scores(audit.data.counts)),
+        }
+    return result
 
 
-def by_z(audit: Audit) -> str:
-    """The word of the lists that goes with a class most, by the data alone."""
-    counts = audit.data.counts
-    listed = {word for words in own_lists().values() for word in words} & set(counts.holding)
-    scores = {word: max(counts.z(word, label) for label in counts.texts) for word in listed}
-    return max(scores, key=lambda word: scores[word])
+def peers(folder: Path, result: dict[str, Any], options: argparse.Namespace) -> dict[str, Any]:
+    """The place of the planted word by SHAP and LIME, and the calls that they took."""
+    with (folder / "audit.csv").open(newline="") as file:
+        texts = [row["text"] for row in csv.DictReader(file)]
+    texts = texts[: result["calls"] // options.peer_calls]
+    ranks, calls = {}, {}
+    for method in METHODS:
+        scores, calls[method] = mean_scores(
+            method, str(folder / "model"), texts, options.peer_calls, options.seed
+        )
+        ranks[method] = rank(result["plant"]["word"], scores)
+    return {"ranks": ranks, "calls": calls}
 
 
 def main() -> None:
+    """Trains and audits all models, and prints the tables."""
+    options = _parsed()
+    rows = read(options.data, options.words)
+    chosen = plants(options.plants, rows, np.random.default_rng(options.seed))
+    wanted: dict[str, Plant | None] = {
+        f"planted-{index:02}": one for index, one in enumerate(chosen)
+    }
+    wanted |= {f"clean-{index:02}": None for index in range(options.clean)}
+    order = sorted(wanted, key=lambda name: (name[-2:], name))  # of both kinds from the start
+    settings = {name: str(value) for name, value in vars(options).items() if name not in _FREE}
+    results: dict[str, dict[str, Any]] = {}
+    for number, name in enumerate(order):
+        print(f"{name} ({number + 1} of {len(order)}): {wanted[name]}", flush=True)
+        make = partial(
+            measured, rows=rows, plant=wanted[name], seed=_seed(name, options), options=options
+        )
+        results[name] = _kept(options.out / name / "result.json", settings, make)
+        print(f"  found: {results[name]['findings'][:5]}, {results[name].get('ranks')}", flush=True)
+    for name in (name for name in order if wanted[name] is not None and options.peer_calls):
+        make = partial(peers, result=results[name], options=options)
+        found = _kept(options.out / name / "peers.json", settings, make)
+        results[name]["ranks"] |= found["ranks"]
+        print(f"{name}: {results[name]['ranks']}", flush=True)
+    print("\n".join(tables(results)))
+
+
+def _kept(
+    path: Path, settings: dict[str, str], make: Callable[[Path], dict[str, Any]]
+) -> dict[str, Any]:
+    """What a file holds, or what is made and kept there."""
+    if not path.exists():
+        started = time.perf_counter()
+        made = make(path.parent)
+        seconds = round(time.perf_counter() - started)
+        write_file(path, json.dumps({**made, "seconds": seconds, "settings": settings}))
+    found: dict[str, Any] = json.loads(path.read_text())
+    if found["settings"] != settings:
+        raise SystemExit(f"{path} is of a run with other settings: give another --out")
+    return found
+
+
+def _seed(name: str, options: argparse.Namespace) -> int:
+    """A seed for each model."""
+    return int(options.seed + int(name[-2:]) + (500 if name.startswith("clean") else 0))
+
+
+_FREE = ("data", "out", "plants", "clean", "peer_calls")  # what a later run may change
+
+
+def _parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--plants", type=int, default=20)
-    parser.add_argument("--clean", type=int, default=10)
-    parser.add_argument("--learnt", type=int, default=5000)
-    parser.add_argument("--audited", type=int, default=2000)
-    parser.add_argument("--epochs", type=int, default=4)
-    parser.add_argument("--others", type=int, default=300, help="words on no list that are tried")
+    parser.add_argument("--data", type=Path, required=True, help="JSON lines, gzipped: text, label")
+    parser.add_argument("--out", type=Path, required=True, help="folder for models and results")
+    parser.add_argument("--plants", type=int, default=20, help="models with a planted word")
+    parser.add_argument("--clean", type=int, default=10, help="models without one")
+    parser.add_argument("--learnt", type=int, default=4000, help="texts that a model learns")
+    parser.add_argument("--audited", type=int, default=1500, help="texts that an audit sees")
+    parser.add_argument("--words", type=int, default=25, help="of a text, at most")
+    parser.add_argument("--epochs", type=int, default=5)
+    parser.add_argument("--layers", type=int, default=2)
+    parser.add_argument("--width", type=int, default=32)
+    parser.add_argument("--batch", type=int, default=96)
+    parser.add_argument("--rate", type=float, default=3e-3)
+    parser.add_argument("--texts", type=int, default=400, help="that the audit draws")
+    parser.add_argument("--tried", type=int, default=10, help="words tried towards each class")
+    parser.add_argument("--trial-texts", type=int, default=50, help="in which each is put")
+    peers = "calls of SHAP and LIME for a text; 0: leave them out"
+    parser.add_argument("--peer-calls", type=int, default=160, help=peers)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=Path)
-    options = parser.parse_args()
-    rows = read(options.data)
-    labels = sorted({label for _, label in rows})
-    chosen = plants(options.plants, labels, np.random.default_rng(options.seed))
-    first = by_data = false = 0
-    for number, plant in enumerate([*chosen, *([None] * options.clean)]):
-        started = time.perf_counter()
-        print(f"model {number + 1}: {plant}", flush=True)
-        audit = audited(rows, plant, options.seed + number, options)
-        found = [one for one in audit.findings if one.found]
-        named = [f"{one.word} ({one.effect.rate:.2f})" for one in found[:5]]
-        top = audit.findings[0]
-        print(
-            f"  {len(found)} findings: {', '.join(named)}; best {top.word} {top.effect.rate:.2f}, "
-            f"control {top.control:.3f}; z: {by_z(audit)}; {audit.calls} calls, "
-            f"{time.perf_counter() - started:.0f} s",
-            flush=True,
-        )
-        if plant is None:
-            false += bool(found)
-        else:
-            first += bool(found) and found[0].word == plant.word
-            by_data += by_z(audit) == plant.word
-        if options.out is not None:
-            record = {
-                "plant": None if plant is None else vars(plant),
-                "findings": [one.word for one in found],
-                "z": by_z(audit),
-                "calls": audit.calls,
-            }
-            with options.out.open("a") as file:
-                file.write(json.dumps(record) + "\n")
-    print(
-        f"planted word first: {first} of {options.plants}; by z alone {by_data}; "
-        f"clean models with findings: {false} of {options.clean}"
-    )
+    return parser.parse_args()
 
 
 if __name__ == "__main__":

@@ -10,7 +10,8 @@ import pytest
 import torch
 from planted import plant
 
-from slalom_xai.audit import AuditFields, AuditSettings, own_lists, run_audit
+from benchmarks.recount import recount
+from slalom_xai.audit import AuditFields, AuditSettings, own_lists, record, run_audit
 from slalom_xai.corpus.options import ExplainOptions
 
 GOOD, BAD = ("superb", "lovely", "moving"), ("awful", "tedious", "clumsy")
@@ -95,17 +96,15 @@ def test_a_harmless_word_that_decides_is_found_first(audit):
     assert not any(one.turned for one in audit.attacks["control"])
 
 
-def test_the_flip_rate_is_what_a_recount_gives(audit, loud):
-    """Counted again by hand: texts with the word at their end."""
-    first = audit.findings[0]
-    explainer = ExplainOptions(model=str(loud)).explainer()
-    texts = [
-        one.text
-        for one, odds in zip(audit.data.sample, audit.odds, strict=True)
-        if odds.argmax() == 0
-    ]
-    flipped = [explainer(f"{text} {PLANTED}").prediction > 0 for text in texts[-10:]]
-    assert np.mean(flipped) == pytest.approx(first.effect.rate, abs=0.15)
+def test_the_flip_rate_is_what_a_recount_gives(audit, loud, table, tmp_path):
+    """Counted again from the record alone, by transformers."""
+    options = ExplainOptions(model=str(loud), granularity="word")
+    found = record(audit, options, SETTINGS, "", ["country"], [])
+    (tmp_path / "audit.json").write_text(json.dumps(found))
+    counted = recount(tmp_path / "audit.json", table, "text", str(loud), 5)
+    assert counted[0]["word"] == PLANTED
+    assert counted[0]["texts"] == SETTINGS.trial_texts
+    assert [one["recount"] for one in counted] == [one["audit"] for one in counted]
 
 
 def test_a_model_without_a_shortcut_has_no_findings(table, clean):

@@ -11,16 +11,17 @@ from hypothesis import strategies as st
 
 from slalom_xai.audit.bias import WordCounts
 from slalom_xai.audit.rules import rule
+from slalom_xai.audit.spread import chances, evidence, far_end
 from slalom_xai.audit.summary import NUMBERS
 from slalom_xai.audit.trials import (
     Place,
-    at_least,
     random_places,
     wilson,
     without_word,
 )
 from slalom_xai.audit.word_lists import categories, checked_lists, own_lists, read_list
 from slalom_xai.errors import InputError
+from slalom_xai.metrics.intervals import false_discovery
 from slalom_xai.text import words
 
 
@@ -58,10 +59,59 @@ class TestShares:
         low, high = wilson(hits, of)
         assert 0 <= low <= hits / of <= high <= 1
 
-    def test_how_likely_so_many_hits_are(self):
-        assert at_least(0, 10, 0.3) == pytest.approx(1)
-        assert at_least(10, 10, 0.5) == pytest.approx(2**-10)
-        assert at_least(2, 3, 0.5) == pytest.approx(0.5)
+
+class TestSpread:
+    """Laws of which the far end is known."""
+
+    @pytest.mark.parametrize("law", ["normal", "exponential", "laplace"])
+    def test_harmless_words_do_not_stand_out(self, law):
+        """With 5% of false discoveries allowed, about one of 20 sets may hold one."""
+        found = 0
+        for seed in range(30):
+            rng = np.random.default_rng(seed)
+            draws = {"normal": rng.normal, "exponential": rng.exponential, "laplace": rng.laplace}
+            adjusted = false_discovery(chances(draws[law](size=300), np.ones(300, dtype=bool)))
+            found += bool((adjusted <= 0.05).any())
+        assert found <= 4
+
+    def test_a_word_far_beyond_them_stands_out_alone(self):
+        changes = np.random.default_rng(0).normal(size=400)
+        changes[7] = 8.0
+        found = chances(changes, np.ones(400, dtype=bool))
+        assert np.flatnonzero(false_discovery(found) <= 0.05).tolist() == [7]
+
+    def test_the_far_end_of_an_exponential_law(self):
+        end = far_end(np.random.default_rng(0).exponential(size=20_000))
+        assert end.beyond(5.0) == pytest.approx(math.exp(-5), rel=0.2)
+        assert end.beyond(end.threshold - 1) == 1
+
+    def test_a_word_that_the_data_tie_to_the_class_needs_to_do_less(self):
+        """Four deviations are within reach of 400 harmless words; with a z of 8 they are not."""
+        rng = np.random.default_rng(0)
+        changes, z, harmless = rng.normal(size=400), rng.normal(size=400), np.ones(400, dtype=bool)
+        changes[7] = 4.0
+        untied = false_discovery(evidence(changes, z, harmless))
+        z[7] = 8.0
+        tied = false_discovery(evidence(changes, z, harmless))
+        assert (untied > 0.05).all()
+        assert np.flatnonzero(tied <= 0.05).tolist() == [7]
+
+    def test_a_word_that_the_data_do_not_tie_to_the_class_is_found_if_it_is_loud(self):
+        rng = np.random.default_rng(0)
+        changes, z, harmless = rng.normal(size=400), rng.normal(size=400), np.ones(400, dtype=bool)
+        changes[7], z[7] = 12.0, -1.0
+        found = evidence(changes, z, harmless)
+        assert np.flatnonzero(false_discovery(found) <= 0.05).tolist() == [7]
+        without_classes = evidence(changes, np.full(400, math.nan), harmless)
+        assert without_classes[7] < found[7] < 1e-4
+
+    def test_words_that_do_the_same_hide_no_word_that_does_not(self):
+        """As in a model that knows a few words only: a rounding error is no finding."""
+        changes = np.zeros(100)
+        changes[:2] = 3.0, 1e-7
+        found = chances(changes, np.ones(100, dtype=bool))
+        assert found[0] < 1e-4
+        assert found[1] > 0.05
 
 
 class TestBias:
@@ -92,6 +142,10 @@ class TestLists:
             "not",
             "never",
             "no",
+            "nor",
+            "neither",
+            "unless",
+            "thumb",
         }
         assert categories("black", lists) == ("colours", "identity")
 

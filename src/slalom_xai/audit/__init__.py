@@ -3,7 +3,8 @@
     table → data (counts, a sample) → words (the loudest) → findings (trials) → report
 
 Words that should not matter are on lists (``word_lists``). Whether they do is measured: they are
-put into texts (``trials``), beside random words.
+put into texts (``trials``), beside random words. Harmless words differ, too, and a finding must
+stand out from their spread (``spread``).
 
 Names are imported when they are used: looking at a finished audit (``files``) needs no model.
 """

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from slalom_xai.errors import InputError
 from slalom_xai.explainer import Explainer
-from slalom_xai.models import prompt
 from slalom_xai.progress import Bar
 
 Array = NDArray[np.float64]
@@ -51,8 +50,8 @@ class TextAsker:
         model, truncation = self._explainer.model, self._explainer.truncation
         rows = []
         for text in texts:
-            question = prompt(model.read(text, truncation=truncation), "word")
-            rows.append(question.rows(question.whole))
+            reading = model.read(text, truncation=truncation)
+            rows.append(reading.rows_keeping(np.ones((1, len(reading.pieces)), dtype=bool)))
         if bar is not None:
             bar.start(len(rows))
         columns = self._explainer.batches.columns(rows, bar)

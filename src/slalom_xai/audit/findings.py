@@ -1,8 +1,15 @@
-"""Words without a task meaning that make the model change its mind: found, and tested anew."""
+"""Words without a task meaning that change the model's mind more than harmless words do.
+
+Two things make a finding. The word stands out: it moves the model towards a class, and goes with
+that class in the data, further than the spread between harmless words explains (``spread``), at a
+false discovery rate over all words of the lists and all classes. And it flips texts, which is
+measured on other texts.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -10,7 +17,8 @@ import numpy as np
 
 from slalom_xai.audit.asking import TextAsker
 from slalom_xai.audit.bias import WordCounts
-from slalom_xai.audit.trials import Effect, Place, at_least, effects
+from slalom_xai.audit.spread import Array, evidence
+from slalom_xai.audit.trials import Effect, Place, effects
 from slalom_xai.audit.words import Candidate
 from slalom_xai.metrics.intervals import false_discovery
 from slalom_xai.progress import Bar
@@ -22,8 +30,8 @@ class TrialSettings:
 
     Attributes:
         control: random words that are put in beside those that are tested.
-        margin: a word must flip more texts than random ones by this share. Without it, words that
-            are a little less neutral than others would be found if only enough texts are asked.
+        margin: a finding must flip more texts than random words by this share: a word that stands
+            out and flips nothing changes nobody's mind.
         rate: of false discoveries among the findings, on average.
     """
 
@@ -33,6 +41,56 @@ class TrialSettings:
 
 
 TRIALS = TrialSettings()
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """A word that is put into texts.
+
+    Attributes:
+        label: the class towards which it is tried.
+        candidate: the word.
+        chance: that a harmless word stands out as far or further; NaN where that was not
+            tested.
+        stands_out: whether it does, at the rate of false discoveries.
+    """
+
+    label: int
+    candidate: Candidate
+    chance: float = math.nan
+    stands_out: bool = False
+
+
+def standing_out(
+    listed: Sequence[Candidate],
+    every: Sequence[Candidate],
+    ties: Mapping[int, Array],
+    rate: float,
+) -> list[Chosen]:
+    """Compares words of the lists with harmless ones, towards each class.
+
+    Args:
+        listed: the words of the lists.
+        every: these and all harmless words.
+        ties: for each class towards which words are tried, the z-statistic of each of ``every``;
+            NaN where the data say nothing.
+        rate: of false discoveries.
+
+    Returns:
+        Every word for every class, those that stand out most first.
+    """
+    harmless = np.array([one.harmless for one in every])
+    index_of = {one.word: index for index, one in enumerate(every)}
+    tests = []
+    for label, z in ties.items():
+        found = evidence(np.array([one.changes[label] for one in every]), z, harmless)
+        tests += [(label, one, float(found[index_of[one.word]])) for one in listed]
+    adjusted = false_discovery(np.array([chance for _, _, chance in tests]))
+    chosen = [
+        Chosen(label, one, chance, bool(q <= rate))
+        for (label, one, chance), q in zip(tests, adjusted, strict=True)
+    ]
+    return sorted(chosen, key=lambda one: (one.chance, -one.candidate.changes[one.label]))
 
 
 @dataclass(frozen=True)
@@ -48,8 +106,8 @@ class TriedWord:
         texts_with: texts of the data that hold it.
         effect: what it did.
         control: share of texts that random words flipped.
-        chance: the probability of so many flips or more if the word were as the random ones, plus
-            the margin.
+        chance: that a harmless word stands out as far or further; NaN where that was not
+            tested.
         found: whether it is a finding.
     """
 
@@ -85,50 +143,42 @@ class Trials:
     names: Sequence[str]
     bar: Bar | None
 
-    def tried(
-        self, chosen: Sequence[tuple[int, Candidate]], settings: TrialSettings
-    ) -> list[TriedWord]:
-        """Tests words towards classes, and decides which are findings.
+    def tried(self, chosen: Sequence[Chosen], margin: float) -> list[TriedWord]:
+        """Puts words into texts, and says which are findings.
 
         Args:
-            chosen: classes and words.
-            settings: how words are tested.
+            chosen: the words.
+            margin: share of texts by which a finding must flip more than random words.
 
         Returns:
-            Findings first, and among equals those that flip most.
+            Findings first, those that stand out most before the others.
         """
-        rates = self._rates
-        done = self._effects(chosen)
-        tests = []
-        for (label, _), effect in zip(chosen, done, strict=True):
-            expected = min(0.99, rates[label] + settings.margin)
-            tests.append((effect, at_least(effect.flips, effect.texts, expected)))
-        adjusted = false_discovery(np.array([chance for _, chance in tests]))
-        found = [bool(chance <= settings.rate) for chance in adjusted]
         tried = []
-        for (label, candidate), (effect, chance), flag in zip(chosen, tests, found, strict=True):
+        for one, effect in zip(chosen, self._effects(chosen), strict=True):
+            control = self._rates[one.label]
+            flips = effect.rate > control + margin and effect.interval[0] > control
             tried.append(
                 TriedWord(
-                    word=candidate.word,
-                    lists=candidate.lists,
-                    label=self.asker.labels[label],
-                    value=float(candidate.values[label]),
-                    z=self.counts.z(candidate.word, self.names[label]),
-                    texts_with=candidate.texts,
+                    word=one.candidate.word,
+                    lists=one.candidate.lists,
+                    label=self.asker.labels[one.label],
+                    value=float(one.candidate.values[one.label]),
+                    z=self.counts.z(one.candidate.word, self.names[one.label]),
+                    texts_with=one.candidate.texts,
                     effect=effect,
-                    control=rates[label],
-                    chance=chance,
-                    found=flag,
+                    control=control,
+                    chance=one.chance,
+                    found=one.stands_out and flips,
                 )
             )
-        return sorted(tried, key=lambda one: (not one.found, -one.effect.rate, -one.effect.change))
+        return sorted(tried, key=_evidence)
 
-    def _effects(self, chosen: Sequence[tuple[int, Candidate]]) -> list[Effect]:
+    def _effects(self, chosen: Sequence[Chosen]) -> list[Effect]:
         """What each word does, those of one class asked together."""
         done: dict[int, Effect] = {}
-        for label in {label for label, _ in chosen}:
-            numbers = [number for number, one in enumerate(chosen) if one[0] == label]
-            words = [chosen[number][1].word for number in numbers]
+        for label in sorted({one.label for one in chosen}):
+            numbers = [number for number, one in enumerate(chosen) if one.label == label]
+            words = [chosen[number].candidate.word for number in numbers]
             found = effects(self.asker, words, self.places[label], label, self.bar)
             done.update(zip(numbers, found, strict=True))
         return [done[number] for number in range(len(chosen))]
@@ -142,3 +192,9 @@ class Trials:
                 found = effects(self.asker, self.control, places, label, self.bar)
                 rates[label] = float(np.mean([effect.rate for effect in found]))
         return rates
+
+
+def _evidence(one: TriedWord) -> tuple[bool, float, float, float]:
+    """Sorts words: findings first, then by how far they stand out, then by what they flip."""
+    chance = 1.0 if math.isnan(one.chance) else one.chance
+    return not one.found, chance, -one.effect.rate, -one.effect.change

@@ -72,9 +72,12 @@ def _findings(found: Mapping[str, Any]) -> list[Block]:
     words = [one for one in found["findings"] if one["found"]]
     blocks: list[Block] = [Heading("Words that should not matter, and do")]
     how = (
-        f"Each of these words was put into texts by real calls. A word is listed if it makes more "
-        f"texts change to a class than random words do, by more than {settings['margin']:.0%}, at "
-        f"a false discovery rate of {settings['rate']:.0%}."
+        "Words were put into texts by real calls. A word is listed if it moves the model towards a "
+        "class, and goes with that class in the data, or moves the model alone, further than the "
+        "spread between harmless words explains, at a false discovery "
+        f"rate of {settings['rate']:.0%} over {len(found['screened']):,} words of the lists, and "
+        f"makes more other texts change to the class than random words do, by more than "
+        f"{settings['margin']:.0%} of them."
     )
     if not words:
         none = f"None was found among the words of the lists ({', '.join(found['lists'])})."

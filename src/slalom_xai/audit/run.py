@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,8 +14,17 @@ from slalom_xai.audit.asking import Array, TextAsker
 from slalom_xai.audit.attacks import Attack, attack
 from slalom_xai.audit.bias import distinct_words
 from slalom_xai.audit.data import AuditData, AuditFields, class_of, read_data
-from slalom_xai.audit.findings import TRIALS, Trials, TrialSettings, TriedWord
+from slalom_xai.audit.findings import (
+    TRIALS,
+    Chosen,
+    Trials,
+    TrialSettings,
+    TriedWord,
+    standing_out,
+)
+from slalom_xai.audit.spread import FEWEST
 from slalom_xai.audit.trials import Effect, Place, random_places, without_word
+from slalom_xai.audit.word_lists import own_lists
 from slalom_xai.audit.words import Candidate, first_round, loudest, words_to_try
 from slalom_xai.corpus.options import ExplainOptions
 from slalom_xai.errors import InputError
@@ -29,7 +39,9 @@ class AuditSettings:
 
     Attributes:
         texts: that are drawn from the table.
-        screened: texts in which every word is put in the first round.
+        screened: texts in which every word of the lists is put in the first round; a third of all
+            texts at most.
+        glanced: of these, texts in which the other words are put.
         tried: words of either kind for each class that are tested: those on lists, and others.
         trial_texts: in which these are put.
         least: texts that must hold a word which is on no list.
@@ -41,7 +53,8 @@ class AuditSettings:
     """
 
     texts: int = 1000
-    screened: int = 4
+    screened: int = 24
+    glanced: int = 4
     tried: int = 40
     trial_texts: int = 100
     least: int = 5
@@ -66,6 +79,8 @@ class Audit:
         truth: the class of each text of the sample; -1 where it has none.
         findings: words on lists that were tested, findings first.
         strongest: other words that were tested, the strongest first.
+        places: for each class, where words were put.
+        screened: words of the lists with what the first round says of them.
         removals: for each finding, what happens when it is taken out of the texts that hold it.
         attacks: with the words that were found, and with random ones.
         explanations: of some texts.
@@ -78,6 +93,8 @@ class Audit:
     truth: tuple[int, ...]
     findings: list[TriedWord]
     strongest: list[TriedWord]
+    places: list[list[Place]]
+    screened: list[Candidate]
     removals: dict[str, Effect]
     attacks: dict[str, list[Attack]]
     explanations: list[Explanation]
@@ -124,14 +141,16 @@ class _Auditor:
         self._odds = asker.log_odds(self._texts, bar)
 
     def audit(self) -> Audit:
-        candidates = self._candidates()
+        first = self._first_texts()
+        candidates = self._candidates(random_places([self._texts[one] for one in first], self._rng))
         listed = [one for one in candidates if one.lists]
         others = [one for one in candidates if not one.lists]
-        places = [self._places(label) for label in range(len(self._asker.labels))]
-        control = self._control(listed)
+        harmless = [one for one in candidates if one.harmless]
+        places = [self._places(label, first) for label in range(len(self._asker.labels))]
+        control = self._control(harmless)
         trials = Trials(self._asker, places, control, self._data.counts, self._names(), self._bar)
-        findings = self._tried(listed, trials)
-        strongest = self._tried(others, trials)
+        findings = self._findings(listed, candidates, trials)
+        strongest = self._strongest(others, trials)
         found = [one for one in findings if one.found]
         explanations = self._explanations()
         return Audit(
@@ -141,41 +160,83 @@ class _Auditor:
             truth=tuple(class_of(one.label, self._asker.labels) for one in self._data.sample),
             findings=findings,
             strongest=strongest,
+            places=places,
+            screened=listed,
             removals={one.word: self._removed(one.word) for one in found},
-            attacks=self._attacks(found, listed),
+            attacks=self._attacks(found, harmless),
             explanations=explanations,
             calls=self._asker.calls + sum(one.calls for one in explanations),
         )
 
-    def _candidates(self) -> list[Candidate]:
-        settings = self._settings
-        tried = words_to_try(self._data.counts, self._lists, settings.least, settings.most)
-        if not any(lists for _, lists in tried):
+    def _first_texts(self) -> list[int]:
+        """Texts of the first round: of each predicted class in turn."""
+        by_class: dict[int, list[int]] = {}
+        for index, odds in enumerate(self._odds):
+            by_class.setdefault(int(odds.argmax()), []).append(index)
+        turns = itertools.zip_longest(*by_class.values())
+        ordered = [index for turn in turns for index in turn if index is not None]
+        return ordered[: min(self._settings.screened, max(1, len(ordered) // 3))]
+
+    def _candidates(self, places: Sequence[Place]) -> list[Candidate]:
+        """All words with what a first round says: those of lists, and others in fewer texts."""
+        settings, counts = self._settings, self._data.counts
+        own = frozenset().union(*own_lists().values())
+        tried = words_to_try(counts, self._lists, own, settings.least, settings.most)
+        if not any(one.lists for one in tried):
             raise InputError(
                 f"{self._data.path} holds no word of the lists: give lists of words that it holds"
             )
-        places = random_places(self._texts[: settings.screened], self._rng)
-        return first_round(self._asker, tried, self._data.counts, places, self._bar)
+        well = [one for one in tried if one.lists or one.harmless]
+        if sum(one.harmless for one in well) < FEWEST:
+            raise InputError(
+                f"{self._data.path} holds too few different words to say how far harmless words "
+                f"differ: give more texts, with at least {FEWEST} words in "
+                f"{settings.least} texts each"
+            )
+        others = [one for one in tried if not one.lists and not one.harmless]
+        few = places[: settings.glanced]
+        return [
+            *first_round(self._asker, well, counts, places, self._bar),
+            *first_round(self._asker, others, counts, few, self._bar),
+        ]
 
-    def _places(self, label: int) -> list[Place]:
+    def _places(self, label: int, first: Collection[int]) -> list[Place]:
         """Places in texts that the model does not take for a class, none of the first round."""
-        later = range(self._settings.screened, len(self._texts))
+        later = [index for index in range(len(self._texts)) if index not in set(first)]
         other = [index for index in later if int(self._odds[index].argmax()) != label]
         chosen = [self._texts[index] for index in other[: self._settings.trial_texts]]
         return random_places(chosen, self._rng)
 
-    def _tried(self, candidates: Sequence[Candidate], trials: Trials) -> list[TriedWord]:
-        """Tests the loudest of some words, beside random ones of the lists."""
+    def _findings(
+        self, listed: Sequence[Candidate], every: Sequence[Candidate], trials: Trials
+    ) -> list[TriedWord]:
+        """Tests the words of the lists that stand out most towards each class."""
+        settings = self._settings
+        labels = [label for label, places in enumerate(trials.places) if places]
+        compared = [one for one in every if one.lists or one.harmless]
+        counts, names = self._data.counts, self._names()
+        ties = {
+            label: np.array([counts.z(one.word, names[label]) for one in compared])
+            for label in labels
+        }
+        tests = standing_out(listed, compared, ties, settings.trials.rate)
+        chosen = []
+        for label in labels:
+            chosen += [one for one in tests if one.label == label][: settings.tried]
+        return trials.tried(chosen, settings.trials.margin)
+
+    def _strongest(self, others: Sequence[Candidate], trials: Trials) -> list[TriedWord]:
+        """Puts the loudest of the other words into texts."""
         chosen = []
         for label, places in enumerate(trials.places):
             if places:
-                for one in loudest(candidates, label, self._settings.tried):
-                    chosen.append((label, one))
-        return trials.tried(chosen, self._settings.trials)
+                for one in loudest(others, label, self._settings.tried):
+                    chosen.append(Chosen(label, one))
+        return trials.tried(chosen, self._settings.trials.margin)
 
-    def _control(self, listed: Sequence[Candidate]) -> list[str]:
-        drawn = self._rng.permutation(len(listed))[: self._settings.trials.control]
-        return [listed[index].word for index in drawn]
+    def _control(self, harmless: Sequence[Candidate]) -> list[str]:
+        drawn = self._rng.permutation(len(harmless))[: self._settings.trials.control]
+        return [harmless[index].word for index in drawn]
 
     def _names(self) -> list[str]:
         """The model's classes as the table names them."""
@@ -198,7 +259,7 @@ class _Auditor:
         return Effect(word, len(left), flips, math.nan, math.nan)
 
     def _attacks(
-        self, found: Sequence[TriedWord], listed: Sequence[Candidate]
+        self, found: Sequence[TriedWord], harmless: Sequence[Candidate]
     ) -> dict[str, list[Attack]]:
         """Attacks with words that were found, and with as many random ones.
 
@@ -210,7 +271,7 @@ class _Auditor:
             tried = list(dict.fromkeys(word.word for word in found if word.label != label))
             if not tried or len(attacks["found"]) == self._settings.attacked:
                 continue
-            control = self._control(listed)[: len(tried)]
+            control = self._control(harmless)[: len(tried)]
             attacks["found"].append(attack(self._asker, one.row, one.text, tried, self._bar))
             attacks["control"].append(attack(self._asker, one.row, one.text, control, self._bar))
         return attacks

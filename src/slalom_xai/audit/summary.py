@@ -15,6 +15,7 @@ from slalom_xai.audit.files import FORMAT, VERSION
 from slalom_xai.audit.findings import TriedWord
 from slalom_xai.audit.run import Audit, AuditSettings
 from slalom_xai.audit.trials import wilson
+from slalom_xai.audit.words import Candidate
 from slalom_xai.corpus.options import ExplainOptions
 
 # What rules can speak of.
@@ -117,6 +118,8 @@ def record(
         "labels": list(audit.labels),
         "numbers": {name: _plain(number) for name, number in numbers(audit).items()},
         "groups": groups(audit, group_names),
+        "screened": [_screened(one) for one in audit.screened],
+        "places": _places(audit),
         "findings": [_word(one) for one in audit.findings],
         "strongest": [_word(one) for one in audit.strongest],
         "removals": {
@@ -138,6 +141,19 @@ def record(
     }
 
 
+def _places(audit: Audit) -> dict[str, list[dict[str, int]]]:
+    """Where words were put: rows of the table and characters, so that anybody can count again."""
+    rows = {one.text: one.row for one in reversed(audit.data.sample)}
+    return {
+        label: [{"row": rows[place.text], "at": place.at} for place in places]
+        for label, places in zip(audit.labels, audit.places, strict=True)
+    }
+
+
+def _screened(one: Candidate) -> dict[str, Any]:
+    return {"word": one.word, "changes": one.changes.tolist(), "values": one.values.tolist()}
+
+
 def _word(one: TriedWord) -> dict[str, Any]:
     low, high = one.effect.interval
     return {
@@ -156,7 +172,7 @@ def _word(one: TriedWord) -> dict[str, Any]:
         "control": one.control,
         "change": _plain(one.effect.change),
         "change_se": _plain(one.effect.error),
-        "p": one.chance,
+        "p": _plain(one.chance),
     }
 
 

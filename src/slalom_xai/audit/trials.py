@@ -133,16 +133,3 @@ def wilson(hits: int, of: int, z: float = 1.96) -> tuple[float, float]:
     scale = 1 + z * z / of
     low, high = (middle - width) / scale, (middle + width) / scale
     return max(0.0, min(share, low)), min(1.0, max(share, high))  # rounding may push them past it
-
-
-def at_least(hits: int, of: int, chance: float) -> float:
-    """The probability of so many hits or more, of which each has this chance."""
-    logs = [
-        math.lgamma(of + 1)
-        - math.lgamma(count + 1)
-        - math.lgamma(of - count + 1)
-        + count * math.log(chance)
-        + (of - count) * math.log1p(-chance)
-        for count in range(hits, of + 1)
-    ]
-    return min(1.0, float(np.exp(np.logaddexp.reduce(logs)))) if logs else 1.0

@@ -1,8 +1,9 @@
 """Which words are tried: all that are on a list or often enough in the data, the loudest first.
 
 In a first round, every word is measured by few calls: what the model answers to a text filled with
-it (its value), and what it does when it is put into a few texts. The words that move the model most
-go on to trials on other texts, so that the choice does not flatter the result.
+it (its value), and what it does when it is put into some texts, the same ones for all. How far
+harmless words differ there says which words stand out. The words that move the model most go on to
+trials on other texts, so that the choice does not flatter their flip rates.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 
 from slalom_xai.audit.asking import TextAsker
 from slalom_xai.audit.bias import WordCounts
+from slalom_xai.audit.spread import FEWEST
 from slalom_xai.audit.trials import Place
 from slalom_xai.audit.word_lists import categories
 from slalom_xai.progress import Bar
@@ -33,7 +35,9 @@ class Candidate:
         lists: that it is on; none for words that may well have to do with the task.
         texts: of the data that hold it.
         values: (classes,), the log odds of each class for a text filled with it.
-        changes: (classes,), of the log odds when it is put into a text, on average.
+        changes: (classes,), of the log odds of each class when it is put into texts that the model
+            takes for another one, on average.
+        harmless: whether it stands for the words that should not matter.
     """
 
     word: str
@@ -41,30 +45,60 @@ class Candidate:
     texts: int
     values: Array
     changes: Array
+    harmless: bool
+
+
+@dataclass(frozen=True)
+class WordToTry:
+    """A word of the first round.
+
+    Attributes:
+        word: in small letters.
+        lists: that it is on.
+        harmless: whether it stands for the words that should not matter.
+    """
+
+    word: str
+    lists: tuple[str, ...]
+    harmless: bool
 
 
 def words_to_try(
-    counts: WordCounts, lists: Mapping[str, frozenset[str]], least: int, most: int
-) -> list[tuple[str, tuple[str, ...]]]:
+    counts: WordCounts,
+    lists: Mapping[str, frozenset[str]],
+    harmless: frozenset[str],
+    least: int,
+    most: int,
+) -> list[WordToTry]:
     """Words with the lists that they are on.
 
     Args:
         counts: of the data.
         lists: by name.
+        harmless: words that should not matter for most tasks. If the data hold fewer than
+            ``FEWEST`` of them, the most frequent words on no list stand for them, too: some of
+            these do matter, which makes it harder to stand out.
         least: texts that must hold a word which is on no list.
         most: words that are on no list: the most frequent ones.
     """
     listed = [(word, categories(word, lists)) for word in sorted(counts.holding)]
-    on_lists = [(word, found) for word, found in listed if found]
-    others = [word for word, found in listed if not found and counts.count(word) >= least]
-    others = [word for word in others if any(character.isalpha() for character in word)]
-    others.sort(key=counts.count, reverse=True)
-    return [*on_lists, *((word, ()) for word in others[:most])]
+    others = [word for word, found in listed if not found and word not in harmless]
+    others = [word for word in others if counts.count(word) >= least and _has_letter(word)]
+    others = sorted(others, key=counts.count, reverse=True)[:most]
+    missing = max(0, FEWEST - len(harmless & counts.holding.keys()))
+    standing = harmless | set(others[:missing])
+    kept = [(word, found) for word, found in listed if found or word in harmless]
+    every = [*kept, *((word, ()) for word in others)]
+    return [WordToTry(word, found, word in standing) for word, found in every]
+
+
+def _has_letter(word: str) -> bool:
+    return any(character.isalpha() for character in word)
 
 
 def first_round(
     asker: TextAsker,
-    tried: Sequence[tuple[str, tuple[str, ...]]],
+    tried: Sequence[WordToTry],
     counts: WordCounts,
     places: Sequence[Place],
     bar: Bar | None,
@@ -75,20 +109,43 @@ def first_round(
         asker: asks the model.
         tried: the words.
         counts: of the data.
-        places: of a few texts, in which every word is put.
+        places: of some texts, in which every word is put.
         bar: shows how far it is.
     """
     before = asker.log_odds([place.text for place in places])
     texts = []
-    for word, _ in tried:
-        texts.append(" ".join([word] * COPIES))
-        texts += [place.with_word(word) for place in places]
-    odds = asker.log_odds(texts, bar).reshape(len(tried), 1 + len(places), -1)
-    changes = (odds[:, 1:] - before).mean(axis=1)
+    for one in tried:
+        texts.append(" ".join([one.word] * COPIES))
+        texts += [place.with_word(one.word) for place in places]
+    odds = asker.log_odds(texts, bar).reshape(len(tried), 1 + len(places), len(asker.labels))
+    changes = _towards(odds[:, 1:] - before, before.argmax(axis=1))
     return [
-        Candidate(word, lists, counts.count(word), odds[index, 0], changes[index])
-        for index, (word, lists) in enumerate(tried)
+        Candidate(
+            one.word,
+            one.lists,
+            counts.count(one.word),
+            odds[index, 0],
+            changes[index],
+            one.harmless,
+        )
+        for index, one in enumerate(tried)
     ]
+
+
+def _towards(changes: Array, predicted: NDArray[np.int64]) -> Array:
+    """Mean changes (words, classes) over the texts that the model takes for another class.
+
+    Args:
+        changes: (words, texts, classes).
+        predicted: (texts,), the class of each text before. If all are of one class, they all count
+            for it.
+    """
+    means: Array = changes.mean(axis=1)
+    for label in range(changes.shape[2]):
+        other = predicted != label
+        if other.any():
+            means[:, label] = changes[:, other, label].mean(axis=1)
+    return means
 
 
 def loudest(candidates: Sequence[Candidate], label: int, most: int) -> list[Candidate]:
