@@ -33,15 +33,6 @@ SIZE = PartSize(texts=5)
 
 
 @pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("model")
-    network, tokenizer = tiny("bert")
-    network.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return str(folder)
-
-
-@pytest.fixture(scope="module")
 def options(model):
     return ExplainOptions(model=model, budget=60)
 

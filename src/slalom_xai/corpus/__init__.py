@@ -8,8 +8,8 @@ parts at work, and the next one explains these. Engines differ in who explains t
 process, worker processes of this machine, or the actors of a Ray cluster.
 """
 
-from slalom_xai.corpus.options import ExplainOptions
+from slalom_xai.corpus.options import ExplainOptions, RemoteOptions
 from slalom_xai.corpus.reading import Corpus
 from slalom_xai.corpus.run import Summary, explain_corpus
 
-__all__ = ["Corpus", "ExplainOptions", "Summary", "explain_corpus"]
+__all__ = ["Corpus", "ExplainOptions", "RemoteOptions", "Summary", "explain_corpus"]

@@ -7,6 +7,7 @@
     staged/            the texts of parts that are not explained yet
     parts/             explained parts: read this folder with pandas, polars or DuckDB
     errors.jsonl       the texts that failed, and why
+    spending.jsonl     what a model behind an API has cost so far
     summary.json       what the last run did
 """
 
@@ -94,6 +95,11 @@ class CorpusFolder:
     def errors(self) -> Path:
         """The file of the texts that failed."""
         return self.path / "errors.jsonl"
+
+    @property
+    def ledger(self) -> Path:
+        """The file of what a model behind an API has cost."""
+        return self.path / "spending.jsonl"
 
     def make(self) -> None:
         """Makes the folders inside.
