@@ -12,7 +12,7 @@ cut. By default each is explained by ``slalom-few``, with 64 calls.
 - ``speed``: the command in one process, and ``Explainer(...)(texts)`` on the same texts, in turns.
   Each is a process of its own, and its time counts from when the model is loaded.
 - ``memory``: one run of the command, with the largest memory of its process after every tenth of
-  the texts, and its speed.
+  the texts, its speed, and the size of its files; it is stopped after so many --minutes.
 - ``kills``: a run that is killed at random moments and started again, beside one that nobody
   disturbed: are all files equal?
 - ``workers``: one worker and two, in turns.
@@ -24,6 +24,7 @@ import argparse
 import csv
 import gzip
 import json
+import os
 import random
 import re
 import signal
@@ -128,20 +129,27 @@ def memory(options: argparse.Namespace) -> None:
         table = table_of(texts, Path(folder))
         out = Path(folder) / "out"
         process = _started(table, out, options)
-        parts = -(-len(texts) // 1000)
+        steps = range(len(texts) // 10, len(texts) + 1, len(texts) // 10)
         shown, started = 0, time.perf_counter()
         while process.poll() is None:
             time.sleep(1)
-            done = len(list(out.glob("parts/*.parquet")))
-            if done * 10 // parts > shown:
-                shown = done * 10 // parts
-                rate = 1000 * done / (time.perf_counter() - started)
+            seconds = time.perf_counter() - started
+            parts = list(out.glob("parts/*.parquet"))
+            done = 1000 * len(parts)
+            late = options.minutes and seconds > 60 * options.minutes
+            if late or sum(step <= done for step in steps) > shown:
+                shown = sum(step <= done for step in steps)
+                size = sum(path.stat().st_size for path in parts)
                 print(
-                    f"{done} of {parts} parts: {_megabytes(process.pid):.0f} MB, "
-                    f"{rate:.1f} texts a second",
+                    f"{done} texts: {_megabytes(process.pid):.0f} MB, {done / seconds:.1f} texts "
+                    f"a second, {_busy(process.pid) / max(done, 1):.4f} processor seconds and "
+                    f"{size / max(done, 1):.0f} bytes a text",
                     flush=True,
                 )
-        print((out / "summary.json").read_text())
+            if late:
+                print(f"stopped after {options.minutes} minutes")
+                process.kill()
+                process.wait()
 
 
 def _started(
@@ -165,6 +173,12 @@ def _megabytes(process: int) -> float:
     """The largest memory of a process so far."""
     found = re.search(r"VmHWM:\s+(\d+)", Path(f"/proc/{process}/status").read_text())
     return int(found[1]) / 1024 if found else float("nan")
+
+
+def _busy(process: int) -> float:
+    """The processor time of a process so far, in seconds."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def kills(options: argparse.Namespace) -> None:
@@ -281,6 +295,7 @@ def main() -> None:
     parser.add_argument("--part-texts", type=int, default=20)
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--pause", type=float, nargs=2, default=(0.5, 8.0))
+    parser.add_argument("--minutes", type=float, default=0, help="0: to the end")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     commands[options.part](options)

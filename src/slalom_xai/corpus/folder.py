@@ -131,7 +131,13 @@ class CorpusFolder:
         if not path.is_file():
             return None
         content = read_json(path, "slalom corpus")
-        return Plan(int(content["rows"]), int(content["parts"]))
+        try:
+            return Plan(int(content["rows"]), int(content["parts"]))
+        except (KeyError, TypeError, ValueError) as error:
+            raise InputError(
+                f"{path} does not say how many rows and parts there are: "
+                "remove it, and the same command makes it again"
+            ) from error
 
     def write_plan(self, plan: Plan) -> None:
         """Says that the table was split."""
