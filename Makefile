@@ -10,10 +10,11 @@ EXPLAIN := $(VENV)/.explain
 TEST := $(VENV)/.test
 CHECK := $(VENV)/.check
 DOCS := $(VENV)/.docs
+RAY := $(VENV)/.ray
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup explain quick test test-long coverage lowest sdist-test fuzz check view viewcheck docs \
+.PHONY: help setup explain quick test test-long test-ray coverage lowest sdist-test fuzz check view viewcheck docs \
 	theory theory-seeds bench bench-fidelity bench-server bench-speed clean
 
 help: ## list the targets
@@ -51,6 +52,11 @@ $(DOCS): pyproject.toml constraints.txt | $(BIN)/python $(EXPLAIN)
 	@$(PIP) -e '.[docs]'
 	@touch $@
 
+$(RAY): pyproject.toml constraints.txt | $(BIN)/python $(TEST)
+	@echo "Installing Ray into $(VENV) ..."
+	@$(PIP) -e '.[ray]'
+	@touch $@
+
 explain: $(EXPLAIN) ## explain a movie review with the embedded model
 	@$(BIN)/slalom explain --file examples/review.txt --out slalom-explanation.json
 
@@ -65,6 +71,10 @@ test: $(TEST) ## run the tests, offline
 
 test-long: $(TEST) ## run the tests that take many seconds each, such as kills at every step; many minutes
 	$(PYTEST) -m 'long and not bench'
+
+# One after the other: each starts Ray with as many workers as there are processors here.
+test-ray: $(RAY) ## install Ray and run the tests that start it; a few minutes
+	HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m ray
 
 # TESTS: only these, without the floor that pyproject.toml sets for all of them.
 TESTS =

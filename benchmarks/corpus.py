@@ -3,16 +3,16 @@
     python -m benchmarks.corpus speed --data ag_news_train.jsonl.gz yelp_train.jsonl.gz
     python -m benchmarks.corpus memory --data ... --texts 100000
     python -m benchmarks.corpus kills --data ... --engine local
-    python -m benchmarks.corpus kills --data ... --engine ray --victims workers
-    python -m benchmarks.corpus kills --data ... --engine ray --victims driver
+    python -m benchmarks.corpus kills --data ... --engine ray --victims both
     python -m benchmarks.corpus workers --data ... --engine ray
 
-Texts are sentences of 10 to 20 words of the tables in --data, column ``text``.
+Texts are sentences of 6 to 16 words of the tables in --data, column ``text``; longer sentences are
+cut. By default each is explained by ``slalom-few``, with 64 calls.
 
 - ``speed``: the command in one process, and ``Explainer(...)(texts)`` on the same texts, in turns.
   Each is a process of its own, and its time counts from when the model is loaded.
 - ``memory``: one run of the command, with the largest memory of its process after every tenth of
-  the texts, and its speed.
+  the texts, its speed, and the size of its files; it is stopped after so many --minutes.
 - ``kills``: a run that is killed at random moments and started again, beside one that nobody
   disturbed: are all files equal?
 - ``workers``: one worker and two, in turns.
@@ -33,11 +33,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-WORDS = (10, 20)  # of a sentence
+from benchmarks.sessions import AS_URGENT, end_session, kill_process, workers_of
+
+WORDS = (6, 16)  # of a text: about 15 tokens of the embedded model on average
 _LIST = """
 import json, sys, time
 from slalom_xai import Explainer
@@ -61,7 +63,7 @@ print(time.perf_counter() - started, time.process_time() - busy)
 
 
 def sentences(paths: Sequence[Path], count: int, seed: int = 0) -> list[str]:
-    """Distinct sentences of the texts of several tables, in random order."""
+    """Distinct sentences of several tables, in random order; long ones are cut."""
     found: dict[str, None] = {}
     for path in paths:
         with gzip.open(path, "rt") as lines:
@@ -69,8 +71,10 @@ def sentences(paths: Sequence[Path], count: int, seed: int = 0) -> list[str]:
                 text = json.loads(line)["text"].replace("<br />", " ")
                 for sentence in re.split(r"(?<=[.!?])\s+", text):
                     words = sentence.split()
-                    if WORDS[0] <= len(words) <= WORDS[1]:
-                        found[" ".join(words)] = None
+                    for start in range(0, len(words), WORDS[1]):
+                        piece = words[start : start + WORDS[1]]
+                        if len(piece) >= WORDS[0]:
+                            found[" ".join(piece)] = None
     chosen = list(found)
     random.Random(seed).shuffle(chosen)
     if len(chosen) < count:
@@ -125,20 +129,27 @@ def memory(options: argparse.Namespace) -> None:
         table = table_of(texts, Path(folder))
         out = Path(folder) / "out"
         process = _started(table, out, options)
-        parts = -(-len(texts) // 1000)
+        steps = range(len(texts) // 10, len(texts) + 1, len(texts) // 10)
         shown, started = 0, time.perf_counter()
         while process.poll() is None:
             time.sleep(1)
-            done = len(list(out.glob("parts/*.parquet")))
-            if done * 10 // parts > shown:
-                shown = done * 10 // parts
-                rate = 1000 * done / (time.perf_counter() - started)
+            seconds = time.perf_counter() - started
+            parts = list(out.glob("parts/*.parquet"))
+            done = 1000 * len(parts)
+            late = options.minutes and seconds > 60 * options.minutes
+            if late or sum(step <= done for step in steps) > shown:
+                shown = sum(step <= done for step in steps)
+                size = sum(path.stat().st_size for path in parts)
                 print(
-                    f"{done} of {parts} parts: {_megabytes(process.pid):.0f} MB, "
-                    f"{rate:.1f} texts a second",
+                    f"{done} texts: {_megabytes(process.pid):.0f} MB, {done / seconds:.1f} texts "
+                    f"a second, {_busy(process.pid) / max(done, 1):.4f} processor seconds and "
+                    f"{size / max(done, 1):.0f} bytes a text",
                     flush=True,
                 )
-        print((out / "summary.json").read_text())
+            if late:
+                print(f"stopped after {options.minutes} minutes")
+                process.kill()
+                process.wait()
 
 
 def _started(
@@ -150,7 +161,11 @@ def _started(
         command += ["--budget", str(options.budget)]
     # A session of its own, so that Ray's processes can be told from others'.
     return subprocess.Popen(
-        [*command, *more], stdout=subprocess.DEVNULL, text=True, start_new_session=True
+        [*command, *more],
+        stdout=subprocess.DEVNULL,
+        text=True,
+        start_new_session=True,
+        env=AS_URGENT,
     )
 
 
@@ -160,38 +175,64 @@ def _megabytes(process: int) -> float:
     return int(found[1]) / 1024 if found else float("nan")
 
 
+def _busy(process: int) -> float:
+    """The processor time of a process so far, in seconds."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def kills(options: argparse.Namespace) -> None:
     chance = random.Random(options.seed)
     texts = sentences(options.data, options.texts)
-    more = ["--workers", str(options.workers), "--part-texts", "20"]
-    with tempfile.TemporaryDirectory() as folder:
-        table = table_of(texts, Path(folder))
-        whole, out = Path(folder) / "whole", Path(folder) / "out"
-        assert _started(table, whole, options, *more).wait() == 0
+    more = ["--workers", str(options.workers), "--part-texts", str(options.part_texts)]
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        table = table_of(texts, folder)
+        assert _started(table, folder / "whole", options, *more).wait() == 0
+        whole = _files(folder / "whole")
+        finished: list[Path] = []
         left, runs = options.kills, 0
-        while True:
-            process = _started(table, out, options, *more)
+        while left or not finished:
+            out = folder / f"out-{len(finished)}"
+            left, done = _disturbed(
+                _started(table, out, options, *more), out, left, options, chance
+            )
             runs += 1
-            killed = 0
-            while left > 0 and process.poll() is None:
-                time.sleep(chance.uniform(*options.pause))
-                if not list(out.glob("parts/*")) and chance.random() < 0.5:
-                    continue
-                if _kill(process, options.victims, chance):
-                    left, killed = left - 1, killed + 1
-                    print(f"kill {options.kills - left}: {_there(out)} parts", flush=True)
-                if options.victims == "driver":
-                    break
-            code = process.wait()
-            _end_session(process.pid)
-            if code == 0 and left == 0:
-                break
-            if code == 0:
-                out = out.with_name(f"{out.name}+")
-        same = _files(whole) == _files(out)
-        print(f"{options.kills} kills of {options.victims}, {runs} runs: equal bytes {same}")
+            if done:
+                finished.append(out)
+        same = all(_files(out) == whole for out in finished)
+        print(
+            f"{options.kills} kills of {options.victims}, {runs} runs into {len(finished)} folders "
+            f"of {len(whole)} files: equal bytes {same}"
+        )
         if not same:
             raise SystemExit(1)
+
+
+def _disturbed(
+    process: subprocess.Popen[str],
+    out: Path,
+    left: int,
+    options: argparse.Namespace,
+    chance: random.Random,
+) -> tuple[int, bool]:
+    """Kills somebody of a run now and then; returns the kills left, and whether the run ended."""
+    while left > 0 and process.poll() is None:
+        time.sleep(chance.uniform(*options.pause))
+        victims = options.victims
+        if victims == "both":  # workers first, then the driver
+            victims = "workers" if left > options.kills // 2 else "driver"
+        if process.poll() is None and _kill(process, victims, chance):
+            left -= 1
+            parts = len(list(out.glob("parts/*.parquet")))
+            print(f"kill {options.kills - left}, of {victims}: {parts} parts", flush=True)
+            if victims == "driver":
+                break
+    code = process.wait()
+    end_session(process.pid)
+    if code not in (0, -signal.SIGKILL):
+        raise SystemExit(f"the run ended with the exit code {code}")
+    return left, code == 0
 
 
 def _kill(process: subprocess.Popen[str], victims: str, chance: random.Random) -> bool:
@@ -199,45 +240,8 @@ def _kill(process: subprocess.Popen[str], victims: str, chance: random.Random) -
     if victims == "driver":
         process.kill()
         return True
-    workers = list(_workers(process.pid))
-    if not workers:
-        return False
-    try:
-        os.kill(chance.choice(workers), signal.SIGKILL)
-    except ProcessLookupError:
-        return False
-    return True
-
-
-def _workers(session: int) -> Iterator[int]:
-    """The processes of a session that explain: spawned ones, and Ray's actors."""
-    for number, command in _session(session):
-        if "spawn_main" in command or "MapWorker" in command or "ray::" in command:
-            yield number
-
-
-def _session(session: int) -> Iterator[tuple[int, str]]:
-    for path in Path("/proc").glob("[0-9]*"):
-        try:
-            of_session = os.getsid(int(path.name)) == session
-            command = (path / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-        except OSError:
-            continue
-        if of_session and int(path.name) != session:
-            yield int(path.name), command
-
-
-def _end_session(session: int) -> None:
-    """Ends what a killed driver left behind."""
-    for number, _ in _session(session):
-        try:
-            os.kill(number, signal.SIGKILL)
-        except ProcessLookupError:
-            continue
-
-
-def _there(out: Path) -> int:
-    return len(list(out.glob("parts/*.parquet")))
+    workers = workers_of(process.pid)
+    return bool(workers) and kill_process(chance.choice(workers))
 
 
 def _files(out: Path) -> dict[str, bytes]:
@@ -282,14 +286,16 @@ def main() -> None:
     parser.add_argument("part", choices=commands)
     parser.add_argument("--data", type=Path, nargs="+", required=True)
     parser.add_argument("--texts", type=int, default=2000)
-    parser.add_argument("--method", default="slalom")
+    parser.add_argument("--method", default="slalom-few")
     parser.add_argument("--budget", type=int, default=0, help="0: chosen by each text's length")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--engine", default="local")
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--victims", choices=["driver", "workers"], default="driver")
+    parser.add_argument("--victims", choices=["driver", "workers", "both"], default="driver")
+    parser.add_argument("--part-texts", type=int, default=20)
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--pause", type=float, nargs=2, default=(0.5, 8.0))
+    parser.add_argument("--minutes", type=float, default=0, help="0: to the end")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     commands[options.part](options)

@@ -1,13 +1,14 @@
 """Simulates a corpus on many workers, of which some are slow and some fail.
 
     python -m benchmarks.scale
+    python -m benchmarks.scale --shards
     python -m benchmarks.scale --workers 1000 --texts 1e9 --seconds 0.01
 
-Workers take parts from one queue, as shards or Ray's actors do. A worker has a speed of its own,
-and so has a part. Where a worker fails, its part goes back to the queue, what was done of it is
-lost, and the worker comes back after a while, when it has loaded its model. Printed is the share of
-the workers' time that went into results, and how much longer the run takes than it would if
-nothing were ever slow or failed.
+Workers take parts from one queue, as Ray's actors do, or have their own share from the beginning,
+as shards do (--shards). A worker has a speed of its own, and so has a part. Where a worker fails,
+its part goes back, what was done of it is lost, and the worker comes back after a while, when it
+has loaded its model. Printed is the share of the workers' time that went into results, and how much
+longer the run takes than it would if nothing were ever slow or failed.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ class Run:
     failures: int
 
 
-def simulate(parts: int, part_seconds: float, fleet: Fleet, seed: int) -> Run:
+def simulate(parts: int, part_seconds: float, fleet: Fleet, seed: int, shards: bool) -> Run:
     """One run.
 
     Args:
@@ -64,15 +65,20 @@ def simulate(parts: int, part_seconds: float, fleet: Fleet, seed: int) -> Run:
         part_seconds: that a part takes on an ordinary worker.
         fleet: what the workers are like.
         seed: of the chances.
+        shards: whether every worker has its own share of the parts.
     """
     chance = random.Random(seed)
     speeds = [chance.lognormvariate(0, fleet.slow_workers) for _ in range(fleet.workers)]
     rate = 1 / (3600 * fleet.between_failures)
     free = [(fleet.start, worker) for worker in range(fleet.workers)]
     heapq.heapify(free)
+    share = -(-parts // fleet.workers) if shards else parts
+    own = [min(share, max(0, parts - worker * share)) for worker in range(fleet.workers)]
     left, failures, end = parts, 0, 0.0
     while left:
         now, worker = heapq.heappop(free)
+        if shards and not own[worker]:
+            continue
         needed = part_seconds * speeds[worker] * chance.lognormvariate(0, fleet.slow_parts)
         needed += fleet.overhead
         failure = chance.expovariate(rate)
@@ -81,6 +87,7 @@ def simulate(parts: int, part_seconds: float, fleet: Fleet, seed: int) -> Run:
             heapq.heappush(free, (now + failure + fleet.start, worker))
             continue
         left -= 1
+        own[worker] -= 1
         end = max(end, now + needed)
         heapq.heappush(free, (now + needed, worker))
     useful = parts * part_seconds
@@ -97,6 +104,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=0.01, help="of a text, on one worker")
     parser.add_argument("--part-texts", type=int, nargs="+", default=[1_000, 10_000, 100_000])
     parser.add_argument("--between-failures", type=float, nargs="+", default=[1000, 24, 2])
+    parser.add_argument("--shards", action="store_true")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     print("| texts of a part | hours between failures | hours | useful | stretch | failures |")
@@ -105,7 +113,7 @@ def main() -> None:
         parts = round(options.texts / texts)
         for hours in options.between_failures:
             fleet = Fleet(options.workers, hours)
-            run = simulate(parts, texts * options.seconds, fleet, options.seed)
+            run = simulate(parts, texts * options.seconds, fleet, options.seed, options.shards)
             print(
                 f"| {texts:,} | {hours:g} | {run.hours:.2f} | {run.useful:.0%} | "
                 f"{run.stretch:.2f} | {run.failures:,} |"

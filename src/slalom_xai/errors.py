@@ -7,6 +7,7 @@
     │   └── BudgetError         fewer model calls allowed than the text needs
     └── ModelError              the model cannot be loaded, or answered something unusable
         └── ServiceError        the server that runs the model does not serve us any more
+            └── CapError        a cap on what it may cost is reached (also a BudgetError)
 
 Each message says what was given, what was expected and what to do.
 """
@@ -59,6 +60,10 @@ class ModelError(SlalomError):
 
 class ServiceError(ModelError):
     """A server that cannot be reached, or serves us no more: no further row will be answered."""
+
+
+class CapError(BudgetError, ServiceError):
+    """A cap on calls or money is reached: no further row will be asked."""
 
 
 def one_of(what: str, given: object, valid: Iterable[str]) -> InputError:

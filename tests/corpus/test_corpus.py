@@ -26,19 +26,11 @@ from slalom_xai.corpus.folder import CorpusFolder, Shard, shard_of
 from slalom_xai.corpus.schema import explained_schema, read_records, write_records
 from slalom_xai.corpus.source import CorpusFields
 from slalom_xai.corpus.staging import PartSize
+from slalom_xai.corpus.worker import PartWorker
 from slalom_xai.errors import InputError
 
 TEXTS = [" ".join(text.split()[start : start + 6]) for start in range(3) for text in CORPUS]
 SIZE = PartSize(texts=5)
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("model")
-    network, tokenizer = tiny("bert")
-    network.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return str(folder)
 
 
 @pytest.fixture(scope="module")
@@ -127,6 +119,15 @@ def test_shards_together_are_the_whole(whole, table, options, tmp_path):
     assert files(tmp_path / "out") == files(whole)
 
 
+def test_a_part_that_a_killed_worker_had_finished_is_found_done(whole, options):
+    """As after a kill between writing a part and saying so."""
+    worker = PartWorker(CorpusFolder(whole), options, options.fingerprint())
+    before, told = files(whole), []
+    done = worker.explain(1, told.append)
+    assert (done.part, done.texts, sum(told)) == (1, SIZE.texts, SIZE.texts)
+    assert files(whole) == before
+
+
 @pytest.mark.long
 def test_processes_give_the_same_bytes_and_one_that_dies_is_replaced(
     whole, table, options, tmp_path
@@ -209,7 +210,9 @@ def test_pairs_of_texts(model, tmp_path):
 
 class TestBadInput:
     def test_a_folder_of_another_run(self, whole, table, model):
-        with pytest.raises(InputError, match=r"other settings .*explained with"):
+        with pytest.raises(
+            InputError, match=r"other settings \(explained with: budget 60, now 70\)"
+        ):
             run(table, whole, ExplainOptions(model=model, budget=70))
 
     def test_a_folder_of_something_else(self, table, options, tmp_path):
@@ -251,6 +254,17 @@ class TestBadInput:
         part.write_bytes(part.read_bytes()[:-20])
         with pytest.raises(InputError, match=r"cannot read .*part-000001.parquet"):
             run(table, tmp_path / "out", options)
+
+    def test_a_damaged_plan_is_made_again_when_it_is_removed(self, table, options, tmp_path):
+        run(table, tmp_path / "out", options)
+        plan = tmp_path / "out" / "plan.json"
+        before = plan.read_text()
+        plan.write_text('{"rows": 5}')
+        with pytest.raises(InputError, match=r"plan.json does not say .*remove it"):
+            run(table, tmp_path / "out", options)
+        plan.unlink()
+        assert run(table, tmp_path / "out", options).texts_now == 0
+        assert plan.read_text() == before
 
     def test_a_corpus_of_another_version(self, whole, tmp_path):
         with pytest.raises(InputError, match=r"holds no corpus"):

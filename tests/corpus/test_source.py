@@ -130,6 +130,12 @@ def test_folders_that_cannot_be_read(tmp_path, files, said):
         open_source(tmp_path, CorpusFields())
 
 
+def test_a_table_in_another_encoding_says_so(tmp_path):
+    (tmp_path / "t.csv").write_bytes("text\na warm film\n".encode("utf-16"))
+    with pytest.raises(InputError, match=r"names that are no UTF-8: save it as UTF-8"):
+        open_source(tmp_path / "t.csv", CorpusFields())
+
+
 def test_a_missing_column_is_said_with_those_that_are_there(tmp_path):
     as_csv(tmp_path / "t.csv")
     with pytest.raises(InputError, match=r"no column 'review', only 'name', 'text'"):

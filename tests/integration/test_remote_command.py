@@ -21,6 +21,7 @@ from api_servers import (
 from servers import until
 
 from slalom_xai import Explanation
+from slalom_xai.corpus import Corpus
 
 pytestmark = pytest.mark.usefixtures("own_cache")
 
@@ -211,3 +212,58 @@ def test_wrong_options_of_cite_are_one_line(slalom, context, options, message):
     assert done.returncode == 1
     assert message in done.stderr
     assert len(done.stderr.splitlines()) == 1
+
+
+class TestCorpus:
+    """``slalom corpus --api``: one purse for all texts and all runs."""
+
+    TEXTS = ("a slow start and then a warm film", "the plot is thin but the actors are warm", "")
+
+    @pytest.fixture
+    def table(self, tmp_path):
+        path = tmp_path / "texts.csv"
+        path.write_text("text\n" + "".join(f'"{text}"\n' for text in self.TEXTS))
+        return path
+
+    def test_a_cap_holds_over_runs_and_nothing_is_paid_twice(self, slalom, api, table, tmp_path):
+        server = ApiServer()
+        out = tmp_path / "out"
+        with on_a_port(server) as address:
+            given = ("corpus", table, "--out", out, "--api", address, *api, "--yes")
+            capped = slalom(*given, "--max-calls", 70)
+            assert capped.returncode == 1
+            assert "error: --max-calls 70 allows no further call after 70 calls" in capped.stderr
+            assert server.billed == 70
+            again = slalom(*given, "--max-calls", 70)
+            assert "allows no further call after 70 calls" in again.stderr
+            assert server.billed == 70
+            done = slalom(*given, "--max-calls", 200)
+        assert done.returncode == 1, done.stderr  # one text is empty
+        assert "Spent so far: 70 calls" in done.stderr
+        assert f"in all runs: {server.billed} calls" in done.stderr
+        asked = [body["messages"][0]["content"] for body in server.requests]
+        repeats = len(asked) - len(set(asked))
+        assert repeats <= 1  # one text is asked twice, to see whether the model repeats itself
+        first, second, empty = Corpus.open(out).records()
+        assert first["prediction"] == pytest.approx(planted_log_odds(self.TEXTS[0]))
+        assert second["prediction"] == pytest.approx(planted_log_odds(self.TEXTS[1]))
+        assert empty["status"] == "failed"
+
+    def test_nothing_is_sent_unless_somebody_agrees(self, slalom, api, table, tmp_path):
+        server = ApiServer()
+        with on_a_port(server) as address:
+            done = slalom("corpus", table, "--out", tmp_path / "out", "--api", address, *api)
+        assert done.returncode == 1
+        assert "about 3 texts: up to 183 calls" in done.stderr
+        assert "give --yes to begin" in done.stderr
+        assert server.requests == []
+
+    @pytest.mark.parametrize(
+        "more", [("--workers", 2), ("--shard", "1/2"), ("--engine", "ray"), ("--model", "x")]
+    )
+    def test_one_process_asks(self, slalom, api, table, tmp_path, more):
+        given = ("--out", tmp_path / "out", "--api", "http://localhost:1", *api, "--yes", *more)
+        done = slalom("corpus", table, *given)
+        assert done.returncode == 1
+        assert "leave" in done.stderr
+        assert done.stderr.count("\n") == 1

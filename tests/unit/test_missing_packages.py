@@ -35,7 +35,7 @@ def test_a_missing_package_is_named():
         (("pyarrow",), arrow, "needs the package pyarrow, which", "parquet"),
         (
             ("ray",),
-            lambda: next(on_ray(None, [], lambda _texts: None, 1, 0, None)),
+            lambda: next(on_ray(None, [], lambda _texts: None, 1, None)),
             "--engine ray needs the package ray, which",
             "ray",
         ),

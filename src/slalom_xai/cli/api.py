@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -15,8 +15,15 @@ import typer
 from slalom_xai.cli.options import switch, without_default
 
 if TYPE_CHECKING:
+    from slalom_xai.corpus import RemoteOptions
     from slalom_xai.explainer import Explainer
-    from slalom_xai.models.remote import Connection, RemoteAnswerModel, RemoteClassifier, Spending
+    from slalom_xai.models.remote import (
+        Connection,
+        Price,
+        RemoteAnswerModel,
+        RemoteClassifier,
+        Spending,
+    )
     from slalom_xai.models.remote.asked import RemoteAskedModel
 
 _FOR_ANSWERS = 0.9  # of the calls that are allowed; the others are left for requests tried again
@@ -107,6 +114,24 @@ class Api:
             spending=self._spending(),
         )
 
+    def remote_options(self) -> RemoteOptions | None:
+        """The model as plain data, for many texts; None without --api."""
+        if self.url is None:
+            return None
+        from slalom_xai.corpus import RemoteOptions
+
+        return RemoteOptions(
+            self.url,
+            self._named_model(),
+            tuple(_labels(self.labels).items()),
+            _prompt(self.prompt),
+            samples=self.samples,
+            key_variable=self.key_variable or None,
+            price=self._price(),
+            max_calls=self.max_calls,
+            max_cost=self.max_cost,
+        )
+
     def answers(
         self, template: str | None, max_new_tokens: int, spans: str | Sequence[str]
     ) -> RemoteAnswerModel | None:
@@ -138,10 +163,14 @@ class Api:
         return Connection(key_variable=self.key_variable or None)
 
     def _spending(self) -> Spending:
-        from slalom_xai.models.remote import Price, Spending
+        from slalom_xai.models.remote import Spending
 
-        price = None if self.price is None else Price.parsed(self.price)
-        return Spending(price=price, max_calls=self.max_calls, max_cost=self.max_cost)
+        return Spending(price=self._price(), max_calls=self.max_calls, max_cost=self.max_cost)
+
+    def _price(self) -> Price | None:
+        from slalom_xai.models.remote import Price
+
+        return None if self.price is None else Price.parsed(self.price)
 
     def agree(
         self,
@@ -162,7 +191,7 @@ class Api:
             pair: its second text.
             besides: calls that are no part of the explanation.
         """
-        from slalom_xai.errors import BudgetError, InputError
+        from slalom_xai.errors import BudgetError
         from slalom_xai.models.remote.spending import Estimate
 
         calls = explainer.most_calls(text, pair) * model.draws + besides
@@ -177,7 +206,40 @@ class Api:
                 ) from error
         prompt, price = model.prompt_of(text), model.spending.price
         estimate = Estimate.of(calls, prompt, model.most_written, price)
-        typer.echo(f"Asking {model.name}: {estimate}.", err=True)
+        self._ask(f"Asking {model.name}: {estimate}.")
+
+    def agree_to_many(
+        self, explainer: Explainer, model: RemoteClassifier, texts: int, some: Sequence[str]
+    ) -> None:
+        """Says what explaining many texts may take, and asks whether to begin.
+
+        Args:
+            explainer: will explain the texts.
+            model: what is asked.
+            texts: how many.
+            some: of them.
+        """
+        from slalom_xai.errors import InputError
+        from slalom_xai.models.remote.spending import Estimate
+
+        calls, prompts = [], []
+        for text in some:
+            with suppress(InputError):  # it fails, and costs nothing
+                calls.append(explainer.most_calls(text) * model.draws)
+                prompts.append(model.prompt_of(text))
+        if not calls:
+            return
+        longest = max(prompts, key=len)
+        each = round(sum(calls) / len(calls))
+        estimate = Estimate.of(each * texts, longest, model.most_written, model.spending.price)
+        spent = f" Spent so far: {model.spending}." if model.spending.calls else ""
+        self._ask(f"Asking {model.name} about {texts:,} texts: {estimate}.{spent}")
+
+    def _ask(self, what: str) -> None:
+        """Says what is about to happen, and asks whether it may."""
+        from slalom_xai.errors import InputError
+
+        typer.echo(what, err=True)
         if self.yes:
             return
         if sys.stdin is None or not sys.stdin.isatty():

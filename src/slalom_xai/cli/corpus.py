@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from slalom_xai.cli.api import (
+    Api,
+    ApiModel,
+    KeyVariable,
+    Label,
+    MaxCalls,
+    MaxCost,
+    PriceOption,
+    PromptFile,
+    Samples,
+    Url,
+    Yes,
+)
 from slalom_xai.cli.options import (
     AsJson,
     Budget,
@@ -34,7 +49,7 @@ from slalom_xai.cli.output import echo_json
 from slalom_xai.system.interrupts import leaving_at_once
 
 if TYPE_CHECKING:
-    from slalom_xai.corpus import Summary
+    from slalom_xai.corpus import ExplainOptions, Summary
 
 _HELP = (
     "Explains every text of a table into a folder of Parquet files; "
@@ -53,6 +68,9 @@ Examples:
     slalom corpus reviews.csv --out explanations --workers 4    (four processes of this machine)
 
     slalom corpus reviews.csv --out explanations --engine ray --workers 2
+
+    slalom corpus reviews.csv --out explanations --granularity sentence --max-calls 5000
+        --api http://localhost:8000/v1 --api-model NAME --label negative=0 --label positive=1
 
     slalom corpus reviews.csv --out /shared/explanations --shard 3/16    (one of sixteen jobs)
 
@@ -125,7 +143,30 @@ def _corpus(
     retry: _Retry = False,
     part_texts: _PartTexts = 1000,
     as_json: AsJson = False,
+    api: Url = None,
+    api_model: ApiModel = None,
+    label: Label = None,
+    prompt: PromptFile = None,
+    samples: Samples = None,
+    key_variable: KeyVariable = "OPENAI_API_KEY",
+    price: PriceOption = None,
+    max_calls: MaxCalls = None,
+    max_cost: MaxCost = None,
+    yes: Yes = False,
 ) -> int:
+    behind = Api(
+        url=api,
+        model=api_model,
+        labels=label or [],
+        prompt=prompt,
+        samples=samples,
+        key_variable=key_variable,
+        price=price,
+        max_calls=max_calls,
+        max_cost=max_cost,
+        yes=yes,
+    )
+    behind.check(model)
     with leaving_at_once():
         from slalom_xai.corpus import ExplainOptions, explain_corpus
         from slalom_xai.corpus.engines import Engine
@@ -148,6 +189,7 @@ def _corpus(
         revision=revision,
         trust_remote_code=trust_remote_code,
         device=device,
+        remote=behind.remote_options(),
     )
     try:
         summary = explain_corpus(
@@ -159,15 +201,40 @@ def _corpus(
             shard=None if shard is None else shard_of(shard),
             retry=retry,
             size=PartSize(texts=part_texts),
+            agree=None if api is None else partial(_agree, behind, options, out),
         )
     except KeyboardInterrupt:
         typer.echo(f"What is finished is in {out}; the same command goes on.", err=True)
         raise
+    finally:
+        _show_spending(options, out)
     if as_json:
         echo_json(asdict(summary))
     else:
         _show(summary)
     return 1 if summary.failed else 0
+
+
+def _agree(
+    behind: Api, options: ExplainOptions, out: Path, texts: int, some: Sequence[str]
+) -> None:
+    """Says what a model behind an API may cost, and asks whether to begin."""
+    assert options.remote is not None  # asked of such models only
+    explainer = options.explainer()
+    behind.agree_to_many(explainer, options.remote.classifier(_ledger(out)), texts, some)
+
+
+def _show_spending(options: ExplainOptions, out: Path) -> None:
+    """Says what a model behind an API has cost in all runs, also where something failed."""
+    if options.remote is not None and _ledger(out).is_file():
+        spent = options.remote.spending(_ledger(out))
+        typer.echo(f"Asked {options.remote.model} in all runs: {spent}.", err=True)
+
+
+def _ledger(out: Path) -> Path:
+    from slalom_xai.corpus.folder import CorpusFolder
+
+    return CorpusFolder(out).ledger
 
 
 def _show(summary: Summary) -> None:

@@ -17,17 +17,18 @@ from typing import TYPE_CHECKING
 from slalom_xai.system.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from slalom_xai.corpus.options import ExplainOptions
+    from slalom_xai.corpus.options import ExplainOptions, RemoteOptions
     from slalom_xai.corpus.reading import Corpus
     from slalom_xai.corpus.run import Summary, explain_corpus
 
-__all__ = ["Corpus", "ExplainOptions", "Summary", "explain_corpus"]
+__all__ = ["Corpus", "ExplainOptions", "RemoteOptions", "Summary", "explain_corpus"]
 
 __getattr__ = lazy_names(
     __name__,
     {
         "Corpus": "reading",
         "ExplainOptions": "options",
+        "RemoteOptions": "options",
         "Summary": "run",
         "explain_corpus": "run",
     },

@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from slalom_xai.corpus.folder import CorpusFolder
+from slalom_xai.corpus.folder import CorpusFolder, Shard
 from slalom_xai.corpus.options import ExplainOptions
 from slalom_xai.corpus.worker import Advance, PartDone, PartWorker
 from slalom_xai.errors import InputError, ModelError, SlalomError, one_of
@@ -78,21 +78,35 @@ class Engine:
         if self.address is not None and self.name != "ray":
             raise InputError("the address of a Ray cluster was given: choose the engine ray, too")
 
+    def check(self, options: ExplainOptions, shard: Shard) -> None:
+        """Refuses several processes that ask one server: their caps would add up.
+
+        Raises:
+            InputError: there would be several.
+        """
+        several = (self.workers or 1) > 1 or self.name != "local" or shard.count > 1
+        if options.remote is not None and several:
+            raise InputError(
+                "a model behind an API is asked by one process, which has many requests in flight "
+                "and keeps to its caps: leave the engine, workers and shard out"
+            )
+
     def done(self, task: Task, parts: Sequence[int], advance: Advance) -> Iterator[PartDone]:
         """Explains parts, and hands on what becomes of them.
 
         Raises:
             SlalomError: the work cannot go on; parts that are done are kept.
         """
+        if task.options.remote is not None:
+            return in_this_process(task, parts, advance)
+        if self.name == "ray":
+            from slalom_xai.corpus.ray_engine import on_ray
+
+            return on_ray(task, parts, advance, self.workers, self.address)
         gpus = 0
         if task.options.device is None and torch.cuda.is_available():
             gpus = torch.cuda.device_count()
         workers = self.workers or max(1, gpus)
-        if self.name == "ray":
-            from slalom_xai.corpus.ray_engine import on_ray
-
-            share = min(1.0, gpus / workers)
-            return on_ray(task, parts, advance, workers, share, self.address)
         if workers == 1:
             return in_this_process(task, parts, advance)
         devices = [f"cuda:{index % gpus}" if gpus else None for index in range(workers)]

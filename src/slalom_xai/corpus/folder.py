@@ -7,6 +7,7 @@
     staged/            the texts of parts that are not explained yet
     parts/             explained parts: read this folder with pandas, polars or DuckDB
     errors.jsonl       the texts that failed, and why
+    spending.jsonl     what a model behind an API has cost so far
     summary.json       what the last run did
 """
 
@@ -95,6 +96,11 @@ class CorpusFolder:
         """The file of the texts that failed."""
         return self.path / "errors.jsonl"
 
+    @property
+    def ledger(self) -> Path:
+        """The file of what a model behind an API has cost."""
+        return self.path / "spending.jsonl"
+
     def make(self) -> None:
         """Makes the folders inside.
 
@@ -125,7 +131,13 @@ class CorpusFolder:
         if not path.is_file():
             return None
         content = read_json(path, "slalom corpus")
-        return Plan(int(content["rows"]), int(content["parts"]))
+        try:
+            return Plan(int(content["rows"]), int(content["parts"]))
+        except (KeyError, TypeError, ValueError) as error:
+            raise InputError(
+                f"{path} does not say how many rows and parts there are: "
+                "remove it, and the same command makes it again"
+            ) from error
 
     def write_plan(self, plan: Plan) -> None:
         """Says that the table was split."""

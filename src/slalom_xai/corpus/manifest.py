@@ -11,7 +11,6 @@ from slalom_xai.corpus.options import ExplainOptions
 from slalom_xai.corpus.schema import FORMAT, VERSION
 from slalom_xai.corpus.source import CorpusSource
 from slalom_xai.corpus.staging import PartSize
-from slalom_xai.models.file_fingerprint import fingerprint
 
 _LIBRARIES = ("torch", "transformers", "tokenizers", "numpy", "pyarrow")
 
@@ -51,4 +50,4 @@ def model_fingerprint(options: ExplainOptions) -> str:
     by_name = options.model is not None and not Path(options.model).exists()
     if by_name:
         options.explainer()
-    return fingerprint(options.model, options.dtype, options.revision)
+    return options.fingerprint()

@@ -3,20 +3,82 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from slalom_xai.models.file_fingerprint import fingerprint
 
 if TYPE_CHECKING:
     from slalom_xai.explainer import Explainer
+    from slalom_xai.models.remote import Price, RemoteClassifier
+    from slalom_xai.models.remote.ledger import Ledger
 
 # What decides where and not what is computed.
-_WHERE = ("device", "batch_tokens")
+_WHERE = ("device", "batch_tokens", "remote")
+
+
+@dataclass(frozen=True)
+class RemoteOptions:
+    """What ``RemoteClassifier`` and its purse are made from; their docstrings describe the fields.
+
+    The caps hold for all runs that fill a folder together.
+    """
+
+    url: str
+    model: str
+    labels: tuple[tuple[str, str], ...]
+    prompt: str | None = None
+    samples: int | None = None
+    key_variable: str | None = "OPENAI_API_KEY"
+    price: Price | None = None
+    max_calls: int | None = None
+    max_cost: float | None = None
+
+    def spending(self, path: Path | None) -> Ledger:
+        """What was spent so far, and may be spent.
+
+        Args:
+            path: where it is kept; None: nowhere.
+        """
+        from slalom_xai.models.remote.ledger import Ledger
+
+        return Ledger(path, price=self.price, max_calls=self.max_calls, max_cost=self.max_cost)
+
+    def classifier(self, ledger: Path | None = None) -> RemoteClassifier:
+        """The model, before anything is sent.
+
+        Args:
+            ledger: where it is kept what was spent; None: nowhere.
+        """
+        from slalom_xai.models.remote import Connection, RemoteClassifier
+
+        return RemoteClassifier(
+            self.url,
+            self.model,
+            dict(self.labels),
+            self.prompt,
+            samples=self.samples,
+            connection=Connection(key_variable=self.key_variable),
+            spending=self.spending(ledger),
+        )
+
+    def settings(self) -> dict[str, Any]:
+        """What decides results, as JSON has it."""
+        return {
+            "url": self.url,
+            "model": self.model,
+            "labels": dict(self.labels),
+            "prompt": self.prompt,
+            "samples": self.samples,
+        }
 
 
 @dataclass(frozen=True)
 class ExplainOptions:
     """What ``Explainer`` is made from; its docstring describes the fields.
 
-    A model is given by name here: a folder, a file or a hub id; None is the embedded model.
+    A model is given by name here: a folder, a file or a hub id; None is the embedded model. Or it
+    is behind an API, which ``remote`` describes.
     """
 
     model: str | None = None
@@ -34,6 +96,7 @@ class ExplainOptions:
     trust_remote_code: bool = False
     device: str | None = None
     batch_tokens: int | None = None
+    remote: RemoteOptions | None = None
 
     def on(self, device: str | None) -> ExplainOptions:
         """The same on another device."""
@@ -51,8 +114,17 @@ class ExplainOptions:
         estimator(self.method)
         check_options(self.granularity, self.removal, self.budget, self.seed)
 
-    def explainer(self) -> Explainer:
+    def fingerprint(self) -> str:
+        """What tells the model from every other one; a hub id must be in the local cache."""
+        if self.remote is not None:
+            return self.remote.classifier().fingerprint[:16]
+        return fingerprint(self.model, self.dtype, self.revision)
+
+    def explainer(self, ledger: Path | None = None) -> Explainer:
         """Loads the model.
+
+        Args:
+            ledger: where it is kept what a model behind an API has cost; None: nowhere.
 
         Raises:
             SlalomError: an option or the model cannot be used.
@@ -60,7 +132,7 @@ class ExplainOptions:
         from slalom_xai.explainer import Explainer
 
         return Explainer(
-            self.model,
+            self.model if self.remote is None else self.remote.classifier(ledger),
             self.tokenizer,
             method=self.method,
             budget=self.budget,
@@ -83,4 +155,6 @@ class ExplainOptions:
         settings = {name: value for name, value in asdict(self).items() if name not in _WHERE}
         if self.labels is not None:
             settings["labels"] = list(self.labels)
+        if self.remote is not None:
+            settings["api"] = self.remote.settings()
         return settings

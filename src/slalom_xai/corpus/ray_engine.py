@@ -8,9 +8,12 @@ folder, so it must lie on a disk that they share.
 from __future__ import annotations
 
 import logging
-import os
+import socket
+import sys
 from collections.abc import Iterator, Sequence
+from contextlib import redirect_stdout
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from slalom_xai.corpus.folder import CorpusFolder
@@ -19,6 +22,9 @@ from slalom_xai.errors import ModelError, SlalomError, optional_packages
 
 if TYPE_CHECKING:
     from slalom_xai.corpus.engines import Task
+
+_TRIES = 10  # of a part: workers and nodes die, but what kills every worker must end the run
+_PATIENCE = 5.0  # seconds for a cluster to be there; Ray itself waits for minutes
 
 
 class _Actor:
@@ -41,8 +47,7 @@ def on_ray(
     task: Task,
     parts: Sequence[int],
     advance: Advance,
-    workers: int,
-    gpus: float,
+    workers: int | None,
     address: str | None,
 ) -> Iterator[PartDone]:
     """Explains parts by actors.
@@ -51,43 +56,58 @@ def on_ray(
         task: what is to be done.
         parts: the numbers of the parts.
         advance: is told how many texts are done.
-        workers: how many actors.
-        gpus: of each actor.
+        workers: how many actors; None: one for each GPU of the cluster, or one.
         address: of a cluster; None: one on this machine, for this run.
 
     Raises:
         SlalomError: Ray is missing, cannot be reached, or a part failed.
     """
     ray, data = optional_packages(["ray", "ray.data"], "--engine ray", "ray")
-    _connect(ray, address)
-    task = replace(task, folder=CorpusFolder(task.folder.path.resolve()))
-    context = data.DataContext.get_current()
-    context.enable_progress_bars = False
-    try:
-        rows = data.from_items([{"part": part} for part in parts], override_num_blocks=len(parts))
-        done = rows.map_batches(
-            _Actor,
-            fn_constructor_args=(task,),
-            batch_size=1,
-            compute=data.ActorPoolStrategy(size=workers),
-            num_cpus=1,
-            num_gpus=gpus or None,
-        )
-        for row in done.iter_rows():
-            entry = PartDone(row["part"], row["texts"], row["failed"], row["calls"])
-            advance(entry.texts)
-            yield entry
-    except ray.exceptions.RayError as error:
-        raise _as_ours(error) from error
-    finally:
-        ray.shutdown()
+    task = _anywhere(task)
+    data.DataContext.get_current().enable_progress_bars = False
+    with redirect_stdout(sys.stderr):  # where Ray says that a worker died
+        _connect(ray, address)
+        try:
+            gpus = 0
+            if task.options.device is None:
+                gpus = int(ray.cluster_resources().get("GPU", 0))
+            workers = workers or max(1, gpus)
+            rows = [{"part": part} for part in parts]
+            blocks = data.from_items(rows, override_num_blocks=len(parts))
+            done = blocks.map_batches(
+                _Actor,
+                fn_constructor_args=(task,),
+                batch_size=1,
+                compute=data.ActorPoolStrategy(size=workers, max_tasks_in_flight_per_actor=1),
+                num_cpus=1,
+                num_gpus=min(1.0, gpus / workers) or None,
+                max_task_retries=_TRIES - 1,
+            )
+            for row in done.iter_rows():
+                entry = PartDone(row["part"], row["texts"], row["failed"], row["calls"])
+                advance(entry.texts)
+                yield entry
+        except ray.exceptions.RayError as error:
+            raise _as_ours(error) from error
+        finally:
+            ray.shutdown()
+
+
+def _anywhere(task: Task) -> Task:
+    """The same task with whole paths, for actors that may start in another folder."""
+    options = task.options
+    if options.model is not None and Path(options.model).exists():
+        options = replace(options, model=str(Path(options.model).resolve()))
+    if options.tokenizer is not None and Path(options.tokenizer).exists():
+        options = replace(options, tokenizer=str(Path(options.tokenizer).resolve()))
+    return replace(task, folder=CorpusFolder(task.folder.path.resolve()), options=options)
 
 
 def _connect(ray: Any, address: str | None) -> None:
     """Reaches a cluster, or starts one."""
-    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")  # what matters is raised, too
     logging.getLogger("ray.data").setLevel(logging.ERROR)
     try:
+        _check_there(address)
         ray.init(
             address=address or "local",
             logging_level=logging.ERROR,
@@ -101,6 +121,13 @@ def _connect(ray: Any, address: str | None) -> None:
             f"the Ray cluster {address or 'of this machine'} cannot be reached ({reason}): "
             "check --ray-address, or leave it out to use this machine"
         ) from error
+
+
+def _check_there(address: str | None) -> None:
+    """Refuses an address with a port where nobody listens."""
+    host, _, port = (address or "").rpartition("://")[2].rpartition(":")
+    if host and port.isdecimal():
+        socket.create_connection((host, int(port)), _PATIENCE).close()
 
 
 def _as_ours(error: Exception) -> SlalomError:

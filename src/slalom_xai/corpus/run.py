@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -14,12 +14,14 @@ from slalom_xai.corpus.manifest import manifest, model_fingerprint
 from slalom_xai.corpus.options import ExplainOptions
 from slalom_xai.corpus.progress import texts_done
 from slalom_xai.corpus.reading import Corpus
-from slalom_xai.corpus.schema import FAILED, arrow, count_rows
+from slalom_xai.corpus.schema import FAILED, arrow, count_rows, read_records
 from slalom_xai.corpus.source import CorpusFields, open_source
 from slalom_xai.corpus.staging import PART_SIZE, PartSize, check_rows, stage
 from slalom_xai.corpus.worker import PartDone
 from slalom_xai.system.files import write_file
 from slalom_xai.system.result_folder import open_folder
+
+_SOME = 100  # texts, from which it is told what all of them may take
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,7 @@ def explain_corpus(
     retry: bool = False,
     size: PartSize = PART_SIZE,
     show_progress: bool | None = None,
+    agree: Callable[[int, Sequence[str]], None] | None = None,
 ) -> Summary:
     """Explains every text of a table into a folder.
 
@@ -81,6 +84,8 @@ def explain_corpus(
         retry: try texts again that failed.
         size: of the parts.
         show_progress: False: nothing; None: a bar in a terminal, and elsewhere a line now and then.
+        agree: is told how many texts are to be tried, and given some of them, before the model is
+            asked anything; what it raises ends the run.
 
     Raises:
         SlalomError: something cannot be used; what was computed is kept.
@@ -90,6 +95,7 @@ def explain_corpus(
     options, engine = options or ExplainOptions(), engine or Engine()
     shard = shard or Shard()
     options.check()
+    engine.check(options, shard)
     source = open_source(Path(path), fields or CorpusFields())
     folder = CorpusFolder(Path(out))
     if folder.plan() is None:
@@ -102,10 +108,13 @@ def explain_corpus(
         folder.tidy()
         plan = stage(source, folder, shard, size, show_progress)
         ours = [part for part in range(plan.parts) if shard.has(part)]
+        there = set(folder.parts())
+        waiting = {part: _staged(folder, part) for part in ours if part not in there}
+        if agree is not None:
+            failing = _failed(folder, there) if retry else {}
+            _agree(folder, waiting, failing, agree)
         done: list[PartDone] = []
         try:
-            there = set(folder.parts())
-            waiting = {part: _staged(folder, part) for part in ours if part not in there}
             done += _explained(engine, Task(folder, options, model), waiting, show_progress)
             if retry:
                 failed = _failed(folder, ours)
@@ -133,11 +142,27 @@ def _explained(
         yield from engine.done(task, list(texts), shown.advance)
 
 
+def _agree(
+    folder: CorpusFolder,
+    waiting: dict[int, int],
+    failing: dict[int, int],
+    agree: Callable[[int, Sequence[str]], None],
+) -> None:
+    """Says how much is to be tried, with some of the texts; nothing where nothing is."""
+    texts = sum(waiting.values()) + sum(failing.values())
+    if texts == 0:
+        return
+    some = folder.staged(min(waiting)) if waiting else folder.part(min(failing))
+    agree(texts, [record["text"] for record in read_records(some)[:_SOME]])
+
+
 def _staged(folder: CorpusFolder, part: int) -> int:
-    return count_rows(folder.staged(part))
+    """The texts of a part that waits, or that a worker of a killed run has just finished."""
+    path = folder.staged(part)
+    return count_rows(path if path.is_file() else folder.part(part))
 
 
-def _failed(folder: CorpusFolder, parts: Sequence[int]) -> dict[int, int]:
+def _failed(folder: CorpusFolder, parts: Iterable[int]) -> dict[int, int]:
     """The parts with texts that failed, and how many."""
     failed = {}
     for part in parts:

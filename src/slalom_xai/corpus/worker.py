@@ -18,7 +18,6 @@ from slalom_xai.corpus.schema import (
     write_records,
 )
 from slalom_xai.errors import InputError, SlalomError, shortened
-from slalom_xai.models.file_fingerprint import fingerprint
 
 Advance = Callable[[int], None]
 
@@ -54,8 +53,8 @@ class PartWorker:
 
     def __init__(self, folder: CorpusFolder, options: ExplainOptions, expected: str) -> None:
         self._folder, self._options, self._fingerprint = folder, options, expected
-        self._explainer = options.explainer()
-        found = fingerprint(options.model, options.dtype, options.revision)
+        self._explainer = options.explainer(folder.ledger)
+        found = options.fingerprint()
         if found != expected:
             raise InputError(
                 f"the model {options.model or 'embedded'} has changed since this run began "
@@ -66,6 +65,8 @@ class PartWorker:
     def explain(self, part: int, advance: Advance) -> PartDone:
         """Explains a part that waits, and writes its file.
 
+        A worker may be killed between writing and saying so. Another one then finds the part done.
+
         Args:
             part: its number.
             advance: is told how many texts are done.
@@ -73,13 +74,17 @@ class PartWorker:
         Raises:
             InputError: a file cannot be read or written.
         """
-        staged = self._folder.staged(part)
+        staged, explained = self._folder.staged(part), self._folder.part(part)
+        if not staged.is_file() and explained.is_file():
+            records = read_records(explained)
+            advance(len(records))
+            return _done(part, records)
         waiting = read_records(staged)
         readable = [index for index, row in enumerate(waiting) if row["problem"] is None]
         advance(len(waiting) - len(readable))
         records = [self._failure(row, row["problem"]) for row in waiting]
         self._explain(waiting, readable, records, advance)
-        write_records(self._folder.part(part), records, explained_schema())
+        write_records(explained, records, explained_schema())
         staged.unlink(missing_ok=True)
         return _done(part, records)
 

@@ -92,8 +92,14 @@ def _check_same(folder: Path, before: Mapping[str, Any], now: Mapping[str, Any],
     """Refuses a folder whose results have other settings."""
     changes = []
     for name, value in now.items():
-        if before.get(name) != value:
-            changes.append(f"{name} {_short(before.get(name))}, now {_short(value)}")
+        earlier = before.get(name)
+        if isinstance(value, dict) and isinstance(earlier, dict):
+            for part in {**earlier, **value}:
+                if earlier.get(part) != value.get(part):
+                    said = f"{_short(earlier.get(part))}, now {_short(value.get(part))}"
+                    changes.append(f"{name}: {part} {said}")
+        elif earlier != value:
+            changes.append(f"{name} {_short(earlier)}, now {_short(value)}")
     if changes:
         raise InputError(
             f"{folder} holds a {kind} with other settings ({'; '.join(changes)}): "

@@ -170,6 +170,8 @@ def check_field(path: Path, fields: Sequence[str], field: str) -> None:
         return
     if field in fields:
         raise InputError(f"{path} has several columns called {field!r}: give each its own name")
+    if any(broken_characters(name) for name in fields):
+        raise InputError(f"the columns of {path} have names that are no UTF-8: save it as UTF-8")
     there = listed(fields) if fields else "none at all"
     raise InputError(f"{path} has no column {field!r}, only {there}: name one of them")
 

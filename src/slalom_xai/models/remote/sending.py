@@ -139,7 +139,7 @@ class Sender:
             most_written: tokens that it may write.
 
         Raises:
-            BudgetError: a cap is reached.
+            CapError: a cap is reached.
             ModelError: the server refuses this request.
             ServiceError: it does not answer at all.
         """

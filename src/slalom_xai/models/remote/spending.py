@@ -11,7 +11,7 @@ import asyncio
 import threading
 from dataclasses import dataclass
 
-from slalom_xai.errors import BudgetError, InputError
+from slalom_xai.errors import CapError, InputError
 from slalom_xai.models.remote.settings import check_number
 
 _MILLION = 1_000_000
@@ -123,7 +123,7 @@ class Spending:
         """Reserves what a request may cost; waits for others in flight where they decide.
 
         Raises:
-            BudgetError: it would pass a cap.
+            CapError: it would pass a cap.
         """
         # A token holds at least one byte, whatever the tokenizer.
         read = len(prompt.encode()) + _HIDDEN_TOKENS
@@ -131,7 +131,7 @@ class Spending:
         wanted = Reservation(read, most_written, cost)
         while (cap := self._try_to_reserve(wanted)) is not None:
             if not self._reserved:
-                raise BudgetError(
+                raise CapError(
                     f"{cap} allows no further call after {self}: raise it to go on; answers that "
                     "are kept are not paid again"
                 )
