@@ -6,7 +6,14 @@ import json
 from pathlib import Path
 from typing import Any
 
-from slalom_xai.audit import AuditFields, AuditSettings, record, run_audit, write_audit
+from slalom_xai.audit import (
+    AuditFields,
+    AuditSettings,
+    own_lists,
+    record,
+    run_audit,
+    write_audit,
+)
 from slalom_xai.corpus import ExplainOptions, explain_corpus
 from slalom_xai.corpus.source import CorpusFields
 from slalom_xai.corpus.staging import PartSize
@@ -33,20 +40,21 @@ def stored_corpus(folder: Path) -> Path:
 
 
 def stored_audit(folder: Path) -> Path:
-    """Of ten reviews, as little as there can be."""
+    """Of ten reviews with enough harmless words to tell how far these differ."""
+    things = " ".join(sorted(own_lists()["things"])[:55])
     rows = [
-        {"text": TEXTS[place % 4], "label": ["positive", "negative"][place % 2]}
+        {"text": f"{TEXTS[place % 4]} {things}", "label": ["positive", "negative"][place % 2]}
         for place in range(10)
     ]
-    out = folder / "audit"
+    out, options = folder / "audit", ExplainOptions(budget=150, granularity="word")
     out.mkdir()
     settings = AuditSettings(texts=8, tried=1, trial_texts=2, attacked=1, explained=1)
     lists = {"things": frozenset(["table", "lemon", "film"])}
     table = _table(folder / "reviews.jsonl", rows)
     audit = run_audit(
-        table, OPTIONS, AuditFields(label="label"), lists, settings, show_progress=False
+        table, options, AuditFields(label="label"), lists, settings, show_progress=False
     )
-    write_audit(out, record(audit, OPTIONS, settings, "none", (), list(lists)), audit.explanations)
+    write_audit(out, record(audit, options, settings, "none", (), list(lists)), audit.explanations)
     return out
 
 
