@@ -39,7 +39,7 @@ def _plants(plants: Results) -> list[str]:
             rate = tried["effect"]["flips"] / tried["effect"]["texts"]
             flips = f"{rate:.0%} ({tried['control']:.1%})"
         named = "" if plant["word"] in one["findings"] else ", not found"
-        places = [_place(one["ranks"].get(way)) for way in WAYS]
+        places = [_place(one["ranks"], way) for way in WAYS]
         cells = [
             plant["word"],
             f"{plant['correlation']:g}",
@@ -58,9 +58,9 @@ def _summary(plants: Results) -> list[str]:
     lines = ["| planted word | audit | z | SHAP | LIME |", "| --- | ---: | ---: | ---: | ---: |"]
     of = len(plants)
     for most in (1, 3, 10):
-        within = [sum(_is_within(one, way, most) for one in plants.values()) for way in WAYS]
+        within = [_within(plants, way, most) for way in WAYS]
         what = "in first place" if most == 1 else f"among the first {most}"
-        lines.append(f"| {what} | " + " | ".join(f"{count} of {of}" for count in within) + " |")
+        lines.append(f"| {what} | " + " | ".join(within) + " |")
     hits = [one["findings"][:1] == [one["plant"]["word"]] for one in plants.values()]
     by_z = [one["plant"]["word"] in one["z findings"] for one in plants.values()]
     found = [one["plant"]["word"] in one["findings"] for one in plants.values()]
@@ -86,10 +86,14 @@ def _clean(clean: Results) -> list[str]:
     ]
 
 
-def _is_within(one: dict[str, Any], way: str, most: int) -> bool:
-    place = one["ranks"].get(way)
-    return place is not None and place <= most
+def _within(plants: Results, way: str, most: int) -> str:
+    """How many plants are among the first few, of those that were looked at in this way."""
+    found = [one["ranks"][way] for one in plants.values() if way in one["ranks"]]
+    hits = sum(place is not None and place <= most for place in found)
+    return f"{hits} of {len(found)}" if found else "–"
 
 
-def _place(found: int | None) -> str:
-    return "none" if found is None else str(found)
+def _place(ranks: Mapping[str, int | None], way: str) -> str:
+    if way not in ranks:
+        return "–"
+    return "not seen" if ranks[way] is None else str(ranks[way])
