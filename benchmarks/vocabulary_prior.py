@@ -66,7 +66,7 @@ class Text:
 def tests(units: int, rng: np.random.Generator) -> dict[str, np.ndarray]:
     """Rows (m, n) to predict, by kind."""
 
-    def deleted(count: int) -> np.ndarray:
+    def deleted(count: np.integer) -> np.ndarray:
         mask = np.ones(units, dtype=bool)
         mask[rng.choice(units, count, replace=False)] = False
         return mask
