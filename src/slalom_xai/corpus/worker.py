@@ -18,8 +18,10 @@ from slalom_xai.corpus.schema import (
     write_records,
 )
 from slalom_xai.errors import InputError, SlalomError, shortened
+from slalom_xai.system.memory import give_back_memory
 
 Advance = Callable[[int], None]
+_TEXTS_PER_TRIM = 100  # free memory goes back to the machine after so many
 
 
 @dataclass(frozen=True)
@@ -126,6 +128,9 @@ class PartWorker:
                 record = explained_record(row, result, self._fingerprint)
             records[readable[number]] = record
             advance(1)
+            if (number + 1) % _TEXTS_PER_TRIM == 0:
+                give_back_memory()
+        give_back_memory()
 
     def _failure(self, row: Mapping[str, Any], problem: str) -> Record:
         return failed_record(row, problem, self._options.seed, self._fingerprint)
