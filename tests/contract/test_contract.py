@@ -5,6 +5,7 @@ import functools
 import numpy as np
 import pytest
 import torch
+from marks import long_except
 from tiny import ARCHITECTURES, BY_NAME, TEXT, deletions, log_odds, shortened, tiny
 
 from slalom_xai import Explainer
@@ -373,7 +374,9 @@ def test_a_model_is_left_as_it_was(architecture):
     assert all(torch.equal(before[name], tensor) for name, tensor in model.state_dict().items())
 
 
-@pytest.mark.parametrize("granularity", ["type", "word", "phrase", "sentence"])
+@pytest.mark.parametrize(
+    "granularity", long_except(("type", "sentence"), ["type", "word", "phrase", "sentence"])
+)
 @pytest.mark.parametrize(
     ("architecture", "method"),
     [*(("bert", method) for method in (*BY_NAME, TWO_HEADS)), *(("gpt2", one) for one in OWN)],

@@ -165,6 +165,7 @@ def _path():
     return os.pathsep.join([str(Path(__file__).parents[1]), *sys.path])
 
 
+@pytest.mark.long
 def test_a_text_that_failed_for_a_while_is_tried_again(whole, table, options, tmp_path):
     """As after a lack of memory: the row says failed, the text is there."""
     run(table, tmp_path / "out", options)

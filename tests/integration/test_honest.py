@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from games import surrogate
+from marks import long_except
 from word_games import Game
 
 from slalom_xai import Explainer, Explanation
@@ -171,7 +172,7 @@ def test_the_whole_text_is_predicted_as_the_model_answers(sink):
     assert found.predict(np.ones((1, 14)))[0] == pytest.approx(found.prediction)
 
 
-@pytest.mark.parametrize("removal", ["mask", "delete"])
+@pytest.mark.parametrize("removal", long_except(("mask",), ["mask", "delete"]))
 def test_a_list_of_longer_texts_is_explained_as_they_are_one_by_one(removal):
     words = json.dumps([f"film {n} was good or bad" for n in range(40)]).split()
     texts = [" ".join(words[start : start + 45]) for start in (0, 50)]

@@ -63,6 +63,7 @@ def test_jobs_last_over_a_killed_worker_a_stop_and_a_killed_server(tmp_path):
         assert saved["text"] == TEXTS[5]
 
 
+@pytest.mark.long
 def test_many_clients_lose_nothing_and_get_what_explainer_gives(server):
     """Four clients, twenty jobs, some of them asked twice."""
     server.ready()

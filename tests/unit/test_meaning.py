@@ -117,7 +117,7 @@ def test_nothing_is_taken_from_the_explanation(planted):
     [
         ("occlusion", "removal", "shapley"),
         ("linear", "removal", "shapley"),
-        ("permutation-shap", "shapley", "removal"),
+        pytest.param("permutation-shap", "shapley", "removal", marks=pytest.mark.long),
     ],
 )
 def test_additive_methods_are_compared_with_what_they_estimate(method, stated, other):

@@ -205,7 +205,7 @@ def test_the_seed_decides_and_numpys_own_random_numbers_stay(method):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("start", ["^", ""])
-@pytest.mark.parametrize("units", long_except((1, 3, 8), (1, 2, 3, 4, 5, 8, 30)))
+@pytest.mark.parametrize("units", long_except((1, 3), (1, 2, 3, 4, 5, 8, 30)))
 @pytest.mark.parametrize("method", [*METHODS, "anchors", "random", "zero"])
 def test_no_budget_is_overrun(method, units, start):
     for text in (text_of(units), " ".join(["so"] * (units - 1) + ["good"])):
