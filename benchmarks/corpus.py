@@ -141,8 +141,9 @@ def memory(options: argparse.Namespace) -> None:
                 shown = sum(step <= done for step in steps)
                 size = sum(path.stat().st_size for path in parts)
                 print(
-                    f"{done} texts: {_megabytes(process.pid):.0f} MB, {done / seconds:.1f} texts "
-                    f"a second, {_busy(process.pid) / max(done, 1):.4f} processor seconds and "
+                    f"{done} texts: {_megabytes(process.pid, 'VmRSS'):.0f} MB, at most "
+                    f"{_megabytes(process.pid, 'VmHWM'):.0f}, {done / seconds:.1f} texts a second, "
+                    f"{_busy(process.pid) / max(done, 1):.4f} processor seconds and "
                     f"{size / max(done, 1):.0f} bytes a text",
                     flush=True,
                 )
@@ -169,9 +170,9 @@ def _started(
     )
 
 
-def _megabytes(process: int) -> float:
-    """The largest memory of a process so far."""
-    found = re.search(r"VmHWM:\s+(\d+)", Path(f"/proc/{process}/status").read_text())
+def _megabytes(process: int, what: str) -> float:
+    """The memory of a process: VmRSS now, VmHWM the largest so far."""
+    found = re.search(rf"{what}:\s+(\d+)", Path(f"/proc/{process}/status").read_text())
     return int(found[1]) / 1024 if found else float("nan")
 
 
