@@ -5,12 +5,13 @@
 #
 # DATA is the folder that docs/experiments.md describes. Each process takes its share of the cells of each experiment, one experiment after
 # the other. What is finished when the time is over stays in OUT, and a second run goes on from there. At the end the tables of what is
-# finished are written to OUT.
+# finished are written to OUT. THREADS says how many threads each process has (1). Experiments under the clock (table-2, table-13b) want
+# one process, and nothing else on the machine.
 set -uo pipefail
 [ $# -ge 5 ] || { echo "error: give data, a folder for results, seconds, processes and experiments: benchmarks/reproduce_on_gpu.sh DATA OUT SECONDS PROCESSES NAME..." >&2; exit 2; }
 data=$1 out=$2 seconds=$3 processes=$4
 shift 4
-export PYTHONPATH=src:${PYTHONPATH:-} PYTHONUNBUFFERED=1 HF_HUB_OFFLINE=1 TOKENIZERS_PARALLELISM=false OMP_NUM_THREADS=${THREADS:-2}
+export PYTHONPATH=src:${PYTHONPATH:-} PYTHONUNBUFFERED=1 HF_HUB_OFFLINE=1 TOKENIZERS_PARALLELISM=false OMP_NUM_THREADS=${THREADS:-1}
 deadline=$((SECONDS + seconds - 40)) # the tables take a while
 logs=$(mktemp -d)
 mkdir -p "$out"

@@ -93,8 +93,11 @@ HEADLINES: dict[str, tuple[str, dict[str, object]]] = {
 }
 # Data and models, where they are not the paper's.
 LANGUAGE = "the paper's language; models from scratch"
-IMDB = "IMDB; MiniLM's first two layers for BERT, GPT-2 type from scratch"
-YELP = "Yelp-HAT; MiniLM for BERT, GPT-2 type and Mamba from scratch"
+IMDB = "IMDB; first two layers of MiniLM for BERT, of MPNet for DistilBERT; GPT-2 type from scratch"
+YELP = (
+    "Yelp-HAT; MiniLM for BERT, MPNet's first six layers for DistilBERT, SmolLM2 for BLOOM; GPT-2 "
+    "type and Mamba from scratch"
+)
 MATERIAL = {
     "fig-1": IMDB,
     "fig-3": LANGUAGE,

@@ -7,6 +7,7 @@ weights, and often the data, are not the paper's.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -19,7 +20,7 @@ from slalom_xai.models.load import chosen_device
 from slalom_xai.tables import Table, read_table
 from slalom_xai.tables.examples import Examples, Fields, read_examples
 from slalom_xai.tables.table import listed
-from slalom_xai.theory.base import Outcome, Reproduction, Settings
+from slalom_xai.theory.base import Check, Outcome, Reproduction, Settings
 
 PAPER = "Leemann et al. 2024"
 
@@ -127,6 +128,11 @@ def experiment(
 def registered() -> dict[str, Experiment]:
     """Every experiment of the modules imported so far."""
     return dict(_register)
+
+
+def judged(*checks: Check) -> tuple[Check, ...]:
+    """Those that have a number: a run that was stopped may lack a method, or a model refuse it."""
+    return tuple(check for check in checks if not math.isnan(check.value))
 
 
 def check_ready(one: Experiment, settings: Settings, *, yes: bool) -> None:

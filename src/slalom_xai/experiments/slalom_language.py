@@ -121,17 +121,16 @@ def study(
     examples = cache(partial(reviews.read, name, settings.data))  # read when first needed
     identity = {"study": STUDY, "seed": settings.seed, "size": asdict(size)}
     cells = Cells.open(settings.store, identity)
-    pupils = [
-        (Pupil(family, layers, size.models.epochs, run), size.words)
-        for run in range(size.models.runs)
-        for layers in size.models.layers
-        for family in FAMILIES
-    ]
-    pupils += [
-        (Pupil("distilbert", SWEPT, size.models.epochs, run), words)
-        for run in range(size.models.runs)
-        for words in size.fewer
-    ]
+    pupils: list[tuple[Pupil, int]] = []
+    for run in range(size.models.runs):  # a run that is stopped has the first of everything
+        pupils += [
+            (Pupil(family, layers, size.models.epochs, run), size.words)
+            for layers in size.models.layers
+            for family in FAMILIES
+        ]
+        pupils += [
+            (Pupil("distilbert", SWEPT, size.models.epochs, run), words) for words in size.fewer
+        ]
     named = {f"{pupil}-words-{words}": (pupil, words) for pupil, words in pupils}
     work = {
         name: partial(measured, pupil, size, examples, settings.seed, words)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from slalom_xai.experiments.base import PAPER, experiment
+from slalom_xai.experiments.base import PAPER, experiment, judged
 from slalom_xai.experiments.imdb_methods import (
     EFF,
     FIDEL,
@@ -66,7 +66,7 @@ def outcome(found: Found) -> Outcome:
     insertion = means(found.scores, "insertion", _INSERTION)
     deletion = means(found.scores, "deletion", _DELETION)
     return Outcome(
-        checks=(*_checks("insertion", insertion, -1), *_checks("deletion", deletion, 1)),
+        checks=judged(*_checks("insertion", insertion, -1), *_checks("deletion", deletion, 1)),
         tables={"insertion": insertion, "deletion": deletion},
         figures={
             "insertion": lambda: draw(insertion, "insertion, lower is better"),

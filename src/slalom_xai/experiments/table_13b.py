@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 import torch
 
-from slalom_xai.experiments.base import PAPER, experiment
+from slalom_xai.experiments.base import PAPER, experiment, judged
 from slalom_xai.experiments.cells import Numbers
 from slalom_xai.experiments.table_2 import EFF, INSIDE, LIME, OURS, SHAP
 from slalom_xai.experiments.table_12 import REVIEWS
@@ -20,7 +20,6 @@ from slalom_xai.experiments.timing import (
     INSIDE_CALLS,
     Timed,
     TimedSize,
-    measured,
     ratios,
     row_by_row_remark,
     seconds_table,
@@ -127,7 +126,7 @@ def outcome(found: Mapping[str, Numbers], size: Size) -> Outcome:
     seconds = table.set_index("method")["ours"]
     precision = "bfloat16" if size.half else "float32"
     return Outcome(
-        checks=measured(
+        checks=judged(
             at_most("seconds of slalom-eff over LIME's", max(over(EFF, LIME)), 1.0),
             at_most("over Kernel SHAP's in batches", max(over(EFF, SHAP)), 1.0),
             at_most("over Kernel SHAP's one row a call", max(over(EFF, ALONE)), 1.0),

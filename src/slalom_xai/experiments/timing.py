@@ -7,6 +7,7 @@ A timing must not share the machine, so shares that run at the same time are wro
 
 from __future__ import annotations
 
+import gc
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -28,7 +29,7 @@ from slalom_xai.models import TextModel
 from slalom_xai.models.load import chosen_device, text_model
 from slalom_xai.system.clock import clocked
 from slalom_xai.tables.examples import Examples
-from slalom_xai.theory.base import Check, Settings
+from slalom_xai.theory.base import Settings
 from slalom_xai.training.architecture import name_classes, word_tokenizer
 
 ALONE = "kernel-shap, one row a call"
@@ -147,6 +148,8 @@ class Clock:
             )
             if timed.name not in {each.name for each in self._explainers}:
                 explainer(self._texts[0])
+                gc.collect()
+                gc.freeze()  # else each clock first looks through all that was imported
             self._explainers[timed] = explainer
         return self._explainers[timed]
 
@@ -298,11 +301,6 @@ def ratios(
             own, others = map(sum, zip(*both, strict=True))
             made.append(own / others)
     return made or [math.nan]
-
-
-def measured(*checks: Check) -> tuple[Check, ...]:
-    """Those that can be judged: a run that was stopped may not have asked row by row yet."""
-    return tuple(check for check in checks if not math.isnan(check.value))
 
 
 def row_by_row_remark(found: Mapping[str, Numbers]) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 A cell is one review and one model: every method explains it once, and its scores are held against
 the words that all annotators marked and, in the first reviews, against the model's answers. Cells
-come model by model, so that a run that is stopped has the first models whole.
+come review by review, so that a run that is stopped has as many reviews of each model.
 """
 
 from __future__ import annotations
@@ -69,6 +69,7 @@ STEAK = "The most delicious steak I've ever had!"  # how the review of Fig. 11 b
 PLAIN = (OURS, EFF, LIME, LIME_CHANCE, SHAP, SHAP_UNK, LRP)
 CURVES = (*PLAIN, FIDEL, IG, IG_LOGIT, GRAD, GRAD_LOGIT)  # where AOPC is measured, too
 LARGE = (OURS, EFF)  # of the large models, for which the paper has no other method
+MORE = {OURS: ("removal", "alone", "slope")}  # scores that only these experiments rank words by
 MAPS = {EFF: "importance", SHAP: "shapley", LIME: "shapley", LRP: "shapley", OURS: "shapley"}
 
 
@@ -156,15 +157,16 @@ class Study:
             InputError: no review is finished, and no more is wanted.
         """
         work: dict[str, Work] = {}
-        places: dict[str, tuple[ModelSpec, int]] = {}
         models = self._usable(tuple(wanted))
-        for spec in models:
-            for index in range(self._reached(wanted[spec])):
-                name = f"{spec.key} review-{index}"
-                places[name] = spec, index
-                work[name] = partial(self._explained, spec, index)
-            if accuracies:
-                work[_accuracy_of(spec)] = partial(self._accuracy, spec)
+        if accuracies:
+            work = {_accuracy_of(spec): partial(self._accuracy, spec) for spec in models}
+        places = {
+            f"{spec.key} review-{index}": (spec, index)
+            for index in range(max(wanted.values()))
+            for spec in models
+            if index < self._reached(wanted[spec])
+        }
+        work |= {name: partial(self._explained, *place) for name, place in places.items()}
         found = self._cells.fill(work, self._settings, "explaining Yelp reviews")
         missing = [spec for spec in wanted if spec not in models]
         remarks = left_out(missing, self._settings.data)
@@ -210,7 +212,7 @@ class Study:
                 continue
             found["scores"][way] = {
                 score: _numbers(replace(case, score=score), curves=curves)
-                for score in WAYS[way].scores
+                for score in (*WAYS[way].scores, *MORE.get(way, ()))
                 if gives(case.explanation, score)
             }
         return found
