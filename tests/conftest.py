@@ -1,9 +1,14 @@
 """Settings for all tests: a slow machine is not a failure."""
 
+import os
 from types import SimpleNamespace
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+# shap compiles a few functions when they are first called, which takes each worker many seconds. As
+# plain Python they are quick enough for short texts.
+os.environ.setdefault("NUMBA_DISABLE_JIT", "1")
 
 PATIENT = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 settings.register_profile("patient", max_examples=50, **PATIENT)

@@ -54,7 +54,21 @@ EVERY = [
     if (a, m) not in REFUSED and (m not in SLOW or a in FEW)
 ]
 EVERY += [(a, TWO_HEADS) for a in FEW]
-pairs = pytest.mark.parametrize(("architecture", "method"), EVERY)
+INSIDE = (
+    "attention-max",
+    "attention-mean",
+    "attention-rollout",
+    "attn-lrp",
+    "gradient",
+    "integrated-gradients",
+    "smoothgrad",
+)
+# To a method that only asks, one architecture is like another: those of others run on a few.
+AT_ONCE = [(a, m) for a, m in EVERY if m in OWN or m in INSIDE or a in FEW]
+pairs = pytest.mark.parametrize(
+    ("architecture", "method"),
+    [case if case in AT_ONCE else pytest.param(*case, marks=pytest.mark.long) for case in EVERY],
+)
 own_pairs = pytest.mark.parametrize(
     ("architecture", "method"), [(a, m) for a, m in EVERY if m in OWN or a in FEW]
 )

@@ -57,7 +57,8 @@ def test_an_edited_text_is_what_the_model_says_to_it(server, explanation):
         logits = model.answer([row.row(0)])[0]
     found = predicted(server, granularity="word", counts=[[1] * len(counts), counts])
     assert found["answers"][0]["full"] == list(explanation.full)
-    assert found["answers"][1]["full"][0] == pytest.approx(float(logits[1] - logits[0]), abs=1e-9)
+    odds = float(logits[1] - logits[0])
+    assert found["answers"][1]["full"][0] == pytest.approx(odds, abs=1e-5)  # another batch
     assert found["answers"][1]["full"] != found["answers"][0]["full"]
 
 
