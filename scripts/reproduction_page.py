@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +78,10 @@ HEADLINES: dict[str, tuple[str, dict[str, object]]] = {
         "error × 100, SLALOM, BERT type of 2 layers",
         {"model": "BERT, 2 layers", "surrogate": "SLALOM"},
     ),
-    "tables-7-8": ("first row of the table", {}),
+    "tables-7-8": (
+        "squared error of log odds × 100, SLALOM, DistilBERT type of 2 layers",
+        {"model": "DistilBERT, layers: 2", "surrogate": "SLALOM", "quantity": "mean of squares"},
+    ),
     "table-11": (
         "insertion, linearized scores of slalom-eff, BERT type",
         {"model": "BERT type", "method": "slalom-eff", "score": "linearized"},
@@ -139,8 +142,8 @@ def page() -> str:
     """The page in Markdown."""
     known = experiments()
     records = {name: _record(name) for name in known}
-    lines = [INTRODUCTION, "| item | one number | paper | ours | data and models | |"]
-    lines.append("| --- | --- | --- | --- | --- | --- |")
+    lines = [INTRODUCTION, "| item | one number | paper | ours | data and models | | why |"]
+    lines.append("| --- | --- | --- | --- | --- | --- | --- |")
     for name, one in known.items():
         lines.append(_overview(one, records[name]))
     for name, one in known.items():
@@ -162,15 +165,27 @@ def _record(name: str) -> dict[str, Any] | None:
 def _overview(one: Experiment, record: Mapping[str, Any] | None) -> str:
     source = _source(one)
     if record is None:
-        return f"| {source} | | | | {MATERIAL[one.name]} | not run at full size yet |"
+        return f"| {source} | | | | {MATERIAL[one.name]} | not run at full size yet | |"
     what, wanted = HEADLINES[one.name]
     row = _headline(wanted, record)
     ours = _short(row["ours"])
     if row.get("s.e.") is not None:
         ours = f"{ours} ± {_short(row['s.e.'])}"
     link = f"[{source}](#{one.name})"
-    paper = _shown(row["paper"])
-    return f"| {link} | {what} | {paper} | {ours} | {MATERIAL[one.name]} | {record['verdict']} |"
+    paper, said = _shown(row["paper"]), f"{record['verdict']} | {_why(record['checks'])}"
+    return f"| {link} | {what} | {paper} | {ours} | {MATERIAL[one.name]} | {said} |"
+
+
+def _why(checks: Sequence[Mapping[str, Any]]) -> str:
+    """A sentence on what a verdict rests on."""
+    failed = [check for check in checks if not check["holds"]]
+    if not failed:
+        return f"All {len(checks)} checks hold." if len(checks) > 1 else "Its check holds."
+    first = failed[0]
+    found, bound = _short(first["value"]), _short(first["bound"])
+    count = f"{len(failed)} of {len(checks)} checks"
+    begun = f"{count} fail, the first being" if len(failed) > 1 else f"{count} fails:"
+    return f'{begun} "{first["statement"]}" with {found}, where {first["relation"]} {bound} was expected.'
 
 
 def _source(one: Experiment) -> str:
