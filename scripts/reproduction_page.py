@@ -185,7 +185,8 @@ def _why(checks: Sequence[Mapping[str, Any]]) -> str:
     found, bound = _short(first["value"]), _short(first["bound"])
     count = f"{len(failed)} of {len(checks)} checks"
     begun = f"{count} fail, the first being" if len(failed) > 1 else f"{count} fails:"
-    return f'{begun} "{first["statement"]}" with {found}, where {first["relation"]} {bound} was expected.'
+    wanted = f"where {first['relation']} {bound} was expected"
+    return f'{begun} "{first["statement"]}" with {found}, {wanted}.'
 
 
 def _source(one: Experiment) -> str:
