@@ -46,7 +46,7 @@ def test_every_method_is_timed_on_every_text(module, size, name, reviews, tmp_pa
     for index, numbers in enumerate(found.values()):
         assert 8 <= numbers["tokens"] <= 12
         for timed in module.timed(size):
-            if timed.alone and index == 0:
+            if timed.alone and index == 1:
                 assert timed.key not in numbers  # one text of two is asked row by row
                 continue
             seconds, rows = numbers[timed.key]
