@@ -16,6 +16,7 @@ from slalom_xai.explainer import Explainer
 from slalom_xai.models import prompt
 from slalom_xai.queries import Queries
 from slalom_xai.surrogates.additive import AdditiveSurrogate
+from slalom_xai.system.threads import THREADS, at_most
 from slalom_xai.tables.examples import Examples
 from slalom_xai.theory.paper.synthetic import LONGEST, WORDS, linear_log_odds, sample_rows
 from slalom_xai.training.architecture import new_model, word_tokenizer
@@ -28,6 +29,7 @@ REPLACEMENT = "the"  # what a removed word is replaced by in Fig. 7
 NET = "net"
 _LABELS = ("negative", "positive")
 _LIMIT = LONGEST + 2  # tokens a transformer reads: 30 words, [CLS] and [SEP]
+_WIDE = 256  # below, a step takes so little that threads would mostly wait for each other
 
 
 Rows = Sequence[Sequence[int]]
@@ -179,7 +181,9 @@ class Learner:
         )
         if self._pupil.kind == NET:
             course = _for_nets(course)
-        trained = fit(self._model, lesson, fresh, course, tell=lambda line: None)
+        threads = THREADS.fit if self._size.width < _WIDE else None
+        with at_most(threads):
+            trained = fit(self._model, lesson, fresh, course, tell=lambda line: None)
         self._model.eval()
         return trained.history[-1].validation_accuracy
 
