@@ -7,23 +7,28 @@ compares the first with
 - explanations of these texts one by one (values and importances),
 - the second vocabulary (how often 90% intervals hold the difference).
 
-``--planted`` fits made-up SLALOMs with noise instead, whose importances are known.
+``--planted`` fits made-up SLALOMs with noise instead, whose importances are known. ``--large``
+builds one vocabulary of so many words and prints what it took.
 
     python -m benchmarks.vocabulary --data reviews.jsonl --texts 300 --single 20
     python -m benchmarks.vocabulary --planted
+    python -m benchmarks.vocabulary --large 50000 --data reviews.jsonl.gz news.jsonl.gz
 """
 
 from __future__ import annotations
 
 import argparse
+import resource
+import sys
 import time
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import torch
 
 from slalom_xai import Explainer, Explanation
-from slalom_xai.vocabulary import Vocabulary, build_vocabulary
+from slalom_xai.vocabulary import Vocabulary, VocabularyPlan, build_vocabulary
 from slalom_xai.vocabulary.command import sample_texts
 from slalom_xai.vocabulary.design import draw_sequences, sequence_entries
 from slalom_xai.vocabulary.evidence import Evidence
@@ -93,16 +98,47 @@ def planted(items: int, rows: int, noise: float, seed: int) -> float:
     return float((away <= _NINETY * fitted.errors[:-1]).double().mean())
 
 
+def large(items: int, tables: list[Path], field: str, model: str | None, words: int) -> None:
+    """Builds a vocabulary of many words of the beginnings of texts, and prints what it took."""
+    texts = [text for path in tables for text in sample_texts(path, field, sys.maxsize, 0)]
+    texts = [" ".join(text.split()[:words]) for text in texts]
+    explainer = Explainer(model, granularity="word", random_state=0, show_progress=True)
+    marks = [("reading", time.process_time())]
+
+    def tell(plan: VocabularyPlan) -> None:
+        marks.append(("asking and fitting", time.process_time()))
+        print(f"<!-- {plan} -->", flush=True)
+
+    vocabulary = build_vocabulary(explainer, texts, most_items=items, on_plan=tell)
+    marks.append(("", time.process_time()))
+    print("| what | found |")
+    print("| --- | ---: |")
+    print(f"| items of {len(texts):,} texts of up to {words} words | {len(vocabulary):,} |")
+    print(f"| calls | {vocabulary.calls:,} |")
+    for (name, begun), (_, ended) in pairwise(marks):
+        print(f"| processor seconds, {name} | {ended - begun:.0f} |")
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(f"| largest memory, MiB | {most:,.0f} |")
+    for kind, quality in vocabulary.quality.items():
+        told = f"{quality.r2:.2f} ({quality.values_alone:.2f})"
+        print(f"| R² on {quality.rows:,} unseen {kind} (values alone) | {told} |")
+
+
 def main() -> None:
     """Prints a table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path)
+    parser.add_argument("--data", type=Path, nargs="+")
     parser.add_argument("--text", default="text")
     parser.add_argument("--model")
     parser.add_argument("--texts", type=int, default=300)
     parser.add_argument("--single", type=int, default=20)
     parser.add_argument("--planted", action="store_true")
+    parser.add_argument("--large", type=int, help="items of one large vocabulary")
+    parser.add_argument("--words", type=int, default=40, help="of its texts, at most")
     given = parser.parse_args()
+    if given.large:
+        large(given.large, given.data, given.text, given.model, given.words)
+        return
     if given.planted:
         print("| rows for each item | noise | inside 90% intervals (20 SLALOMs of 200 items) |")
         print("| ---: | ---: | ---: |")
@@ -110,7 +146,7 @@ def main() -> None:
             shares = [planted(200, 200 * each, noise, seed) for seed in range(20)]
             print(f"| {each} | {noise} | {np.mean(shares):.3f} |", flush=True)
         return
-    texts = sample_texts(given.data, given.text, 2 * given.texts + given.single, 0)
+    texts = sample_texts(given.data[0], given.text, 2 * given.texts + given.single, 0)
     order = np.random.default_rng(0).permutation(len(texts))
     single = [texts[index] for index in order[: given.single]]
     halves = np.array_split(order[given.single :], 2)

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 
 import torch
 from torch import Tensor
@@ -59,7 +60,7 @@ class SparseRows:
     @classmethod
     def joined(cls, parts: Sequence[SparseRows]) -> SparseRows:
         """The rows of several, one after the other."""
-        starts = [sum(part.rows for part in parts[:index]) for index in range(len(parts))]
+        starts = accumulate((part.rows for part in parts[:-1]), initial=0)
         row = torch.cat([part.row + start for part, start in zip(parts, starts, strict=True)])
         return cls(
             row,
