@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from planted import plant
+from scipy.optimize import least_squares
 from word_games import Game, additive
 
 from benchmarks.vocabulary import planted as planted_coverage
@@ -15,7 +16,13 @@ from slalom_xai import Explainer
 from slalom_xai.errors import BudgetError, InputError
 from slalom_xai.vocabulary import Vocabulary, build_vocabulary
 from slalom_xai.vocabulary.design import draw_sequences, sequence_entries
-from slalom_xai.vocabulary.sparse import SparseSlalom
+from slalom_xai.vocabulary.sparse import (
+    Prior,
+    SparseSlalom,
+    fit_sparse,
+    sink_prior,
+    starting_point,
+)
 
 ITEMS = 30
 
@@ -186,6 +193,34 @@ def test_the_sparse_form_is_the_formula():
     rows = sequence_entries(table, 10)
     np.testing.assert_allclose(sparse.predict(rows), by_hand)
     np.testing.assert_allclose(sparse.normalised().predict(rows), by_hand)
+
+
+def test_the_sparse_fit_is_that_of_dense_least_squares():
+    """A matrix of rows times items, which the package never makes, and a solver of scipy."""
+    rng = np.random.default_rng(5)
+    items, deviation = 12, 0.8
+    table = draw_sequences(items, 90, rng)
+    counts = np.array([np.bincount(row[row >= 0], minlength=items) for row in table])
+    values, answers = torch.as_tensor(rng.normal(size=items)), torch.as_tensor(rng.normal(size=90))
+    weights = torch.as_tensor(rng.uniform(0.5, 2, size=90))
+    centre, pull = sink_prior(values)
+
+    def residuals(given):
+        slots = counts * np.exp(given[:items])
+        sink = np.exp(given[items])
+        told = (slots @ values.numpy() + sink * given[-1]) / (slots.sum(axis=1) + sink)
+        misses = np.sqrt(weights.numpy()) * (told - answers.numpy())
+        return np.concatenate(
+            [misses, given[:items] / deviation, [pull**0.5 * (given[-1] - centre)]]
+        )
+
+    dense = least_squares(residuals, np.zeros(items + 2), xtol=1e-12, ftol=1e-12).x
+    rows = sequence_entries(table, items)
+    start = starting_point(values, answers)
+    sparse = fit_sparse(start, rows, answers, weights, Prior(deviation), steps=200)
+    np.testing.assert_allclose(sparse.importances, dense[:items], atol=0.01)
+    found = np.array([*sparse.importances, sparse.sink_importance, sparse.sink_value])
+    assert (residuals(found) ** 2).sum() == pytest.approx((residuals(dense) ** 2).sum(), rel=1e-4)
 
 
 def test_every_item_is_in_about_as_many_sequences():
