@@ -148,17 +148,22 @@ def record(
             kind: [asdict(one) for one in attacks] for kind, attacks in audit.attacks.items()
         },
         "not explained": audit.unexplained,
-        "explanations": [
-            {
-                "row": _row(audit, one.text),
-                "text": one.text,
-                "local_r2": _plain(one.fidelity.local.r2),
-                "wide_r2": _plain(one.fidelity.wide.r2),
-            }
-            for one in audit.explanations
-            if one.fidelity is not None
-        ],
+        "explanations": _explained(audit),
     }
+
+
+def _explained(audit: Audit) -> list[dict[str, Any]]:
+    """How far to trust the explanation of each text."""
+    return [
+        {
+            "row": _row(audit, one.text),
+            "text": one.text,
+            "local_r2": _plain(one.fidelity.local.r2),
+            "wide_r2": _plain(one.fidelity.wide.r2),
+        }
+        for one in audit.explanations
+        if one.fidelity is not None
+    ]
 
 
 def _row(audit: Audit, text: str) -> int:
