@@ -120,6 +120,21 @@ def test_the_most_common_items_are_kept_and_the_others_counted(explainer, texts,
     assert built.left_out == ITEMS - 10
 
 
+def test_a_word_of_too_many_tokens_is_left_out_of_texts_and_refused_in_a_list():
+    """As web addresses are: one of them should not cost the whole run."""
+    words, address = Explainer(granularity="word", show_progress=False), "x1-" * 40
+    plans = []
+    built = build_vocabulary(
+        words, ["a warm film", f"a dull film {address}"], on_plan=plans.append, lengths=[4]
+    )
+    assert set(built.names) == {"a", "warm", "film", "dull"}
+    assert plans[0].too_long == 1
+    with pytest.raises(InputError, match="tokens, and an item of this model may have"):
+        build_vocabulary(words, words=["film", address])
+    with pytest.raises(InputError, match="all items of the texts have more than"):
+        build_vocabulary(words, [address, "y2-" * 40], lengths=[4])
+
+
 def test_saved_and_loaded_it_is_the_same(vocabulary, tmp_path):
     loaded = Vocabulary.load(vocabulary.save(tmp_path / "v.json"))
     assert loaded.to_frame().equals(vocabulary.to_frame())
