@@ -8,7 +8,8 @@ compares the first with
 - the second vocabulary (how often 90% intervals hold the difference).
 
 ``--planted`` fits made-up SLALOMs with noise instead, whose importances are known. ``--large``
-builds one vocabulary of so many words and prints what it took.
+builds one vocabulary of so many words and prints what it took; with ``--listed``, of the commonest
+words as a list.
 
     python -m benchmarks.vocabulary --data reviews.jsonl --texts 300 --single 20
     python -m benchmarks.vocabulary --planted
@@ -21,6 +22,7 @@ import argparse
 import resource
 import sys
 import time
+from collections import Counter
 from itertools import pairwise
 from pathlib import Path
 
@@ -28,6 +30,7 @@ import numpy as np
 import torch
 
 from slalom_xai import Explainer, Explanation
+from slalom_xai.text import words
 from slalom_xai.vocabulary import Vocabulary, VocabularyPlan, build_vocabulary
 from slalom_xai.vocabulary.command import sample_texts
 from slalom_xai.vocabulary.design import draw_sequences, sequence_entries
@@ -98,22 +101,32 @@ def planted(items: int, rows: int, noise: float, seed: int) -> float:
     return float((away <= _NINETY * fitted.errors[:-1]).double().mean())
 
 
-def large(items: int, tables: list[Path], field: str, model: str | None, words: int) -> None:
+def large(given: argparse.Namespace) -> None:
     """Builds a vocabulary of many words of the beginnings of texts, and prints what it took."""
-    texts = [text for path in tables for text in sample_texts(path, field, sys.maxsize, 0)]
-    texts = [" ".join(text.split()[:words]) for text in texts]
-    explainer = Explainer(model, granularity="word", random_state=0, show_progress=True)
+    texts = [text for path in given.data for text in sample_texts(path, given.text, sys.maxsize, 0)]
+    texts = [" ".join(text.split()[: given.words]) for text in texts]
+    listed = None
+    if given.listed:
+        counts = Counter(unit.text.lower() for text in texts for unit in words(text))
+        listed = [word for word, _ in counts.most_common(given.large)]
+    explainer = Explainer(given.model, granularity="word", random_state=0, show_progress=True)
     marks = [("reading", time.process_time())]
 
     def tell(plan: VocabularyPlan) -> None:
         marks.append(("asking and fitting", time.process_time()))
         print(f"<!-- {plan} -->", flush=True)
 
-    vocabulary = build_vocabulary(explainer, texts, most_items=items, on_plan=tell)
+    vocabulary = build_vocabulary(
+        explainer,
+        () if given.listed else texts,
+        words=listed,
+        most_items=given.large,
+        on_plan=tell,
+    )
     marks.append(("", time.process_time()))
     print("| what | found |")
     print("| --- | ---: |")
-    print(f"| items of {len(texts):,} texts of up to {words} words | {len(vocabulary):,} |")
+    print(f"| items of {len(texts):,} texts of up to {given.words} words | {len(vocabulary):,} |")
     print(f"| calls | {vocabulary.calls:,} |")
     for (name, begun), (_, ended) in pairwise(marks):
         print(f"| processor seconds, {name} | {ended - begun:.0f} |")
@@ -135,9 +148,10 @@ def main() -> None:
     parser.add_argument("--planted", action="store_true")
     parser.add_argument("--large", type=int, help="items of one large vocabulary")
     parser.add_argument("--words", type=int, default=40, help="of its texts, at most")
+    parser.add_argument("--listed", action="store_true", help="its words as a list, without texts")
     given = parser.parse_args()
     if given.large:
-        large(given.large, given.data, given.text, given.model, given.words)
+        large(given)
         return
     if given.planted:
         print("| rows for each item | noise | inside 90% intervals (20 SLALOMs of 200 items) |")

@@ -16,6 +16,7 @@ from slalom_xai import Explainer
 from slalom_xai.errors import BudgetError, InputError
 from slalom_xai.vocabulary import Vocabulary, build_vocabulary
 from slalom_xai.vocabulary.design import draw_sequences, sequence_entries
+from slalom_xai.vocabulary.products import Layout, maps_by_index
 from slalom_xai.vocabulary.sparse import (
     Prior,
     SparseSlalom,
@@ -208,6 +209,21 @@ def test_the_sparse_form_is_the_formula():
     rows = sequence_entries(table, 10)
     np.testing.assert_allclose(sparse.predict(rows), by_hand)
     np.testing.assert_allclose(sparse.normalised().predict(rows), by_hand)
+
+
+def test_compressed_rows_and_sums_by_index_are_the_dense_product():
+    rng = np.random.default_rng(4)
+    rows = sequence_entries(draw_sequences(15, 40, rng), 17)
+    entries, dense = torch.as_tensor(rng.normal(size=len(rows.row))), torch.zeros(40, 17).double()
+    dense[rows.row, rows.item] = entries
+    there, back = torch.as_tensor(rng.normal(size=17)), torch.as_tensor(rng.normal(size=40))
+    parts = (rows.row, rows.item, rows.rows, rows.items)
+    layout = Layout.of(*parts)
+    ways = [maps_by_index(*parts, entries), rows.maps(entries)]
+    for forth, turned in ways if layout is None else [*ways, layout.maps(entries)]:
+        np.testing.assert_allclose(forth(there), dense @ there)
+        np.testing.assert_allclose(turned(back), dense.T @ back)
+    assert Layout.of(rows.row.flip(0), rows.item, rows.rows, rows.items) is None
 
 
 def test_the_sparse_fit_is_that_of_dense_least_squares():
