@@ -38,6 +38,7 @@ from slalom_xai.vocabulary.evidence import Evidence
 from slalom_xai.vocabulary.fitting import fit_vocabulary
 from slalom_xai.vocabulary.sparse import SparseSlalom
 
+_LONGEST = 30  # characters of a word on a list
 _NINETY = 1.645  # standard errors either way of a 90% interval
 
 
@@ -108,7 +109,8 @@ def large(given: argparse.Namespace) -> None:
     listed = None
     if given.listed:
         counts = Counter(unit.text.lower() for text in texts for unit in words(text))
-        listed = [word for word, _ in counts.most_common(given.large)]
+        plain = [word for word, _ in counts.most_common() if word.isascii() and word.isalpha()]
+        listed = [word for word in plain if len(word) <= _LONGEST][: given.large]
     explainer = Explainer(given.model, granularity="word", random_state=0, show_progress=True)
     marks = [("reading", time.process_time())]
 
