@@ -264,8 +264,9 @@ def _kept(
 
 
 def _seed(name: str, options: argparse.Namespace) -> int:
-    """A seed for each model."""
-    return int(options.seed + int(name[-2:]) + (500 if name.startswith("clean") else 0))
+    """A seed for each model; runs of different seeds share none."""
+    clean = 500 if name.startswith("clean") else 0
+    return int(1000 * options.seed + int(name[-2:]) + clean)
 
 
 _FREE = ("data", "out", "plants", "clean", "peer_calls")  # what a later run may change

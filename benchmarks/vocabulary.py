@@ -7,29 +7,38 @@ compares the first with
 - explanations of these texts one by one (values and importances),
 - the second vocabulary (how often 90% intervals hold the difference).
 
-``--planted`` fits made-up SLALOMs with noise instead, whose importances are known.
+``--planted`` fits made-up SLALOMs with noise instead, whose importances are known. ``--large``
+builds one vocabulary of so many words and prints what it took; with ``--listed``, of the commonest
+words as a list.
 
     python -m benchmarks.vocabulary --data reviews.jsonl --texts 300 --single 20
     python -m benchmarks.vocabulary --planted
+    python -m benchmarks.vocabulary --large 50000 --data reviews.jsonl.gz news.jsonl.gz
 """
 
 from __future__ import annotations
 
 import argparse
+import resource
+import sys
 import time
+from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import torch
 
 from slalom_xai import Explainer, Explanation
-from slalom_xai.vocabulary import Vocabulary, build_vocabulary
+from slalom_xai.text import words
+from slalom_xai.vocabulary import Vocabulary, VocabularyPlan, build_vocabulary
 from slalom_xai.vocabulary.command import sample_texts
 from slalom_xai.vocabulary.design import draw_sequences, sequence_entries
 from slalom_xai.vocabulary.evidence import Evidence
 from slalom_xai.vocabulary.fitting import fit_vocabulary
 from slalom_xai.vocabulary.sparse import SparseSlalom
 
+_LONGEST = 30  # characters of a word on a list
 _NINETY = 1.645  # standard errors either way of a 90% interval
 
 
@@ -93,16 +102,59 @@ def planted(items: int, rows: int, noise: float, seed: int) -> float:
     return float((away <= _NINETY * fitted.errors[:-1]).double().mean())
 
 
+def large(given: argparse.Namespace) -> None:
+    """Builds a vocabulary of many words of the beginnings of texts, and prints what it took."""
+    texts = [text for path in given.data for text in sample_texts(path, given.text, sys.maxsize, 0)]
+    texts = [" ".join(text.split()[: given.words]) for text in texts]
+    listed = None
+    if given.listed:
+        counts = Counter(unit.text.lower() for text in texts for unit in words(text))
+        plain = [word for word, _ in counts.most_common() if word.isascii() and word.isalpha()]
+        listed = [word for word in plain if len(word) <= _LONGEST][: given.large]
+    explainer = Explainer(given.model, granularity="word", random_state=0, show_progress=True)
+    marks = [("reading", time.process_time())]
+
+    def tell(plan: VocabularyPlan) -> None:
+        marks.append(("asking and fitting", time.process_time()))
+        print(f"<!-- {plan} -->", flush=True)
+
+    vocabulary = build_vocabulary(
+        explainer,
+        () if given.listed else texts,
+        words=listed,
+        most_items=given.large,
+        on_plan=tell,
+    )
+    marks.append(("", time.process_time()))
+    print("| what | found |")
+    print("| --- | ---: |")
+    print(f"| items of {len(texts):,} texts of up to {given.words} words | {len(vocabulary):,} |")
+    print(f"| calls | {vocabulary.calls:,} |")
+    for (name, begun), (_, ended) in pairwise(marks):
+        print(f"| processor seconds, {name} | {ended - begun:.0f} |")
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(f"| largest memory, MiB | {most:,.0f} |")
+    for kind, quality in vocabulary.quality.items():
+        told = f"{quality.r2:.2f} ({quality.values_alone:.2f})"
+        print(f"| R² on {quality.rows:,} unseen {kind} (values alone) | {told} |")
+
+
 def main() -> None:
     """Prints a table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path)
+    parser.add_argument("--data", type=Path, nargs="+")
     parser.add_argument("--text", default="text")
     parser.add_argument("--model")
     parser.add_argument("--texts", type=int, default=300)
     parser.add_argument("--single", type=int, default=20)
     parser.add_argument("--planted", action="store_true")
+    parser.add_argument("--large", type=int, help="items of one large vocabulary")
+    parser.add_argument("--words", type=int, default=40, help="of its texts, at most")
+    parser.add_argument("--listed", action="store_true", help="its words as a list, without texts")
     given = parser.parse_args()
+    if given.large:
+        large(given)
+        return
     if given.planted:
         print("| rows for each item | noise | inside 90% intervals (20 SLALOMs of 200 items) |")
         print("| ---: | ---: | ---: |")
@@ -110,7 +162,7 @@ def main() -> None:
             shares = [planted(200, 200 * each, noise, seed) for seed in range(20)]
             print(f"| {each} | {noise} | {np.mean(shares):.3f} |", flush=True)
         return
-    texts = sample_texts(given.data, given.text, 2 * given.texts + given.single, 0)
+    texts = sample_texts(given.data[0], given.text, 2 * given.texts + given.single, 0)
     order = np.random.default_rng(0).permutation(len(texts))
     single = [texts[index] for index in order[: given.single]]
     halves = np.array_split(order[given.single :], 2)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from planted import plant
+from scipy.optimize import least_squares
 from word_games import Game, additive
 
 from benchmarks.vocabulary import planted as planted_coverage
@@ -15,7 +16,14 @@ from slalom_xai import Explainer
 from slalom_xai.errors import BudgetError, InputError
 from slalom_xai.vocabulary import Vocabulary, build_vocabulary
 from slalom_xai.vocabulary.design import draw_sequences, sequence_entries
-from slalom_xai.vocabulary.sparse import SparseSlalom
+from slalom_xai.vocabulary.products import Layout, maps_by_index
+from slalom_xai.vocabulary.sparse import (
+    Prior,
+    SparseSlalom,
+    fit_sparse,
+    sink_prior,
+    starting_point,
+)
 
 ITEMS = 30
 
@@ -113,6 +121,21 @@ def test_the_most_common_items_are_kept_and_the_others_counted(explainer, texts,
     assert built.left_out == ITEMS - 10
 
 
+def test_a_word_of_too_many_tokens_is_left_out_of_texts_and_refused_in_a_list():
+    """As web addresses are: one of them should not cost the whole run."""
+    words, address = Explainer(granularity="word", show_progress=False), "x1-" * 40 + "x"
+    plans = []
+    built = build_vocabulary(
+        words, ["a warm film", f"a dull film {address}"], on_plan=plans.append, lengths=[4]
+    )
+    assert set(built.names) == {"a", "warm", "film", "dull"}
+    assert plans[0].too_long == 1
+    with pytest.raises(InputError, match="tokens, and an item of this model may have"):
+        build_vocabulary(words, words=["film", address])
+    with pytest.raises(InputError, match="all items of the texts have more than"):
+        build_vocabulary(words, [address, f"{address}y2"], lengths=[4])
+
+
 def test_saved_and_loaded_it_is_the_same(vocabulary, tmp_path):
     loaded = Vocabulary.load(vocabulary.save(tmp_path / "v.json"))
     assert loaded.to_frame().equals(vocabulary.to_frame())
@@ -186,6 +209,49 @@ def test_the_sparse_form_is_the_formula():
     rows = sequence_entries(table, 10)
     np.testing.assert_allclose(sparse.predict(rows), by_hand)
     np.testing.assert_allclose(sparse.normalised().predict(rows), by_hand)
+
+
+def test_compressed_rows_and_sums_by_index_are_the_dense_product():
+    rng = np.random.default_rng(4)
+    rows = sequence_entries(draw_sequences(15, 40, rng), 17)
+    entries, dense = torch.as_tensor(rng.normal(size=len(rows.row))), torch.zeros(40, 17).double()
+    dense[rows.row, rows.item] = entries
+    there, back = torch.as_tensor(rng.normal(size=17)), torch.as_tensor(rng.normal(size=40))
+    parts = (rows.row, rows.item, rows.rows, rows.items)
+    layout = Layout.of(*parts)
+    ways = [maps_by_index(*parts, entries), rows.maps(entries)]
+    for forth, turned in ways if layout is None else [*ways, layout.maps(entries)]:
+        np.testing.assert_allclose(forth(there), dense @ there)
+        np.testing.assert_allclose(turned(back), dense.T @ back)
+    assert Layout.of(rows.row.flip(0), rows.item, rows.rows, rows.items) is None
+
+
+def test_the_sparse_fit_is_that_of_dense_least_squares():
+    """A matrix of rows times items, which the package never makes, and a solver of scipy."""
+    rng = np.random.default_rng(5)
+    items, deviation = 12, 0.8
+    table = draw_sequences(items, 90, rng)
+    counts = np.array([np.bincount(row[row >= 0], minlength=items) for row in table])
+    values, answers = torch.as_tensor(rng.normal(size=items)), torch.as_tensor(rng.normal(size=90))
+    weights = torch.as_tensor(rng.uniform(0.5, 2, size=90))
+    centre, pull = sink_prior(values)
+
+    def residuals(given):
+        slots = counts * np.exp(given[:items])
+        sink = np.exp(given[items])
+        told = (slots @ values.numpy() + sink * given[-1]) / (slots.sum(axis=1) + sink)
+        misses = np.sqrt(weights.numpy()) * (told - answers.numpy())
+        return np.concatenate(
+            [misses, given[:items] / deviation, [pull**0.5 * (given[-1] - centre)]]
+        )
+
+    dense = least_squares(residuals, np.zeros(items + 2), xtol=1e-12, ftol=1e-12).x
+    rows = sequence_entries(table, items)
+    start = starting_point(values, answers)
+    sparse = fit_sparse(start, rows, answers, weights, Prior(deviation), steps=200)
+    np.testing.assert_allclose(sparse.importances, dense[:items], atol=0.01)
+    found = np.array([*sparse.importances, sparse.sink_importance, sparse.sink_value])
+    assert (residuals(found) ** 2).sum() == pytest.approx((residuals(dense) ** 2).sum(), rel=1e-4)
 
 
 def test_every_item_is_in_about_as_many_sequences():

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from slalom_xai.audit.data import AuditFields
     from slalom_xai.audit.findings import TrialSettings
     from slalom_xai.audit.rules import Rule, rule
-    from slalom_xai.audit.run import Audit, AuditSettings, run_audit
+    from slalom_xai.audit.run import Audit, run_audit
+    from slalom_xai.audit.settings import AuditSettings
     from slalom_xai.audit.summary import NUMBERS, numbers, record
     from slalom_xai.audit.word_lists import checked_lists, own_lists
     from slalom_xai.audit.writing import write_audit
@@ -48,7 +49,7 @@ __getattr__ = lazy_names(
         "Rule": "rules",
         "rule": "rules",
         "Audit": "run",
-        "AuditSettings": "run",
+        "AuditSettings": "settings",
         "run_audit": "run",
         "NUMBERS": "summary",
         "numbers": "summary",

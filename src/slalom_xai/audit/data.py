@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -46,6 +47,7 @@ class AuditData:
         unread_rows: how many of them there are.
         counts: how many texts of each class hold each word.
         sample: texts drawn at random.
+        group_rows: for each column of groups, how many rows that hold a text each group has.
     """
 
     path: Path
@@ -55,6 +57,7 @@ class AuditData:
     unread_rows: int = 0
     counts: WordCounts = field(default_factory=WordCounts)
     sample: list[AuditText] = field(default_factory=list)
+    group_rows: list[Counter[str]] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -88,7 +91,7 @@ def read_data(path: Path, fields: AuditFields, texts: int, rng: np.random.Genera
     wanted = [fields.text, *([] if fields.label is None else [fields.label]), *fields.groups]
     for name in wanted:
         stream.check_field(name)
-    data = AuditData(path, _sha256(path))
+    data = AuditData(path, _sha256(path), group_rows=[Counter() for _ in fields.groups])
     with closing(stream.rows(wanted)) as rows:
         for place, cells, problem in rows:
             data.rows += 1
@@ -102,6 +105,8 @@ def read_data(path: Path, fields: AuditFields, texts: int, rng: np.random.Genera
             named = [_name(cell) for cell in cells[1:]]
             label = named.pop(0) if fields.label is not None else ""
             data.counts.add(text, label)
+            for group, rows_of in zip(named, data.group_rows, strict=True):
+                rows_of[group] += 1
             _draw(data, AuditText(data.rows, text, label, tuple(named)), texts, rng)
     if not data.sample:
         raise InputError(f"{path} has no texts: give a table with a text in each row")

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from slalom_xai.audit.document import Block, Heading, Paragraph, Points, Table
+from slalom_xai.audit.report_groups import slices, words_in_groups
 
 _SHOWN = 20  # words of a table, at most
 
@@ -15,6 +16,9 @@ NOT_TESTED = (
     "Several words together, apart from the attacks; the order of words; spelling, emphasis, and "
     "other languages than that of the texts.",
     "Texts of other kinds than those of the table.",
+    "Groups of texts other than those of the slices above, and combinations of two columns. Words "
+    "that act in one group alone, and so little over all texts that they are not among those that "
+    "lead towards a class.",
     "Whether a word that is on no list has to do with the task: a person must say that.",
     "Whether the model keeps any law or norm. This report claims no compliance with anything.",
 )
@@ -31,7 +35,8 @@ def report(found: Mapping[str, Any]) -> list[Block]:
         *_what(found),
         *_findings(found),
         *_strongest(found),
-        *_groups(found),
+        *slices(found),
+        *words_in_groups(found),
         *_attacks(found),
         *_fidelity(found),
         Heading("What was not tested"),
@@ -50,7 +55,16 @@ def report(found: Mapping[str, Any]) -> list[Block]:
 
 def model_card(found: Mapping[str, Any]) -> list[Block]:
     """A section for the model's card."""
-    return [Heading("Audit by slalom-xai"), *_what(found), *_findings(found)]
+    return [
+        Heading("Audit by slalom-xai"),
+        *_what(found),
+        *_findings(found),
+        *slices(found),
+        *words_in_groups(found),
+        *_fidelity(found),
+        Heading("What was not tested"),
+        Points(NOT_TESTED),
+    ]
 
 
 def _what(found: Mapping[str, Any]) -> list[Block]:
@@ -129,19 +143,6 @@ def _cells(one: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _groups(found: Mapping[str, Any]) -> list[Block]:
-    rows = []
-    for one in found["groups"]:
-        right = "unknown"
-        if one["accuracy"] is not None:
-            low, high = one["accuracy_low"], one["accuracy_high"]
-            right = f"{one['accuracy']:.1%} ({low:.1%} to {high:.1%})"
-        shares = ", ".join(f"{label} {share:.0%}" for label, share in one["predicted"].items())
-        rows.append([one["by"], one["group"], f"{one['texts']:,}", right, shares])
-    head = ["by", "group", "texts", "accuracy (95%)", "predicted"]
-    return [Heading("Groups of texts"), Table(head, rows)]
-
-
 def _attacks(found: Mapping[str, Any]) -> list[Block]:
     own, control = found["attacks"]["found"], found["attacks"]["control"]
     if not own:
@@ -159,15 +160,27 @@ def _turned(attacks: Sequence[Mapping[str, Any]]) -> int:
 
 def _fidelity(found: Mapping[str, Any]) -> list[Block]:
     known = [one for one in found["explanations"] if one["wide_r2"] is not None]
+    missing = found["not explained"]
+    lost = f" {missing:,} texts could not be explained." if missing else ""
     if not known:
-        return []
+        return [Heading("Worst explanations"), Paragraph(lost.strip())] if lost else []
     worst = sorted(known, key=lambda one: one["wide_r2"])[:5]
-    rows = [[one["text"][:100], f"{one['wide_r2']:.2f}"] for one in worst]
+    rows = [
+        [
+            f"{one['row']:,}",
+            one["text"][:100],
+            f"{one['wide_r2']:.2f}",
+            _number(one["local_r2"], ".2f"),
+        ]
+        for one in worst
+    ]
     said = (
-        f"{len(known)} texts were explained. The share of what deletions do that an explanation "
-        "predicts says how far to trust it; these are the lowest."
+        f"{len(known)} texts were explained.{lost} The share of what deletions do that an "
+        "explanation predicts (R²) says how far to trust it. The worst fidelity is "
+        f"{worst[0]['wide_r2']:.2f}; these are the lowest."
     )
-    return [Heading("Worst explanations"), Paragraph(said), Table(["text", "R²"], rows)]
+    head = ["row", "text", "R², any number of deletions", "R², few deletions"]
+    return [Heading("Worst explanations"), Paragraph(said), Table(head, rows)]
 
 
 def _number(number: float | None, form: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,18 +11,13 @@ import numpy as np
 
 from slalom_xai.audit.asking import Array, TextAsker
 from slalom_xai.audit.attacks import Attack, attack
-from slalom_xai.audit.bias import distinct_words
 from slalom_xai.audit.data import AuditData, AuditFields, class_of, read_data
-from slalom_xai.audit.findings import (
-    TRIALS,
-    Chosen,
-    Trials,
-    TrialSettings,
-    TriedWord,
-    standing_out,
-)
+from slalom_xai.audit.findings import Chosen, Trials, TriedWord, standing_out
+from slalom_xai.audit.settings import SETTINGS, AuditSettings
+from slalom_xai.audit.slices import columns
 from slalom_xai.audit.spread import FEWEST
-from slalom_xai.audit.trials import Effect, Place, random_places, without_word
+from slalom_xai.audit.subgroups import GroupTrials, Subgroups
+from slalom_xai.audit.trials import Effect, Place, random_places, removed
 from slalom_xai.audit.word_lists import own_lists
 from slalom_xai.audit.words import Candidate, first_round, loudest, words_to_try
 from slalom_xai.corpus.options import ExplainOptions
@@ -31,41 +25,6 @@ from slalom_xai.errors import InputError
 from slalom_xai.explainer import Explainer
 from slalom_xai.explanation import Explanation
 from slalom_xai.progress import Bar, progress_bar
-
-
-@dataclass(frozen=True)
-class AuditSettings:
-    """How much is asked.
-
-    Attributes:
-        texts: that are drawn from the table.
-        screened: texts in which every word of the lists is put in the first round; a third of all
-            texts at most.
-        glanced: of these, texts in which the other words are put.
-        tried: words of either kind for each class that are tested: those on lists, and others.
-        trial_texts: in which these are put.
-        least: texts that must hold a word which is on no list.
-        most: words on no list in the first round.
-        attacked: texts that are attacked.
-        explained: texts that are explained.
-        trials: how words are tested.
-        seed: of all chances.
-    """
-
-    texts: int = 1000
-    screened: int = 24
-    glanced: int = 4
-    tried: int = 40
-    trial_texts: int = 100
-    least: int = 5
-    most: int = 2000
-    attacked: int = 20
-    explained: int = 20
-    trials: TrialSettings = TRIALS
-    seed: int = 0
-
-
-SETTINGS = AuditSettings()
 
 
 @dataclass(frozen=True)
@@ -83,7 +42,9 @@ class Audit:
         screened: words of the lists with what the first round says of them.
         removals: for each finding, what happens when it is taken out of the texts that hold it.
         attacks: with the words that were found, and with random ones.
+        subgroups: what words do in each group of texts.
         explanations: of some texts.
+        unexplained: texts that should have been explained and could not.
         calls: to the model, those of the explanations included.
     """
 
@@ -97,13 +58,15 @@ class Audit:
     screened: list[Candidate]
     removals: dict[str, Effect]
     attacks: dict[str, list[Attack]]
+    subgroups: Subgroups
     explanations: list[Explanation]
+    unexplained: int
     calls: int
 
 
 def run_audit(
     path: Path,
-    options: ExplainOptions,
+    options: ExplainOptions | Explainer,
     fields: AuditFields,
     lists: Mapping[str, frozenset[str]],
     settings: AuditSettings = SETTINGS,
@@ -111,15 +74,23 @@ def run_audit(
 ) -> Audit:
     """Audits a classifier on a table.
 
+    Args:
+        path: of the table.
+        options: the model, by name, or an explainer that holds it.
+        fields: which columns hold what.
+        lists: words that should not matter, by the name of their list.
+        settings: how much is asked.
+        show_progress: None shows it in a terminal alone.
+
     Raises:
         SlalomError: the table, an option or the model cannot be used.
     """
     rng = np.random.default_rng(settings.seed)
     data = read_data(path, fields, settings.texts, rng)
-    explainer = options.explainer()
+    explainer = options if isinstance(options, Explainer) else options.explainer()
     asker = TextAsker(explainer)
     with progress_bar(show_progress) as bar:
-        return _Auditor(data, explainer, asker, lists, settings, rng, bar).audit()
+        return _Auditor(data, explainer, asker, fields.groups, lists, settings, rng, bar).audit()
 
 
 class _Auditor:
@@ -130,6 +101,7 @@ class _Auditor:
         data: AuditData,
         explainer: Explainer,
         asker: TextAsker,
+        groups: Sequence[str],
         lists: Mapping[str, frozenset[str]],
         settings: AuditSettings,
         rng: np.random.Generator,
@@ -138,6 +110,7 @@ class _Auditor:
         self._data, self._explainer, self._asker = data, explainer, asker
         self._lists, self._settings, self._rng, self._bar = lists, settings, rng, bar
         self._texts: list[str] = [one.text for one in data.sample]
+        self._columns = columns(data.sample, groups)
         self._odds = asker.log_odds(self._texts, bar)
 
     def audit(self) -> Audit:
@@ -162,9 +135,14 @@ class _Auditor:
             strongest=strongest,
             places=places,
             screened=listed,
-            removals={one.word: self._removed(one.word) for one in found},
+            removals={
+                one.word: removed(self._asker, one.word, self._texts, self._odds, self._bar)
+                for one in found
+            },
             attacks=self._attacks(found, harmless),
+            subgroups=self._subgroups(findings, control, first),
             explanations=explanations,
+            unexplained=min(len(self._texts), self._settings.explained) - len(explanations),
             calls=self._asker.calls + sum(one.calls for one in explanations),
         )
 
@@ -200,12 +178,15 @@ class _Auditor:
             *first_round(self._asker, others, counts, few, self._bar),
         ]
 
-    def _places(self, label: int, first: Collection[int]) -> list[Place]:
-        """Places in texts that the model does not take for a class, none of the first round."""
+    def _others(self, label: int, first: Collection[int]) -> list[int]:
+        """Texts that the model does not take for a class, none of the first round."""
         later = [index for index in range(len(self._texts)) if index not in set(first)]
-        other = [index for index in later if int(self._odds[index].argmax()) != label]
-        chosen = [self._texts[index] for index in other[: self._settings.trial_texts]]
-        return random_places(chosen, self._rng)
+        return [index for index in later if int(self._odds[index].argmax()) != label]
+
+    def _places(self, label: int, first: Collection[int]) -> list[Place]:
+        """Places in such texts."""
+        others = self._others(label, first)[: self._settings.trial_texts]
+        return random_places([self._texts[index] for index in others], self._rng)
 
     def _findings(
         self, listed: Sequence[Candidate], every: Sequence[Candidate], trials: Trials
@@ -234,6 +215,33 @@ class _Auditor:
                     chosen.append(Chosen(label, one))
         return trials.tried(chosen, self._settings.trials.margin)
 
+    def _subgroups(
+        self, findings: Sequence[TriedWord], control: Sequence[str], first: Collection[int]
+    ) -> Subgroups:
+        """Puts findings, and the words that follow them, into texts of each group."""
+        if not self._columns:
+            return Subgroups()
+        settings = self._settings.groups
+        words: dict[int, list[str]] = {}
+        for label, name in enumerate(self._asker.labels):
+            own = [one for one in findings if one.label == name]
+            found = sum(one.found for one in own)
+            words[label] = [one.word for one in own[: found + settings.words]]
+        free = {label: self._others(label, first) for label in words}
+        tested = {word for of_class in words.values() for word in of_class}
+        usual = [word for word in control if word not in tested]
+        trials = GroupTrials(
+            self._asker,
+            self._texts,
+            self._columns,
+            usual[: settings.control],
+            settings,
+            self._settings.trials.rate,
+            self._rng,
+            self._bar,
+        )
+        return trials.tried(words, free)
+
     def _control(self, harmless: Sequence[Candidate]) -> list[str]:
         drawn = self._rng.permutation(len(harmless))[: self._settings.trials.control]
         return [harmless[index].word for index in drawn]
@@ -242,21 +250,6 @@ class _Auditor:
         """The model's classes as the table names them."""
         found = {class_of(name, self._asker.labels): name for name in self._data.counts.texts}
         return [found.get(index, name) for index, name in enumerate(self._asker.labels)]
-
-    def _removed(self, word: str) -> Effect:
-        """What happens when a word is taken out of the texts that hold it."""
-        holding = [
-            (text, int(odds.argmax()))
-            for text, odds in zip(self._texts, self._odds, strict=True)
-            if word in distinct_words(text)
-        ]
-        without = [without_word(text, word) for text, _ in holding]
-        pairs = [(after, label) for after, (_, label) in zip(without, holding, strict=True)]
-        left = [(after, label) for after, label in pairs if after.strip()]
-        odds = self._asker.log_odds([after for after, _ in left], self._bar)
-        labels = [label for _, label in left]
-        flips = sum(int(row.argmax()) != label for row, label in zip(odds, labels, strict=True))
-        return Effect(word, len(left), flips, math.nan, math.nan)
 
     def _attacks(
         self, found: Sequence[TriedWord], harmless: Sequence[Candidate]

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slalom_xai.audit.asking import TextAsker
+from slalom_xai.audit.bias import distinct_words
 from slalom_xai.progress import Bar
 from slalom_xai.text import words
 
@@ -104,15 +105,49 @@ def effects(
         label: the index of the class.
         bar: shows how far it is.
     """
-    before = asker.log_odds([place.text for place in places], bar)[:, label]
-    texts = [place.with_word(word) for word in tried for place in places]
-    odds = asker.log_odds(texts, bar).reshape(len(tried), len(places), -1)
-    flips = (odds.argmax(axis=2) == label).sum(axis=1)
-    changes = odds[:, :, label] - before
+    changes, flipped = put_in(asker, tried, places, label, bar)
+    flips = flipped.sum(axis=1)
     return [
         Effect(word, len(places), int(flips[index]), *_mean(changes[index]))
         for index, word in enumerate(tried)
     ]
+
+
+def put_in(
+    asker: TextAsker,
+    tried: Sequence[str],
+    places: Sequence[Place],
+    label: int,
+    bar: Bar | None = None,
+) -> tuple[Array, NDArray[np.bool_]]:
+    """Each word in each text: changes of the log odds, and which texts flip, (words, texts) each.
+
+    The arguments are those of ``effects``.
+    """
+    before = asker.log_odds([place.text for place in places], bar)[:, label]
+    texts = [place.with_word(word) for word in tried for place in places]
+    odds = asker.log_odds(texts, bar).reshape(len(tried), len(places), -1)
+    return odds[:, :, label] - before, odds.argmax(axis=2) == label
+
+
+def removed(
+    asker: TextAsker, word: str, texts: Sequence[str], odds: Array, bar: Bar | None = None
+) -> Effect:
+    """What happens when a word is taken out of the texts that hold it.
+
+    Args:
+        asker: asks the model.
+        word: in small letters.
+        texts: all of them.
+        odds: (texts, classes), what the model answers to them.
+        bar: shows how far it is.
+    """
+    holding = [index for index, text in enumerate(texts) if word in distinct_words(text)]
+    without = [(without_word(texts[index], word), index) for index in holding]
+    left = [(text, int(odds[index].argmax())) for text, index in without if text.strip()]
+    after = asker.log_odds([text for text, _ in left], bar)
+    flips = sum(int(row.argmax()) != label for row, (_, label) in zip(after, left, strict=True))
+    return Effect(word, len(left), flips, math.nan, math.nan)
 
 
 def _mean(numbers: Array) -> tuple[float, float]:

@@ -27,7 +27,9 @@ from slalom_xai.cli.output import echo_json
 from slalom_xai.system.interrupts import leaving_at_once
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
+
+    from slalom_xai.audit import Rule
 
 _HELP = (
     "Audits a classifier on a table: which words decide that should not, measured by putting them "
@@ -115,6 +117,7 @@ def _audit(
         from slalom_xai.system.writable import make_folder
 
     rules = [rule(said, NUMBERS) for said in fail_if or []]
+    _check_groups(rules, group or [])
     lists = checked_lists(terms or [], only_terms)
     make_folder("--out", out)
     options = ExplainOptions(
@@ -143,6 +146,20 @@ def _audit(
     return 1 if broken else 0
 
 
+def _check_groups(rules: Sequence[Rule], groups: Sequence[str]) -> None:
+    """A rule about groups without groups could never be broken, which nobody means.
+
+    Raises:
+        InputError: there is one.
+    """
+    from slalom_xai.audit.summary import OF_GROUPS
+    from slalom_xai.errors import InputError
+
+    for one in rules:
+        if one.name in OF_GROUPS and not groups:
+            raise InputError(f"the rule {one.said!r} is about groups: give --group a column, too")
+
+
 def _show(found: Mapping[str, Any], files: list[Path], broken: list[str]) -> None:
     words = [one for one in found["findings"] if one["found"]]
     typer.echo(f"{len(words)} words that should not matter change the model's mind.")
@@ -151,7 +168,26 @@ def _show(found: Mapping[str, Any], files: list[Path], broken: list[str]) -> Non
             f"  {one['word']}: {one['flip_rate']:.0%} of texts become {one['label']} "
             f"(random words {one['control']:.1%})"
         )
+    if found["group columns"]:
+        _show_groups(found)
     for path in files:
         typer.echo(f"Saved: {path}")
     for said in broken:
         typer.echo(f"The rule {said} is broken.", err=True)
+
+
+def _show_groups(found: Mapping[str, Any]) -> None:
+    differing = [one for one in found["subgroups"]["effects"] if one["differs"]]
+    typer.echo(f"{len(differing)} times a word does otherwise in a group than in other texts.")
+    for one in differing[:10]:
+        typer.echo(
+            f"  {one['word']} in {one['by']} {one['group']}: {one['flip_rate']:.0%} of texts "
+            f"become {one['label']}; the log odds move by {one['beyond']:+.2f} more than elsewhere"
+        )
+    slices = [one for one in found["groups"] if any(e["differs"] for e in one["against"].values())]
+    for one in slices[:10]:
+        names = [name for name, each in one["against"].items() if each["differs"]]
+        typer.echo(f"  {one['by']} {one['group']} differs from other texts: {', '.join(names)}")
+    small = sum(not one["enough"] for one in found["groups"])
+    if small:
+        typer.echo(f"  {small} groups have too few texts; the report names them.")

@@ -202,6 +202,8 @@ def _tell(plan: VocabularyPlan, as_json: bool) -> None:
     )
     if plan.left_out:
         typer.echo(f"note: {plan.left_out:,} rarer items are left out (--items)", err=True)
+    if plan.too_long:
+        typer.echo(f"note: {plan.too_long:,} items have too many tokens; left out", err=True)
     for problem, count in plan.problems.items():
         typer.echo(f"note: {count:,} texts cannot be read: {problem}", err=True)
 

@@ -41,6 +41,7 @@ class VocabularyPlan:
         texts: that were read.
         problems: texts that cannot be read, and why.
         left_out: items that are too rare to be among them.
+        too_long: items that have too many tokens to be among them.
         lengths: of the texts that items fill.
         fills: calls for values.
         sequences: calls for short sequences.
@@ -51,6 +52,7 @@ class VocabularyPlan:
     texts: int
     problems: dict[str, int]
     left_out: int
+    too_long: int
     lengths: tuple[int, ...]
     fills: int
     sequences: int
@@ -269,7 +271,7 @@ def _items(explainer: Explainer, found: Found, words: Sequence[str] | None, most
     if words is not None:
         items = items_of_list(explainer.model, words, found)
     else:
-        items = items_of_texts(found, most)
+        items = items_of_texts(explainer.model, found, most)
     if not found.texts and words is None:
         raise InputError("there are no texts and no words: give a table or a list")
     if len(items) < 2:
@@ -316,6 +318,7 @@ def _plan(
         texts=len(found.texts),
         problems=dict(found.problems),
         left_out=items.left_out,
+        too_long=items.too_long,
         lengths=lengths,
         fills=fills,
         sequences=sequences,

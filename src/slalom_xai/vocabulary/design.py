@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from slalom_xai.models.rows import Indices
 from slalom_xai.vocabulary.items import ReadText, TokenIds
 from slalom_xai.vocabulary.settings import SETTINGS
-from slalom_xai.vocabulary.sparse import SparseRows
+from slalom_xai.vocabulary.sparse_rows import SparseRows
 
 
 def draw_sequences(items: int, rows: int, rng: np.random.Generator) -> Indices:

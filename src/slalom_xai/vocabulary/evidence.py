@@ -17,7 +17,7 @@ from slalom_xai.outputs import Target
 from slalom_xai.queries import Purpose, Queries
 from slalom_xai.vocabulary.design import TextRows, sequence_entries
 from slalom_xai.vocabulary.settings import SETTINGS
-from slalom_xai.vocabulary.sparse import SparseRows
+from slalom_xai.vocabulary.sparse_rows import SparseRows
 
 SEQUENCES, DELETIONS = "sequences", "deletions"
 _TEXTS_AT_ONCE = 256

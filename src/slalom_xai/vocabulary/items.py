@@ -66,12 +66,14 @@ class Items:
         token_ids: of each.
         texts: (V,), how many texts have it.
         left_out: items that are not among them, because there are too many.
+        too_long: items of the texts that are not among them, because they have too many tokens.
     """
 
     names: tuple[str, ...]
     token_ids: tuple[TokenIds, ...]
     texts: Indices
     left_out: int = 0
+    too_long: int = 0
 
     def __len__(self) -> int:
         return len(self.names)
@@ -112,19 +114,34 @@ def find_items(
     return found
 
 
-def items_of_texts(found: Found, most: int) -> Items:
+def items_of_texts(model: TextModel, found: Found, most: int) -> Items:
     """The items that most texts have.
 
+    Web addresses and the like have so many tokens that a short sequence of such items would not
+    fit. They are left out and counted: texts are as they are, and nobody could mend them all.
+
     Args:
+        model: that reads the items.
         found: in texts.
         most: how many items.
+
+    Raises:
+        InputError: all items have too many tokens.
     """
+    longest = _longest(model, found.texts[0].reading) if found.texts else None
+    fitting = [kind for kind in found.forms if longest is None or len(kind) <= longest]
+    if found.forms and not fitting:
+        raise InputError(
+            f"all items of the texts have more than {longest} tokens, which is the most that an "
+            "item of this model may have: give --granularity token"
+        )
     first = {kind: number for number, kind in enumerate(found.forms)}
-    order = sorted(found.forms, key=lambda kind: (-found.contexts[kind], first[kind]))
+    order = sorted(fitting, key=lambda kind: (-found.contexts[kind], first[kind]))
     kept = order[:most]
     names = _distinct([(found.forms[kind].most_common(1)[0][0], kind) for kind in kept])
     texts = np.array([found.contexts[kind] for kind in kept], dtype=np.int64)
-    return Items(names, tuple(kept), texts, len(order) - len(kept))
+    too_long = len(found.forms) - len(fitting)
+    return Items(names, tuple(kept), texts, len(order) - len(kept), too_long)
 
 
 def items_of_list(model: TextModel, words: Sequence[str], found: Found | None) -> Items:
@@ -165,7 +182,7 @@ def carrier(model: TextModel, items: Items) -> Prompt:
     frame = token_reading(model, items.names[0], truncation=True)
     ids, *segments = frame.tokens.streams
     before, after = int(frame.positions[0]), int(frame.positions[-1]) + 1
-    _check_sizes(items, model, len(ids) - len(frame.positions))
+    _check_sizes(items, _longest(model, frame))
     sizes = np.array([len(kind) for kind in items.token_ids])
     owner = np.repeat(np.arange(len(items)), sizes)
     inner = np.concatenate([np.array(kind, dtype=np.int64) for kind in items.token_ids])
@@ -217,12 +234,17 @@ def token_reading(model: TextModel, text: str, truncation: bool) -> TokenReading
     return reading
 
 
-def _check_sizes(items: Items, model: TextModel, special: int) -> None:
+def _longest(model: TextModel, frame: TokenReading) -> int | None:
+    """The tokens that an item may have beside the special ones of a text; None: any number."""
     if not isinstance(model, SaysItsLimit) or model.limit is None:
-        return
-    most = max(1, int((model.limit - special) * SETTINGS.longest_share))
+        return None
+    special = len(frame.tokens) - len(frame.positions)
+    return max(1, int((model.limit - special) * SETTINGS.longest_share))
+
+
+def _check_sizes(items: Items, most: int | None) -> None:
     for name, kind in zip(items.names, items.token_ids, strict=True):
-        if len(kind) > most:
+        if most is not None and len(kind) > most:
             raise InputError(
                 f"{shortened(name, 60)} has {len(kind)} tokens, and an item of this model may "
                 f"have {most}: give words, or --granularity token"

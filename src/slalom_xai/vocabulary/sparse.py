@@ -13,13 +13,14 @@ values are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
-Matrix = Callable[[Tensor], Tensor]  # a symmetric matrix, as what it makes of a vector
+from slalom_xai.vocabulary.products import Map
+from slalom_xai.vocabulary.sparse_rows import SparseRows
 
 _STEPS = 25  # of Gauss and Newton at most
 _REFIT_STEPS = 3  # where few rows were left out
@@ -30,61 +31,6 @@ _HALVINGS = 12
 _SINK_SPREADS = 3.0  # standard deviations of the values, for the sink's
 _LEAST_PULL = 1e-6  # keeps the sink's importance where it is if it does not matter
 _LARGEST = 30.0  # importances stay within this: exp of it is still a plain number
-
-
-@dataclass(frozen=True)
-class SparseRows:
-    """m rows of a vocabulary of V items, as e entries.
-
-    Attributes:
-        row: (e,), the row that an entry is in.
-        item: (e,), the item.
-        count: (e,), how often it stands there, float64.
-        rows: m.
-        items: V.
-    """
-
-    row: Tensor
-    item: Tensor
-    count: Tensor
-    rows: int
-    items: int
-
-    @classmethod
-    def of(cls, row: Tensor, item: Tensor, rows: int, items: int) -> SparseRows:
-        """From one entry for each item of each row; equal ones are counted."""
-        codes, counts = torch.unique(row * items + item, return_counts=True)
-        return cls(codes // items, codes % items, counts.double(), rows, items)
-
-    @classmethod
-    def joined(cls, parts: Sequence[SparseRows]) -> SparseRows:
-        """The rows of several, one after the other."""
-        starts = [sum(part.rows for part in parts[:index]) for index in range(len(parts))]
-        row = torch.cat([part.row + start for part, start in zip(parts, starts, strict=True)])
-        return cls(
-            row,
-            torch.cat([part.item for part in parts]),
-            torch.cat([part.count for part in parts]),
-            sum(part.rows for part in parts),
-            parts[0].items,
-        )
-
-    def take(self, indices: Tensor) -> SparseRows:
-        """Some of the rows, (k,), each at most once."""
-        place = torch.full((self.rows,), -1, dtype=torch.long)
-        place[indices] = torch.arange(len(indices))
-        kept = place[self.row] >= 0
-        return SparseRows(
-            place[self.row[kept]], self.item[kept], self.count[kept], len(indices), self.items
-        )
-
-    def summed(self, entries: Tensor) -> Tensor:
-        """Sums (m,) of numbers (e,) over the entries of each row."""
-        return torch.zeros(self.rows, dtype=entries.dtype).index_add_(0, self.row, entries)
-
-    def by_item(self, entries: Tensor) -> Tensor:
-        """Sums (V,) of numbers (e,) over the entries of each item."""
-        return torch.zeros(self.items, dtype=entries.dtype).index_add_(0, self.item, entries)
 
 
 @dataclass(frozen=True)
@@ -281,13 +227,14 @@ def _step(
     ridge = torch.full((rows.items + 2,), pull or 1.0, dtype=torch.float64)
     ridge[-2], ridge[-1] = _LEAST_PULL, sink_pull
 
+    to_rows, to_items = rows.maps(slope)
+
     def forth(step: Tensor) -> Tensor:
-        moved = rows.summed(slope * step[rows.item])
-        return moved + sink_slope * step[-2] + sink_share * step[-1]
+        return to_rows(step[:-2]) + sink_slope * step[-2] + sink_share * step[-1]
 
     def back(misses: Tensor) -> Tensor:
         weighted = weights * misses
-        items = rows.by_item(slope * weighted[rows.row])
+        items = to_items(weighted)
         return torch.cat([items, ((sink_slope @ weighted)[None]), (sink_share @ weighted)[None]])
 
     gradient = back(predicted - answers)
@@ -304,7 +251,7 @@ def _step(
     return _solved(matrix, -gradient, diagonal.clamp(min=1e-300))
 
 
-def _solved(matrix: Matrix, right: Tensor, diagonal: Tensor) -> Tensor:
+def _solved(matrix: Map, right: Tensor, diagonal: Tensor) -> Tensor:
     """Solves a symmetric positive system by conjugate gradients with a diagonal preconditioner."""
     solution = torch.zeros_like(right)
     residual = right
