@@ -1,10 +1,11 @@
-"""What the audit's rule finds in the models of ``benchmarks.shortcuts``, beside the one before it.
+"""What the audit's rule says of the models of ``benchmarks.shortcuts``, beside one that was tried.
 
     python -m benchmarks.shortcuts_rules shortcuts
 
-Before, a word's score was the geometric mean of its change and z, and the far end was fitted for
-each class by itself. Now it is their product, and the far ends of all classes are fitted as one.
-Both rules see the same audits: their changes, flips and tables, as that benchmark left them.
+The rule takes the geometric mean of a word's change and z, and fits the far end for each class by
+itself. The other one takes their product, whose far end falls as the fitted law does if both are
+normal, and fits the far ends of all classes as one. Both see the same audits: their changes, flips
+and tables, as that benchmark left them.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from __future__ import annotations
 import argparse
 import csv
 import json
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,23 +26,46 @@ from slalom_xai.audit.spread import chances, evidence
 from slalom_xai.metrics.intervals import false_discovery
 
 Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
 RATE, MARGIN = 0.05, 0.02
 
 
-def before(changes: Array, z: Array, harmless: NDArray[np.bool_]) -> Array:
-    """The chances (classes, words) of the rule before."""
-    found = []
-    for change, tie in zip(changes, z, strict=True):
-        middle = np.median(change)
-        spread = 1.4826 * np.median(np.abs(change - middle)) + 0.01
-        both = np.sqrt(np.clip((change - middle) / spread, 0, None) * np.clip(tie, 0, None))
-        alone = chances(change, harmless)
-        found.append(np.minimum(np.minimum(chances(both, harmless) / 0.9, alone / 0.1), 1))
-    return np.array(found)
+def by_class(changes: Array, z: Array, harmless: Mask) -> Array:
+    """The chances (classes, words) of the audit's rule."""
+    pairs = zip(changes, z, strict=True)
+    return np.array([evidence(change, tie, harmless) for change, tie in pairs])
 
 
-def findings(folder: Path) -> dict[str, set[str]]:
-    """The words that each rule finds in one model."""
+def product(changes: Array, z: Array, harmless: Mask) -> Array:
+    """The chances (classes, words) of the rule that was tried."""
+    middle = np.median(changes, axis=1, keepdims=True)
+    spread = 1.4826 * np.median(np.abs(changes - middle), axis=1, keepdims=True) + 0.01
+    standard = (changes - middle) / spread
+    both = np.clip(standard, 0, None) * np.clip(z, 0, None)
+    every = np.tile(harmless, len(changes))
+    found = np.minimum(
+        chances(both.ravel(), every) / 0.9,
+        chances(standard.ravel(), every) / 0.1,
+    )
+    return np.minimum(found, 1).reshape(changes.shape)
+
+
+RULES: dict[str, Callable[[Array, Array, Mask], Array]] = {
+    "the audit's": by_class,
+    "product, classes as one": product,
+}
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a rule says of one model: its words, the likeliest shortcut first, and findings."""
+
+    order: list[str]
+    findings: set[str]
+
+
+def said(folder: Path) -> dict[str, Said]:
+    """What each rule says of one model."""
     found = json.loads((folder / "audit.json").read_text())
     words = [one["word"] for one in found["screened"]]
     changes = np.array([one["changes"] for one in found["screened"]]).T
@@ -48,10 +74,12 @@ def findings(folder: Path) -> dict[str, set[str]]:
     tests = [(label, word) for label in found["labels"] for word in words]
     flips = {(one["label"], one["word"]) for one in found["findings"] if _flips(one)}
     told = {}
-    for name, rule in (("before", before), ("now", evidence)):
-        adjusted = false_discovery(rule(changes, z, harmless).ravel())
+    for name, rule in RULES.items():
+        p = rule(changes, z, harmless)
+        adjusted = false_discovery(p.ravel())
         out = {test for test, q in zip(tests, adjusted, strict=True) if q <= RATE}
-        told[name] = {word for _, word in out & flips}
+        order = [words[index] for index in np.argsort(p.min(axis=0), kind="stable")]
+        told[name] = Said(order, {word for _, word in out & flips})
     return told
 
 
@@ -75,21 +103,22 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("out", type=Path, help="folder that benchmarks.shortcuts filled")
     folders = sorted(path.parent for path in parser.parse_args().out.glob("*/result.json"))
-    told = {folder: findings(folder) for folder in folders}
+    told = {folder: said(folder) for folder in folders}
     plants = {
         folder: json.loads((folder / "result.json").read_text())["plant"] for folder in folders
     }
     planted = {folder: plant["word"] for folder, plant in plants.items() if plant is not None}
     clean = [folder for folder in folders if folder not in planted]
-    print("| rule | planted word found | other findings there | clean models with findings |")
-    print("| --- | ---: | ---: | ---: |")
-    for name in ("before", "now"):
-        hits = sum(word in told[folder][name] for folder, word in planted.items())
-        others = sum(len(told[folder][name] - {word}) for folder, word in planted.items())
-        false = [told[folder][name] for folder in clean if told[folder][name]]
+    print("| rule | planted word first | a finding | other findings | clean models with findings |")
+    print("| --- | ---: | ---: | ---: | ---: |")
+    for name in RULES:
+        first = sum(told[folder][name].order[0] == word for folder, word in planted.items())
+        hits = sum(word in told[folder][name].findings for folder, word in planted.items())
+        others = sum(len(told[folder][name].findings - {word}) for folder, word in planted.items())
+        false = [told[folder][name].findings for folder in clean if told[folder][name].findings]
         named = f" ({'; '.join(', '.join(sorted(one)) for one in false)})" if false else ""
         print(
-            f"| {name} | {hits} of {len(planted)} | {others} | "
+            f"| {name} | {first} of {len(planted)} | {hits} of {len(planted)} | {others} | "
             f"{len(false)} of {len(clean)}{named} |"
         )
 

@@ -88,36 +88,21 @@ class TestSpread:
     def test_a_word_that_the_data_tie_to_the_class_needs_to_do_less(self):
         """Four deviations are within reach of 400 harmless words; with a z of 8 they are not."""
         rng = np.random.default_rng(0)
-        changes, z = rng.normal(size=(2, 1, 400))
-        harmless = np.ones(400, dtype=bool)
-        changes[0, 7], z[0, 7] = 4.0, -1.0
-        untied = false_discovery(evidence(changes, z, harmless)[0])
-        z[0, 7] = 8.0
-        tied = false_discovery(evidence(changes, z, harmless)[0])
+        changes, z, harmless = rng.normal(size=400), rng.normal(size=400), np.ones(400, dtype=bool)
+        changes[7] = 4.0
+        untied = false_discovery(evidence(changes, z, harmless))
+        z[7] = 8.0
+        tied = false_discovery(evidence(changes, z, harmless))
         assert (untied > 0.05).all()
         assert np.flatnonzero(tied <= 0.05).tolist() == [7]
 
-    @pytest.mark.parametrize("law", ["normal", "laplace"])
-    def test_the_product_of_both_is_no_finding_by_itself(self, law):
-        """Two classes, whose changes and z mirror each other; 5% of false discoveries allowed."""
-        found = 0
-        for seed in range(20):
-            rng = np.random.default_rng(seed)
-            draws = {"normal": rng.normal, "laplace": rng.laplace}[law](size=(2, 300))
-            draws[1] = 0.4 * draws[0] + 0.9 * draws[1]  # what moves the model goes with the data
-            changes, z = ([one, -one] for one in draws)
-            p = evidence(np.array(changes), np.array(z), np.ones(300, dtype=bool))
-            found += bool((false_discovery(p.ravel()) <= 0.05).any())
-        assert found <= 4
-
     def test_a_word_that_the_data_do_not_tie_to_the_class_is_found_if_it_is_loud(self):
         rng = np.random.default_rng(0)
-        changes, z = rng.normal(size=(2, 1, 400))
-        harmless = np.ones(400, dtype=bool)
-        changes[0, 7], z[0, 7] = 12.0, -1.0
-        found = evidence(changes, z, harmless)[0]
+        changes, z, harmless = rng.normal(size=400), rng.normal(size=400), np.ones(400, dtype=bool)
+        changes[7], z[7] = 12.0, -1.0
+        found = evidence(changes, z, harmless)
         assert np.flatnonzero(false_discovery(found) <= 0.05).tolist() == [7]
-        (without_classes,) = evidence(changes, np.full((1, 400), math.nan), harmless)
+        without_classes = evidence(changes, np.full(400, math.nan), harmless)
         assert without_classes[7] < found[7] < 1e-4
 
     def test_words_that_do_the_same_hide_no_word_that_does_not(self):

@@ -82,11 +82,9 @@ def standing_out(
     harmless = np.array([one.harmless for one in every])
     index_of = {one.word: index for index, one in enumerate(every)}
     tests = []
-    if ties:
-        changes = np.array([[one.changes[label] for one in every] for label in ties])
-        found = evidence(changes, np.array(list(ties.values())), harmless)
-        for label, chance in zip(ties, found, strict=True):
-            tests += [(label, one, float(chance[index_of[one.word]])) for one in listed]
+    for label, z in ties.items():
+        found = evidence(np.array([one.changes[label] for one in every]), z, harmless)
+        tests += [(label, one, float(found[index_of[one.word]])) for one in listed]
     adjusted = false_discovery(np.array([chance for _, _, chance in tests]))
     chosen = [
         Chosen(label, one, chance, bool(q <= rate))

@@ -74,50 +74,42 @@ def far_end(changes: Array) -> FarEnd:
     return FarEnd(threshold, count / len(ordered), scale, shape)
 
 
-def chances(scores: Array, harmless: NDArray[np.bool_]) -> Array:
+def chances(changes: Array, harmless: NDArray[np.bool_]) -> Array:
     """For each word, the probability that a harmless word does as much or more.
 
-    The far ends of several classes are fitted as one: twice as many words beyond the threshold
-    say much better how fast it falls.
-
     Args:
-        scores: (words,) or (classes, words), what each word does.
+        changes: (words,), what each word does.
         harmless: (words,), which of them stand for harmless words. A word is never compared with
             itself, so that one that stands out does not widen the spread.
     """
-    found = np.ones(scores.shape)
-    for index in range(scores.shape[-1]):
+    found = np.ones(len(changes))
+    for index, change in enumerate(changes):
         others = harmless.copy()
         others[index] = False
-        end = far_end(scores[..., others].ravel())
-        found[..., index] = np.vectorize(end.beyond)(scores[..., index])
+        found[index] = far_end(changes[others]).beyond(float(change))
     return found
 
 
 def evidence(changes: Array, z: Array, harmless: NDArray[np.bool_]) -> Array:
-    """For each class and word, the probability (classes, words) that a harmless word stands out so.
+    """For each word, the probability that a harmless word stands out as far.
 
     A word that a model was taught by its data does two things that chance seldom does together: it
-    moves the model towards a class, and goes with that class in the data. Their product is compared
-    with that of harmless words. If both are normally distributed over harmless words, the far end
-    of the product falls exponentially, which is what a generalised Pareto distribution of shape 0
-    does; that of their geometric mean falls faster, so that a fit to it expects too many great
-    ones. A tenth of the error that is allowed goes to words that stand out by what they do to the
-    model alone, for these may be taught by other data.
+    moves the model towards a class, and goes with that class in the data. Their geometric mean is
+    compared with that of harmless words. A tenth of the error that is allowed goes to words that
+    stand out by what they do to the model alone, for these may be taught by other data.
 
     Args:
-        changes: (classes, words), of the log odds of each class.
-        z: (classes, words), the z-statistic of word and class; NaN where the data say nothing.
+        changes: (words,), of the log odds of a class.
+        z: (words,), the z-statistic of word and class; NaN where the data say nothing.
         harmless: (words,), which of them stand for harmless words.
     """
-    middle = np.median(changes[:, harmless], axis=1, keepdims=True)
-    away = np.abs(changes[:, harmless] - middle)
-    spread = _NORMAL * np.median(away, axis=1, keepdims=True) + _LEAST_SCALE
-    standard = (changes - middle) / spread
-    alone = chances(standard, harmless)
-    unknown = np.isnan(z).all(axis=1, keepdims=True)
-    if unknown.all():
+    alone = chances(changes, harmless)
+    if np.isnan(z).all():
         return alone
-    both = np.clip(standard, 0, None) * np.clip(np.nan_to_num(z), 0, None)
+    middle = np.median(changes[harmless])
+    spread = _NORMAL * np.median(np.abs(changes[harmless] - middle)) + _LEAST_SCALE
+    both = np.sqrt(
+        np.clip((changes - middle) / spread, 0, None) * np.clip(np.nan_to_num(z), 0, None)
+    )
     found = np.minimum(chances(both, harmless) / (1 - _ALONE), alone / _ALONE)
-    return np.minimum(np.where(unknown, alone, found), 1.0)
+    return np.minimum(found, 1.0)
