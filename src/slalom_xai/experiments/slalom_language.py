@@ -60,7 +60,9 @@ class SlalomSize:
 
 
 SMALL = SlalomSize(
-    32, Size(layers=(2,), rate=5e-4, texts=120_000, epochs=1, batch=64, tested=200), fewer=(16,)
+    32,
+    Size(layers=(2,), rate=5e-4, runs=1, texts=120_000, epochs=1, batch=64, tested=200),
+    fewer=(16,),
 )
 # The paper trains on 20 times 20,000 texts. All are fresh here: texts that are read again are
 # learnt by heart, with their drawn classes. Its batches of 20 would take three times as many steps.
