@@ -11,8 +11,8 @@ cut. By default each is explained by ``slalom-few``, with 64 calls.
 
 - ``speed``: the command in one process, and ``Explainer(...)(texts)`` on the same texts, in turns.
   Each is a process of its own, and its time counts from when the model is loaded.
-- ``memory``: one run of the command, with the largest memory of its process after every tenth of
-  the texts, its speed, and the size of its files; it is stopped after so many --minutes.
+- ``memory``: one run of the command. After every tenth of the texts it says the memory of its
+  process, now and at most, its speed, and the size of its files; stopped after so many --minutes.
 - ``kills``: a run that is killed at random moments and started again, beside one that nobody
   disturbed: are all files equal?
 - ``workers``: one worker and two, in turns.
@@ -24,7 +24,6 @@ import argparse
 import csv
 import gzip
 import json
-import os
 import random
 import re
 import signal
@@ -37,6 +36,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.corpus_memory import watch
 from benchmarks.sessions import AS_URGENT, end_session, kill_process, workers_of
 
 WORDS = (6, 16)  # of a text: about 15 tokens of the embedded model on average
@@ -128,29 +128,7 @@ def memory(options: argparse.Namespace) -> None:
     with tempfile.TemporaryDirectory() as folder:
         table = table_of(texts, Path(folder))
         out = Path(folder) / "out"
-        process = _started(table, out, options)
-        steps = range(len(texts) // 10, len(texts) + 1, len(texts) // 10)
-        shown, started = 0, time.perf_counter()
-        while process.poll() is None:
-            time.sleep(1)
-            seconds = time.perf_counter() - started
-            parts = list(out.glob("parts/*.parquet"))
-            done = 1000 * len(parts)
-            late = options.minutes and seconds > 60 * options.minutes
-            if late or sum(step <= done for step in steps) > shown:
-                shown = sum(step <= done for step in steps)
-                size = sum(path.stat().st_size for path in parts)
-                print(
-                    f"{done} texts: {_megabytes(process.pid, 'VmRSS'):.0f} MB, at most "
-                    f"{_megabytes(process.pid, 'VmHWM'):.0f}, {done / seconds:.1f} texts a second, "
-                    f"{_busy(process.pid) / max(done, 1):.4f} processor seconds and "
-                    f"{size / max(done, 1):.0f} bytes a text",
-                    flush=True,
-                )
-            if late:
-                print(f"stopped after {options.minutes} minutes")
-                process.kill()
-                process.wait()
+        watch(_started(table, out, options), out, len(texts), options.minutes)
 
 
 def _started(
@@ -168,18 +146,6 @@ def _started(
         start_new_session=True,
         env=AS_URGENT,
     )
-
-
-def _megabytes(process: int, what: str) -> float:
-    """The memory of a process: VmRSS now, VmHWM the largest so far."""
-    found = re.search(rf"{what}:\s+(\d+)", Path(f"/proc/{process}/status").read_text())
-    return int(found[1]) / 1024 if found else float("nan")
-
-
-def _busy(process: int) -> float:
-    """The processor time of a process so far, in seconds."""
-    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def kills(options: argparse.Namespace) -> None:
