@@ -9,7 +9,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-import pyarrow.parquet as pq
+from slalom_xai.corpus.schema import count_rows
 
 _LINES = 10  # said of a run, one after each tenth of its texts
 
@@ -91,7 +91,7 @@ def _done(out: Path, texts: int) -> tuple[int, int]:
     parts = list(out.glob("parts/*.parquet"))
     if not parts:
         return 0, 0
-    each = pq.read_metadata(min(parts)).num_rows
+    each = count_rows(min(parts))
     return min(each * len(parts), texts), sum(path.stat().st_size for path in parts)
 
 
