@@ -13,8 +13,8 @@ cut. By default each is explained by ``slalom-few``, with 64 calls.
   Each is a process of its own, and its time counts from when the model is loaded.
 - ``memory``: one run of the command. After every tenth of the texts it says the memory of its
   process, now and at most, its speed, and the size of its files; stopped after so many --minutes.
-- ``kills``: a run that is killed at random moments and started again, beside one that nobody
-  disturbed: are all files equal?
+- ``kills``: a run that is killed and started again, beside one that nobody disturbed: are all files
+  equal? A kill comes at a random moment of --pause after a part was done, while others are at work.
 - ``workers``: one worker and two, in turns.
 """
 
@@ -184,15 +184,14 @@ def _disturbed(
     chance: random.Random,
 ) -> tuple[int, bool]:
     """Kills somebody of a run now and then; returns the kills left, and whether the run ended."""
-    while left > 0 and process.poll() is None:
+    while left > 0 and _next_part(process, out):
         time.sleep(chance.uniform(*options.pause))
         victims = options.victims
         if victims == "both":  # workers first, then the driver
             victims = "workers" if left > options.kills // 2 else "driver"
         if process.poll() is None and _kill(process, victims, chance):
             left -= 1
-            parts = len(list(out.glob("parts/*.parquet")))
-            print(f"kill {options.kills - left}, of {victims}: {parts} parts", flush=True)
+            print(f"kill {options.kills - left}, of {victims}: {_parts(out)} parts", flush=True)
             if victims == "driver":
                 break
     code = process.wait()
@@ -200,6 +199,20 @@ def _disturbed(
     if code not in (0, -signal.SIGKILL):
         raise SystemExit(f"the run ended with the exit code {code}")
     return left, code == 0
+
+
+def _next_part(process: subprocess.Popen[str], out: Path) -> bool:
+    """Waits until one more part is done, so that others are at work; False where the run ends."""
+    before = _parts(out)
+    while process.poll() is None:
+        if _parts(out) > before:
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def _parts(out: Path) -> int:
+    return len(list(out.glob("parts/*.parquet")))
 
 
 def _kill(process: subprocess.Popen[str], victims: str, chance: random.Random) -> bool:
@@ -261,7 +274,7 @@ def main() -> None:
     parser.add_argument("--victims", choices=["driver", "workers", "both"], default="driver")
     parser.add_argument("--part-texts", type=int, default=20)
     parser.add_argument("--kills", type=int, default=20)
-    parser.add_argument("--pause", type=float, nargs=2, default=(0.5, 8.0))
+    parser.add_argument("--pause", type=float, nargs=2, default=(0.0, 2.0))
     parser.add_argument("--minutes", type=float, default=0, help="0: to the end")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
