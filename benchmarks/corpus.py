@@ -102,10 +102,11 @@ def speed(options: argparse.Namespace) -> None:
             arguments = [str(table), f"{folder}/out-{turn}", options.method, str(options.budget)]
             corpus = _numbers(_CORPUS, arguments, "")
             ratios.append((alone[0] / corpus[0], alone[1] / corpus[1]))
+            each = [seconds / len(texts) for seconds in (*alone, *corpus)]
             print(
-                f"turn {turn + 1}: list call {len(texts) / alone[0]:.1f} texts a second, corpus "
-                f"{len(texts) / corpus[0]:.1f}; throughput ratio {ratios[-1][0]:.2f}, in processor "
-                f"time {ratios[-1][1]:.2f}",
+                f"turn {turn + 1}: list call {1 / each[0]:.1f} texts a second, corpus "
+                f"{1 / each[2]:.1f}; processor seconds a text {each[1]:.4f} and {each[3]:.4f}; "
+                f"throughput ratio {ratios[-1][0]:.2f}, in processor time {ratios[-1][1]:.2f}",
                 flush=True,
             )
     wall, busy = (statistics.median(column) for column in zip(*ratios, strict=True))
