@@ -20,7 +20,17 @@ TEXTS = [
 
 @pytest.mark.parametrize(
     "method",
-    ["slalom", "slalom-eff", "slalom-fidel", "slalom-exact", "linear", "gam", "occlusion", "lime"],
+    [
+        "slalom",
+        "slalom-few",
+        "slalom-eff",
+        "slalom-fidel",
+        "slalom-exact",
+        "linear",
+        "gam",
+        "occlusion",
+        "lime",
+    ],
 )
 def test_a_list_is_explained_as_its_texts_are_one_by_one(method):
     explainer = Explainer(Averaging(), method=method, budget=150)

@@ -13,10 +13,17 @@ from slalom_xai import Explainer
 from slalom_xai.estimators.slalom.correcting import LEARNING
 from slalom_xai.surrogates import process_fit
 from slalom_xai.surrogates.additive import fit_additive
-from slalom_xai.surrogates.conditioning import Changes, conditioned
+from slalom_xai.surrogates.conditioning import Changes, conditioned, factored
 from slalom_xai.surrogates.likelihood import Likelihood, numbers_of, parts
 from slalom_xai.surrogates.process import Kernel, Noise, packed_rows, unpacked_rows
-from slalom_xai.surrogates.process_fit import _growing_start, _growth, fit_kernel, fit_process
+from slalom_xai.surrogates.process_fit import (
+    KernelRequest,
+    _growing_start,
+    _growth,
+    fit_kernel,
+    fit_kernels,
+    fit_process,
+)
 from slalom_xai.surrogates.scoring import Pull, _solved, _solved_in_rounds
 
 
@@ -74,8 +81,8 @@ def test_rows_are_packed_and_unpacked(units):
     assert torch.equal(unpacked_rows(packed, units), rows)
 
 
-def some_changes(units=6, rows=40, columns=2):
-    drawn_rows = drawn(rows, units)[1:]
+def some_changes(units=6, rows=40, columns=2, seed=0):
+    drawn_rows = drawn(rows, units, seed=seed)[1:]
     deleting = drawn_rows[drawn_rows.sum(dim=1) < units]
     return Changes.of(deleting, planted(units, 5, columns=columns).predict(deleting))
 
@@ -104,7 +111,7 @@ def test_the_likelihoods_slope_is_its_derivative():
     for place in range(len(at)):
         step = torch.zeros_like(at)
         step[place] = 1e-5
-        difference = (likelihood.at(at + step).loss - likelihood.at(at - step).loss) / 2e-5
+        difference = float(likelihood.at(at + step).loss - likelihood.at(at - step).loss) / 2e-5
         assert float(slope[place]) == pytest.approx(difference, rel=1e-4, abs=1e-5)
 
 
@@ -128,6 +135,49 @@ def test_the_curvature_is_the_one_that_is_expected():
     assert torch.allclose(roots.T @ roots, expected.double(), rtol=1e-3, atol=1e-3)
 
 
+def test_several_sets_are_evaluated_as_each_is_alone():
+    sets = [some_changes(seed=seed) for seed in range(3)]
+    rows = min(len(one.rows) for one in sets)
+    sets = [Changes.of(one.rows[:rows], one.changes[:rows]) for one in sets]
+    numbers = [some_numbers(one) for one in sets]
+    together = Likelihood(Changes.stacked(sets)).at(torch.stack(numbers))
+    for index, (one, at) in enumerate(zip(sets, numbers, strict=True)):
+        alone = Likelihood(one).at(at)
+        assert torch.allclose(together.loss[index], alone.loss)
+        assert torch.allclose(together.slope[index], alone.slope)
+        assert torch.allclose(together.roots[index], alone.roots)
+
+
+@pytest.mark.parametrize("moves", [True, False])
+@pytest.mark.parametrize("settings", [process_fit.CEILING, LEARNING], ids=["ceiling", "growing"])
+def test_kernels_are_found_together_as_each_alone(settings, moves, monkeypatch):
+    monkeypatch.setattr(process_fit, "_TOGETHER", 2 * 30**2)  # so that two are searched at once
+    sets = [replace(some_changes(seed=seed), moves=moves) for seed in range(4)]
+    sets = [Changes.of(one.rows[:30], one.changes[:30], moves) for one in sets[:3]] + sets[3:]
+    requests = [KernelRequest(sets[:3], settings), KernelRequest(sets[3:], settings)]
+    found = [kernel for of_text in fit_kernels(requests) for kernel in of_text]
+    for one, changes in zip(found, sets, strict=True):
+        for together, alone in zip(one, fit_kernel(changes, settings), strict=True):
+            for name, number in vars(alone).items():
+                assert torch.allclose(getattr(together, name), number, rtol=1e-4, atol=1e-6)
+
+
+def test_sets_of_many_rows_are_halved_as_they_are_alone():
+    changes, settings = some_changes(rows=80), replace(LEARNING, halved_from=20)
+    torch.manual_seed(0)
+    [[(kernel, _)]] = fit_kernels([KernelRequest([changes], settings)])
+    torch.manual_seed(0)
+    assert torch.equal(kernel.slopes, fit_kernel(changes, settings)[0].slopes)
+
+
+def test_a_matrix_that_is_singular_takes_no_other_with_it():
+    good, bad = torch.eye(3).double(), torch.ones(3, 3).double()
+    bad[0, 0] -= 1e-9
+    found = factored(torch.stack([good, bad]))
+    assert torch.equal(found[0], good)
+    assert torch.allclose(found[1] @ found[1].mT, bad, atol=1e-2)
+
+
 def test_the_pull_is_the_formula():
     start = torch.cat([torch.full((4,), -1.0), torch.full((4,), 2.0), torch.arange(7.0)]).double()
     pull, generator = Pull(start, 0.3, 0.2, 0.1), torch.Generator().manual_seed(0)
@@ -136,9 +186,9 @@ def test_the_pull_is_the_formula():
     for part in (slice(0, 4), slice(4, 8)):
         mean = at[part].mean()
         expected += 0.3 * (at[part] - mean).pow(2).sum() + 0.2 * (mean - start[part][0]) ** 2
-    assert pull.loss(at) == pytest.approx(float(expected))
+    assert float(pull.loss(at)) == pytest.approx(float(expected))
     step = 1e-3 * torch.randn(15, generator=generator).double()
-    difference = pull.loss(at + step) - pull.loss(at - step)
+    difference = float(pull.loss(at + step) - pull.loss(at - step))
     assert float(pull.slope(at) @ step) == pytest.approx(difference / 2)
     table = pull.added_to(torch.zeros(15, 15).double())
     assert torch.allclose(table @ step, pull.curved(step))

@@ -18,7 +18,7 @@ from slalom_xai.corpus.schema import (
     write_records,
 )
 from slalom_xai.errors import InputError, SlalomError, shortened
-from slalom_xai.system.memory import give_back_memory
+from slalom_xai.system.memory import give_back_memory, keep_memory_flat
 
 Advance = Callable[[int], None]
 _TEXTS_PER_TRIM = 100  # free memory goes back to the machine after so many
@@ -55,6 +55,7 @@ class PartWorker:
 
     def __init__(self, folder: CorpusFolder, options: ExplainOptions, expected: str) -> None:
         self._folder, self._options, self._fingerprint = folder, options, expected
+        keep_memory_flat()
         self._explainer = options.explainer(folder.ledger)
         found = options.fingerprint()
         if found != expected:

@@ -13,6 +13,7 @@ Shapes: m rows, n units, C columns (explained outputs).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -84,6 +85,15 @@ class Changes:
         scale = changes.pow(2).mean(dim=0).sqrt()
         return cls(rows, changes, torch.where(scale > 0, scale, torch.ones_like(scale)), moves)
 
+    @classmethod
+    def stacked(cls, sets: Sequence[Changes]) -> Changes:
+        """Several sets of one shape as one, with a first dimension more."""
+        rows, changes, scale = (
+            torch.stack([getattr(one, name) for one in sets])
+            for name in ("rows", "changes", "scale")
+        )
+        return cls(rows, changes, scale.unsqueeze(-2), sets[0].moves)
+
     @property
     def scaled(self) -> Tensor:
         """The changes, each column with mean square 1."""
@@ -146,14 +156,15 @@ def own_variances(kernel: Kernel, rows: Tensor) -> Tensor:
 
 
 def factored(matrix: Tensor) -> Tensor:
-    """The Cholesky factor of a matrix (m, m), which may be singular up to rounding."""
+    """The Cholesky factors of matrices (..., m, m), which may be singular up to rounding."""
     jitter = JITTER
     while True:
         factor: Tensor
         factor, failed = torch.linalg.cholesky_ex(matrix)
-        if not bool(failed):
+        if not bool(failed.any()):
             return factor
         if jitter > _MOST_JITTER:
             raise ArithmeticError("the kernel of the rows is not positive definite")
-        matrix.diagonal().mul_(1 + jitter)
+        diagonal = matrix.diagonal(dim1=-2, dim2=-1)
+        diagonal.mul_(1 + jitter * (failed > 0)[..., None])
         jitter *= 10

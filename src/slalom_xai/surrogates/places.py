@@ -15,8 +15,6 @@ Shapes: m rows, n units, k knots.
 
 from __future__ import annotations
 
-import itertools
-
 import torch
 from torch import Tensor
 
@@ -42,17 +40,13 @@ def place_entries(rows: Tensor) -> Tensor:
     All are 0 for the whole text, where nothing has moved.
     """
     missing = 1 - rows
-    moved = missing.cumsum(dim=-1) - missing
-    entries = []
-    at = knots(rows.shape[-1])
-    for before, here, after in itertools.zip_longest(at, at[1:], at[2:]):
-        if here is None:
-            break
-        hat = ((moved - before) / (here - before)).clamp_(0, 1)
-        if after is not None:
-            hat = torch.minimum(hat, ((after - moved) / (after - here)).clamp_(0, 1))
-        entries.append(hat.mul_(rows))
-    return torch.cat(entries, dim=-1)
+    moved = (missing.cumsum(dim=-1) - missing).unsqueeze(-2)  # (..., m, 1, n)
+    at = rows.new_tensor(knots(rows.shape[-1]))[:, None]
+    hats = ((moved - at[:-1]) / (at[1:] - at[:-1])).clamp_(0, 1)  # (..., m, k, n)
+    falling = ((at[2:] - moved) / (at[2:] - at[1:-1])).clamp_(0, 1)
+    inner = hats[..., :-1, :]  # the last hat does not fall
+    torch.minimum(inner, falling, out=inner)
+    return hats.mul_(rows.unsqueeze(-2)).flatten(-2)
 
 
 def alike_in_places(rows: Tensor, others: Tensor) -> Tensor:

@@ -128,14 +128,15 @@ class Kernel:
         which what belongs to one row alone has a column of its own.
         """
         own, of_others = self._own_logarithm(rows), self._own_logarithm(others)
-        left = torch.cat([2 * rows * self.reaches, own, torch.ones_like(own)], dim=-1)
+        reaches = self.reaches.unsqueeze(-2)
+        left = torch.cat([2 * rows * reaches, own, torch.ones_like(own)], dim=-1)
         right = torch.cat([others, torch.ones_like(of_others), of_others], dim=-1)
         return (left @ right.mT).exp_()
 
     def _own_logarithm(self, rows: Tensor) -> Tensor:
         """What a row has of the logarithm of interactions by itself, (..., m, 1)."""
-        own = self.log_grown(rows.sum(dim=-1), rows.shape[-1]) - rows @ self.reaches
-        return (own + self.level.log() / 2).unsqueeze(-1)
+        grown = self.log_grown(rows.sum(dim=-1, keepdim=True), rows.shape[-1])
+        return grown - rows @ self.reaches.unsqueeze(-1) + self.level.log() / 2
 
     def _lengths(self, rows: Tensor, others: Tensor) -> Tensor:
         """The part of the number kept, (..., m, m'): from a table with every number of others."""
@@ -286,6 +287,6 @@ def unpacked_rows(packed: Tensor, units: int) -> Tensor:
 
 
 def log_deleted(rows: Tensor) -> Tensor:
-    """The logarithm of the number deleted, plus one, in units of that of all, (m,)."""
-    units = rows.shape[1]
-    return (units - rows.sum(dim=1) + 1).log() / math.log(units + 1)
+    """The logarithm of the number deleted from rows (..., m, n), plus one, by that of all."""
+    units = rows.shape[-1]
+    return (units - rows.sum(dim=-1) + 1).log() / math.log(units + 1)

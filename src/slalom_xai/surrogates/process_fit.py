@@ -11,6 +11,7 @@ Shapes: m rows, n units, C columns (explained outputs).
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -98,31 +99,105 @@ def fit_kernel(
     """
     if len(changes.rows) > settings.most_rows:
         changes = changes.some(settings.sampled_rows, generator)
-    rows, units = changes.rows, changes.rows.shape[1]
-    start = _growing_start(rows, changes.scaled) if settings.grows else _start(rows)
-    pull = Pull(start, settings.pull, settings.mean_pull, settings.hold)
-    held = torch.zeros_like(start, dtype=torch.bool)
-    held[2 * units + _GROWTH] = not settings.grows
-    held[2 * units + _PLACES] = not changes.moves
-    bounds = settings.lowest, settings.highest
-
-    def search(some: Changes, begin: Tensor, steps: int) -> Tensor:
-        return likeliest(Likelihood(some), begin, pull, steps, bounds, held)
-
+    start, begin = _starts(changes, settings)
     steps = settings.steps
     if near is not None:
         begin = numbers_of(*near)
-    else:
-        begin = start + _moved(units).to(start) if settings.grows else start
-        if len(rows) >= settings.halved_from:
-            begin = search(changes.some(len(rows) // 2, generator), begin, steps)
-            steps = settings.last_steps
-    kernel, noise = parts(search(changes, begin, steps), units)
+    elif len(changes.rows) >= settings.halved_from:
+        half = changes.some(len(changes.rows) // 2, generator)
+        [begin] = _searched([half], [start], [begin], settings, steps)
+        steps = settings.last_steps
+    [found] = _searched([changes], [start], [begin], settings, steps)
+    return _kernel(found, changes)
+
+
+@dataclass(frozen=True)
+class KernelRequest:
+    """Sets of changes, such as those of one text, each of which has a kernel of its own.
+
+    Attributes:
+        sets: of changes.
+        settings: how to search.
+    """
+
+    sets: Sequence[Changes]
+    settings: ProcessSettings
+
+
+def fit_kernels(requests: Sequence[KernelRequest]) -> list[list[tuple[Kernel, Noise]]]:
+    """``fit_kernel`` for each set of each request; sets of one shape are searched together."""
+    alike: dict[tuple[object, ...], list[tuple[int, int]]] = {}
+    for number, request in enumerate(requests):
+        for index, changes in enumerate(request.sets):
+            kind = request.settings, changes.rows.shape, changes.changes.shape, changes.moves
+            alike.setdefault(kind, []).append((number, index))
+    found: dict[tuple[int, int], tuple[Kernel, Noise]] = {}
+    for places in alike.values():
+        settings = requests[places[0][0]].settings
+        sets = [requests[number].sets[index] for number, index in places]
+        found.update(zip(places, _fitted_alike(sets, settings), strict=True))
+    return [
+        [found[number, index] for index in range(len(request.sets))]
+        for number, request in enumerate(requests)
+    ]
+
+
+def _fitted_alike(
+    sets: Sequence[Changes], settings: ProcessSettings
+) -> Iterator[tuple[Kernel, Noise]]:
+    """The kernels of sets of one shape, as many at once as a processor's cache holds."""
+    rows = len(sets[0].rows)
+    if rows > settings.most_rows or rows >= settings.halved_from:
+        yield from (fit_kernel(changes, settings) for changes in sets)
+        return
+    at_once = max(1, _TOGETHER // rows**2)
+    for first in range(0, len(sets), at_once):
+        some = sets[first : first + at_once]
+        starts, begins = zip(*(_starts(changes, settings) for changes in some), strict=True)
+        numbers = _searched(some, starts, begins, settings, settings.steps)
+        yield from map(_kernel, numbers, some)
+
+
+def _starts(changes: Changes, settings: ProcessSettings) -> tuple[Tensor, Tensor]:
+    """What the numbers (2 n + 7,) are drawn to, and where their search begins."""
+    if not settings.grows:
+        start = _start(changes.rows)
+        return start, start
+    start = _growing_start(changes.rows, changes.scaled)
+    return start, start + _moved(changes.rows.shape[1]).to(start)
+
+
+def _searched(
+    sets: Sequence[Changes],
+    starts: Sequence[Tensor],
+    begins: Sequence[Tensor],
+    settings: ProcessSettings,
+    steps: int,
+) -> Tensor:
+    """The likeliest numbers (sets, 2 n + 7) for sets of one shape."""
+    start, units = torch.stack(list(starts)), sets[0].rows.shape[1]
+    held = torch.zeros_like(start[0], dtype=torch.bool)
+    held[2 * units + _GROWTH] = not settings.grows
+    held[2 * units + _PLACES] = not sets[0].moves
+    return likeliest(
+        Likelihood(Changes.stacked(sets)),
+        torch.stack(list(begins)),
+        Pull(start, settings.pull, settings.mean_pull, settings.hold),
+        steps,
+        (settings.lowest, settings.highest),
+        held,
+    )
+
+
+def _kernel(numbers: Tensor, changes: Changes) -> tuple[Kernel, Noise]:
+    """The kernel and the noise of numbers (2 n + 7,); places count for nothing where none moves."""
+    kernel, noise = parts(numbers, changes.rows.shape[1])
     if not changes.moves:
         kernel = replace(kernel, place_level=torch.zeros_like(kernel.level))
     return kernel, noise
 
 
+_TOGETHER = 100_000  # entries of all kernels that are searched for at once
 _PLACES, _GROWTH = 3, 4  # where they are among the numbers that units share
 # How far numbers are found from their start, on average over reviews of 9 to 108 tokens and the
 # embedded model. The search for changes that grow begins there, which saves it two steps.

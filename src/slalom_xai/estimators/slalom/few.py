@@ -15,6 +15,7 @@ Shapes: m rows, n units, C columns (explained outputs).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
@@ -29,13 +30,14 @@ from slalom_xai.estimators.gathering import ask_masks, occurrence_offsets
 from slalom_xai.estimators.row_budget import count_rows, row_pool
 from slalom_xai.estimators.slalom.correcting import LEARNING
 from slalom_xai.models import Prompt
-from slalom_xai.queries import Queries
+from slalom_xai.queries import Queries, WorkPool
 from slalom_xai.surrogates.conditioning import Changes, Conditioned, conditioned
 from slalom_xai.surrogates.correction import Correction
-from slalom_xai.surrogates.fit import fit_slalom
+from slalom_xai.surrogates.fit import fit_each
 from slalom_xai.surrogates.formula import SlalomSurrogate
+from slalom_xai.surrogates.problem import FitRequest
 from slalom_xai.surrogates.process import Process
-from slalom_xai.surrogates.process_fit import ProcessSettings, fit_kernel
+from slalom_xai.surrogates.process_fit import KernelRequest, ProcessSettings, fit_kernels
 from slalom_xai.surrogates.process_shapley import process_shapley
 from slalom_xai.surrogates.quality import FewAndMany, Fidelity, agreements
 from slalom_xai.surrogates.scores import slalom_score
@@ -105,9 +107,9 @@ class SlalomFew(Estimator):
         offsets = occurrence_offsets(queries, asked.outputs)
         rows = asked.table[1:]  # the first is the whole text
         changes = Changes.of(rows, asked.outputs[1:] - full, moves)
-        learnt = self._learnt(changes, full, offsets)
         parts = _folds(len(rows), self.settings.folds, rng)
-        others = [self._without(part, changes, full, offsets) for part in parts]
+        sets = [changes, *(_without(part, changes) for part in parts)]
+        learnt, *others = self._learnt(sets, full, offsets, queries.work)
         shapley = process_shapley(learnt.known)
         share = full.new_zeros(())
         surrogate = replace(
@@ -135,36 +137,37 @@ class SlalomFew(Estimator):
             "changes, and hardly tell a far value from a loud one. Compare removals instead.",
         )
 
-    def _learnt(self, changes: Changes, full: Tensor, offsets: Tensor) -> _Learnt:
-        """A process that has seen these changes, and the two scores nearest to it."""
-        kernel, noise = fit_kernel(changes, self.settings.kernel)
-        known = conditioned(kernel, noise, changes, full)
-        return _Learnt(known, self._two_scores(known.process, offsets))
+    def _learnt(
+        self, sets: Sequence[Changes], full: Tensor, offsets: Tensor, work: WorkPool
+    ) -> list[_Learnt]:
+        """Processes that have seen these changes, each with the two scores nearest to it."""
+        kernels = work.run(fit_kernels, KernelRequest(sets, self.settings.kernel))
+        known = [
+            conditioned(kernel, noise, changes, full)
+            for (kernel, noise), changes in zip(kernels, sets, strict=True)
+        ]
+        requests = self._two_scores([one.process for one in known], offsets)
+        fits = work.run(fit_each, requests)
+        return [_Learnt(one, fit.surrogate) for one, fit in zip(known, fits, strict=True)]
 
-    def _without(self, part: Tensor, changes: Changes, full: Tensor, offsets: Tensor) -> _Learnt:
-        """The same without the rows numbered in ``part``."""
-        kept = torch.ones(len(changes.rows), dtype=torch.bool)
-        kept[part] = False
-        kept = kept.to(full.device)
-        some = Changes.of(changes.rows[kept], changes.changes[kept], changes.moves)
-        return self._learnt(some, full, offsets)
-
-    def _two_scores(self, process: Process, offsets: Tensor) -> SlalomSurrogate:
-        """The SLALOM that comes nearest to a process, on rows of every size."""
-        units = process.units
+    def _two_scores(self, processes: Sequence[Process], offsets: Tensor) -> list[FitRequest]:
+        """What finds the SLALOMs that come nearest to processes, on rows of every size."""
+        units = processes[0].units
         masks = np.concatenate([rows_of_every_size(units), np.eye(units, dtype=bool)])
         rows = torch.as_tensor(masks).to(offsets)
         rows = torch.cat([torch.ones_like(rows[:1]), rows])
         weights = rows.new_ones(len(rows))
         weights[0] = self.settings.whole_share * len(rows)
-        fit = fit_slalom(
-            rows,
-            process.predict(rows),
-            row_weights=weights,
-            prior=self.settings.prior,
-            offsets=offsets,
-        )
-        return fit.surrogate
+        return [
+            FitRequest(
+                rows,
+                process.predict(rows),
+                row_weights=weights,
+                prior=self.settings.prior,
+                offsets=offsets,
+            )
+            for process in processes
+        ]
 
 
 @dataclass(frozen=True)
@@ -193,6 +196,14 @@ def _folds(rows: int, folds: int, rng: np.random.Generator) -> list[Tensor]:
         return []
     parts = np.array_split(rng.permutation(rows), min(folds, rows))
     return [torch.as_tensor(part) for part in parts]
+
+
+def _without(part: Tensor, changes: Changes) -> Changes:
+    """Changes without the rows numbered in ``part``."""
+    kept = torch.ones(len(changes.rows), dtype=torch.bool)
+    kept[part] = False
+    kept = kept.to(changes.rows.device)
+    return Changes.of(changes.rows[kept], changes.changes[kept], changes.moves)
 
 
 def _read_errors(others: list[_Learnt], column: int) -> dict[str, Tensor]:
