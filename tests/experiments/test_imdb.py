@@ -3,6 +3,8 @@
 import json
 import math
 from dataclasses import replace
+from importlib.resources import files
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -21,7 +23,14 @@ from slalom_xai.experiments.imdb_methods import (
 )
 from slalom_xai.experiments.imdb_sizes import FULL, REVIEW, SMALL, Size
 from slalom_xai.experiments.imdb_tables import ahead, failures, means, pick
-from slalom_xai.experiments.review_models import EMBEDDED, ModelSpec, Request, explained
+from slalom_xai.experiments.review_models import (
+    EMBEDDED,
+    ModelSpec,
+    Request,
+    ReviewModel,
+    explained,
+)
+from slalom_xai.explainer import Explainer
 from slalom_xai.models.load import text_model
 from slalom_xai.theory import Settings
 from slalom_xai.theory.report import save
@@ -129,6 +138,18 @@ def test_the_printed_review_is_explained(settings, tmp_path):
     assert table.loc[("slalom-eff", "crappy"), "value"] < 0
     assert table.loc[("slalom-eff", "beautiful"), "value"] > 0
     assert len(save(experiments()["fig-5"], outcome, tmp_path)) == 2 + 4
+
+
+def test_words_beyond_a_models_limit_are_named_and_left_out():
+    folder = Path(str(files("slalom_xai.models") / "embedded"))
+    model = ReviewModel.load(replace(BERT, limit=60), folder)
+    explanation = Explainer(model.text_model, method="zero", budget=50, truncation=True)(REVIEW)
+    unread = fig_5.unread(explanation)
+    assert "horrible" in unread
+    assert "the" not in unread
+    words = [row["word"] for row in fig_5.named_words(explanation)]
+    assert {*words, *unread} == {*fig_5.NEGATIVE, *fig_5.POSITIVE, fig_5.ARTICLE}
+    assert not {*words} & {*unread}
 
 
 def test_table_14_at_a_tiny_size(settings, tmp_path):

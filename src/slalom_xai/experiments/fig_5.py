@@ -16,6 +16,7 @@ from slalom_xai.experiments.imdb_methods import EFF, OURS, gives
 from slalom_xai.explanation import Explanation
 from slalom_xai.metrics.case import Array
 from slalom_xai.reports.figures import highlighted, scatter
+from slalom_xai.tables.table import listed
 from slalom_xai.theory.base import Outcome, Settings, at_least, at_most
 
 if TYPE_CHECKING:
@@ -92,19 +93,34 @@ def outcome(found: Found) -> Outcome:
             "The review as printed in Fig. 5. A word of several tokens has the mean of theirs. "
             "`rank` is the share of the review's tokens that are less important. The paper prints "
             "no numbers; it draws BERT and GPT-2.",
+            *(
+                f"The {spec.name} reads the beginning of the review only, without "
+                f"{listed(unread(explanation))}."
+                for (spec, method), explanation in explanations.items()
+                if method == EFF and unread(explanation)
+            ),
             *found.remarks,
         ),
         finding=_finding(paper),
     )
 
 
+def unread(explanation: Explanation) -> list[str]:
+    """The named words that a model did not read, because the review is too long for it."""
+    words = (*NEGATIVE, *POSITIVE, ARTICLE)
+    return [word for word in words if not _places(explanation, word).any()]
+
+
 def named_words(explanation: Explanation) -> list[dict[str, object]]:
-    """The named words of an explained review."""
+    """The named words of an explained review, as far as the model read it."""
     values, importances = explanation.scores("value"), np.full(len(explanation), np.nan)
     if gives(explanation, "importance"):
         importances = explanation.scores("importance")
     rows: list[dict[str, object]] = []
+    left_out = unread(explanation)
     for word in (*NEGATIVE, *POSITIVE, ARTICLE):
+        if word in left_out:
+            continue
         places = _places(explanation, word)
         importance = float(importances[places].mean())
         rank = float((importances < importance).mean())
