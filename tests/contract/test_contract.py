@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from marks import long_except
-from tiny import ARCHITECTURES, BY_NAME, TEXT, deletions, log_odds, shortened, tiny
+from tiny import ARCHITECTURES, BY_NAME, INSIDE, TEXT, deletions, log_odds, shortened, tiny
 
 from slalom_xai import Explainer
 from slalom_xai.errors import InputError
@@ -54,15 +54,6 @@ EVERY = [
     if (a, m) not in REFUSED and (m not in SLOW or a in FEW)
 ]
 EVERY += [(a, TWO_HEADS) for a in FEW]
-INSIDE = (
-    "attention-max",
-    "attention-mean",
-    "attention-rollout",
-    "attn-lrp",
-    "gradient",
-    "integrated-gradients",
-    "smoothgrad",
-)
 # To a method that only asks, one architecture is like another: those of others run on a few.
 AT_ONCE = [(a, m) for a, m in EVERY if m in OWN or m in INSIDE or a in FEW]
 pairs = pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from slalom_xai.explanation import Explanation
 from slalom_xai.metrics.case import Array
 from slalom_xai.reports.figures import highlighted, scatter
 from slalom_xai.tables.table import listed
-from slalom_xai.theory.base import Outcome, Settings, at_least, at_most
+from slalom_xai.theory.base import Check, Outcome, Settings, at_least, at_most
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -62,31 +62,8 @@ def outcome(found: Found) -> Outcome:
             figures[f"scatter-{end}"] = partial(scatter, explanation)
         figures[f"text-{end}"] = partial(highlighted, explanation, score="linearized")
     paper = table[table["method"] == EFF]
-    good, bad = (paper[paper["word"].isin(words)] for words in (POSITIVE, NEGATIVE))
-    article = paper[paper["word"] == ARTICLE]
     return Outcome(
-        checks=(
-            at_most(
-                "slalom-eff: value of the bad words, mean of a model, largest",
-                bad.groupby("model")["value"].mean().max(),
-                0.0,
-            ),
-            at_least(
-                "slalom-eff: value of the good words, mean of a model, smallest",
-                good.groupby("model")["value"].mean().min(),
-                0.0,
-            ),
-            at_least(
-                "slalom-eff: share of words less important than these, mean, smallest",
-                pd.concat([good, bad]).groupby("model")["rank"].mean().min(),
-                0.5,
-            ),
-            at_most(
-                'slalom-eff: share of words less important than "the", largest',
-                article["rank"].max(),
-                0.5,
-            ),
-        ),
+        checks=_checks(paper),
         tables={"words": table},
         figures=figures,
         remarks=(
@@ -102,6 +79,34 @@ def outcome(found: Found) -> Outcome:
             *found.remarks,
         ),
         finding=_finding(paper),
+    )
+
+
+def _checks(paper: pd.DataFrame) -> tuple[Check, ...]:
+    """What the figure shows of the paper's method, from its rows of the table."""
+    good, bad = (paper[paper["word"].isin(words)] for words in (POSITIVE, NEGATIVE))
+    article = paper[paper["word"] == ARTICLE]
+    return (
+        at_most(
+            "slalom-eff: value of the bad words, mean of a model, largest",
+            bad.groupby("model")["value"].mean().max(),
+            0.0,
+        ),
+        at_least(
+            "slalom-eff: value of the good words, mean of a model, smallest",
+            good.groupby("model")["value"].mean().min(),
+            0.0,
+        ),
+        at_least(
+            "slalom-eff: share of words less important than these, mean, smallest",
+            pd.concat([good, bad]).groupby("model")["rank"].mean().min(),
+            0.5,
+        ),
+        at_most(
+            'slalom-eff: share of words less important than "the", largest',
+            article["rank"].max(),
+            0.5,
+        ),
     )
 
 
