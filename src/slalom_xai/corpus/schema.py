@@ -14,7 +14,7 @@ from slalom_xai.system.files import replacing
 
 if TYPE_CHECKING:
     from slalom_xai.explanation import Explanation
-    from slalom_xai.surrogates.quality import Fidelity
+    from slalom_xai.slalom.trust import Fidelity
 
 FORMAT = "slalom-corpus"
 VERSION = 1  # of the columns below

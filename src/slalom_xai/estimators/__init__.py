@@ -14,11 +14,12 @@ from slalom_xai.estimators.gradients import Gradient, IntegratedGradients, Smoot
 from slalom_xai.estimators.linear import Linear
 from slalom_xai.estimators.lrp import AttnLRP
 from slalom_xai.estimators.naive_bayes import NaiveBayes
+from slalom_xai.estimators.one_score import OneScoreMethod
 from slalom_xai.estimators.pairs import Pairs
 from slalom_xai.estimators.paper import SlalomEff, SlalomExact, SlalomFidel
 from slalom_xai.estimators.shap_methods import KernelShap, PartitionShap, PermutationShap
 from slalom_xai.estimators.shapiq_methods import LeverageShap, ProxySpex, RegressionMsr
-from slalom_xai.estimators.slalom import Slalom, SlalomFew
+from slalom_xai.estimators.slalom import Slalom
 
 __all__ = [
     "Anchors",
@@ -38,6 +39,7 @@ __all__ = [
     "Linear",
     "NaiveBayes",
     "Occlusion",
+    "OneScoreMethod",
     "Pairs",
     "PartitionShap",
     "PermutationShap",
@@ -47,7 +49,6 @@ __all__ = [
     "Slalom",
     "SlalomEff",
     "SlalomExact",
-    "SlalomFew",
     "SlalomFidel",
     "SmoothGrad",
     "Zero",

@@ -41,7 +41,7 @@ class Estimator(ABC):
             before ``queries.budget``.
         probes_noise: it has standard errors, so that a noisy model is asked about the whole
             text several times.
-        holds_out: rows are kept apart for its test. Otherwise it is tested by cross-validation.
+        probes_range: it wants to know between which ends the model's outputs lie.
         estimates: what the one score of an additive method is said to be: "removal", what is
             lost without the unit, or "shapley".
     """
@@ -52,7 +52,7 @@ class Estimator(ABC):
     combines: ClassVar[bool] = False
     stops_by_itself: ClassVar[bool] = False
     probes_noise: ClassVar[bool] = False
-    holds_out: ClassVar[bool] = True
+    probes_range: ClassVar[bool] = False
     estimates: ClassVar[str] = "removal"
 
     def parameters(self, units: int, distinct: int) -> int:
@@ -77,6 +77,10 @@ class Estimator(ABC):
         parameters = self.parameters(len(question.units), question.distinct)
         return default_budget(question.interchangeable, parameters)
 
+    def first_calls(self, question: Prompt) -> int:
+        """The calls to begin with, for a method that stops by itself."""
+        return self.usual_calls(question)
+
     @abstractmethod
     def explain(self, queries: Queries, rng: np.random.Generator) -> Findings:
         """Asks the model through ``queries`` and fits."""
@@ -84,6 +88,7 @@ class Estimator(ABC):
 
 _Class = TypeVar("_Class", bound=type[Estimator])
 _register: dict[str, type[Estimator]] = {}
+_OLD_NAMES = {"slalom-few": "slalom"}  # what was a method of its own is a small budget now
 
 
 def register(method: _Class) -> _Class:
@@ -111,6 +116,7 @@ def estimated_by(method: str) -> str:
 def estimator(method: str | Estimator) -> Estimator:
     """A method by name, with its default settings, or the configured instance itself."""
     if isinstance(method, str):
+        method = _OLD_NAMES.get(method, method)
         if method not in _register:
             raise one_of("method", method, _register)
         return _register[method]()

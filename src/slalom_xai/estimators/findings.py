@@ -16,9 +16,9 @@ from slalom_xai.estimators.gathering import ask_held_out
 from slalom_xai.estimators.held_out import measure
 from slalom_xai.estimators.row_budget import row_pool
 from slalom_xai.queries import Queries
+from slalom_xai.slalom.trust import Fidelity
 from slalom_xai.surrogates.additive import AdditiveFit, AdditiveSurrogate
 from slalom_xai.surrogates.formula import SlalomSurrogate
-from slalom_xai.surrogates.quality import Fidelity
 from slalom_xai.surrogates.scores import OneScore, additive_standard_errors
 
 
@@ -83,7 +83,7 @@ def predicted_by(
     full, units = queries.ask_whole("check"), len(queries.prompt.units)
     report = ask_held_out(queries, _rows_to_test(queries, rng), "check")
     whole = AnsweredRows(full.new_ones(1, units), full[None])
-    evidence = Evidence(whole, None, report, full, full.new_zeros(units), queries.work)
+    evidence = Evidence(whole, None, report, full, queries.work)
     fidelity = measure(evidence, surrogate)
     return Findings(surrogate, ({},) * len(full), fidelity, notes)
 

@@ -56,10 +56,8 @@ class Gathering:
             choose,
             report,
             fit.outputs[0],
-            occurrence_offsets(queries, fit.outputs),
             queries.work,
             queries.whole_variance,
-            queries.prompt.moves,
         )
 
     def more(self, evidence: Evidence, calls: int) -> Evidence:

@@ -1,59 +1,37 @@
-"""How well surrogates predict rows that they were not fitted to.
+"""How well formulas predict perturbed texts that they were not fitted to.
 
 Choices between fits minimise
 
-    log E_local + log E_wide,
+    log E_few + log E_any,
 
-the mean squared errors of changes against the whole text on rows with few and with many
-deletions. Logarithms keep the larger of the two from drowning the other.
+the mean squared errors of changes against the whole text where few units and where any number of them
+are removed. Logarithms keep the larger of the two from drowning the other.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
 from torch import Tensor
 
-from slalom_xai.estimators.evidence import EVIDENCE, AnsweredRows, Evidence, Surrogate
+from slalom_xai.estimators.evidence import AnsweredRows, Evidence, Surrogate
+from slalom_xai.slalom.trust import Agreement, FewAndAny, Fidelity, compare_changes
 from slalom_xai.surrogates.additive import AdditiveFit, AdditiveSurrogate, fit_additive
-from slalom_xai.surrogates.formula import SlalomSurrogate, TwoScores
 from slalom_xai.surrogates.near_zero import TINY
-from slalom_xai.surrogates.quality import Agreement, FewAndMany, Fidelity, agreements
 from slalom_xai.surrogates.row_weights import inverse_variance
 
-
-def held_out_errors(evidence: Evidence, predicted: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean squared errors on the local and on the wide rows to choose by, (...) each.
-
-    What is predicted beyond the range of all answers counts as an error of wide rows.
-
-    Args:
-        evidence: with the rows.
-        predicted: (..., m, C), for the rows of ``evidence.choice``.
-    """
-    missed = evidence.choice.missed(predicted)
-    local = (missed.local**2).mean(dim=(-2, -1))
-    wide = (missed.wide**2).mean(dim=(-2, -1))
-    return local, wide + missed.beyond.mean(dim=-1)
-
-
-def held_out_losses(evidence: Evidence, predicted: Tensor) -> Tensor:
-    """What choices minimise: the log errors of few and of many deletions, added up, (...).
-
-    Args:
-        evidence: with the rows.
-        predicted: (..., m, C), for the rows of ``evidence.choice``.
-    """
-    floor = EVIDENCE.rounding * (evidence.fit.outputs**2).mean() + TINY
-    both = torch.stack(held_out_errors(evidence, predicted))
-    return both.clamp(min=floor).log().sum(dim=0)
+_ROUNDING = 1e-14  # share of the mean squared output: no fit is better for having less error
 
 
 def held_out_loss(evidence: Evidence, surrogate: Surrogate) -> float:
-    """What choices minimise, of one surrogate."""
-    return float(held_out_losses(evidence, evidence.choice.rows.predict(surrogate)))
+    """What choices minimise: the log errors of few and of any number of removals, added up."""
+    assert evidence.choose is not None
+    floor = _ROUNDING * float((evidence.fit.outputs**2).mean()) + TINY
+    errors = [float((evidence.errors(surrogate, rows) ** 2).mean()) for rows in evidence.choose.both]
+    return sum(math.log(max(error, floor)) for error in errors)
 
 
 def linear_fit(evidence: Evidence) -> AdditiveFit:
@@ -68,17 +46,13 @@ def linear_fit(evidence: Evidence) -> AdditiveFit:
     residuals = plain.surrogate.predict(rows.table) - rows.outputs
     weights = inverse_variance(residuals, rows.deleted)
     weighted = fit_additive(rows.counts, rows.outputs, evidence.full, weights)
-    both = [evidence.choice.rows.predict(fit.surrogate) for fit in (plain, weighted)]
-    loss, other = held_out_losses(evidence, torch.stack(both)).tolist()
-    best = plain if loss <= other else weighted
+    losses = [held_out_loss(evidence, fit.surrogate) for fit in (plain, weighted)]
+    best = plain if losses[0] <= losses[1] else weighted
     return replace(best, whole_variance=evidence.whole_variance)
 
 
 def measure(
-    evidence: Evidence,
-    surrogate: Surrogate,
-    linear: AdditiveSurrogate | None = None,
-    exact: bool = False,
+    evidence: Evidence, surrogate: Surrogate, linear: AdditiveSurrogate | None = None
 ) -> tuple[Fidelity, ...] | None:
     """Fidelity per column on the rows kept for the report; None where there are none.
 
@@ -86,81 +60,49 @@ def measure(
         evidence: with the rows.
         surrogate: what is measured.
         linear: a linear fit of the same calls to compare it with; None where there is none.
-        exact: the surrogate is the model: what it predicts beyond all answers is right.
     """
     if evidence.report is None:
         return None
-    predicting: list[Surrogate | TwoScores] = [surrogate]
-    two_at = linear_at = 0
-    if isinstance(surrogate, SlalomSurrogate):
-        two = _two_scores_alone(surrogate)
-        if two is not surrogate:
-            two_at = len(predicting)
-            predicting.append(two)
-    if linear is not None:
-        linear_at = len(predicting)
-        predicting.append(linear)
+    rows = evidence.report
+    formulas = [surrogate] if linear is None else [surrogate, linear]
+    changed, calls = count_changes(evidence.full, [evidence.fit, *rows.both])
     found = []
-    for of_column in _few_and_many(evidence, predicting, exact):
-        own = of_column[0]
-        alone = of_column[two_at] if isinstance(surrogate, SlalomSurrogate) else None
-        fidelity = Fidelity(own.local, own.wide, two_scores=alone)
-        if linear is not None:
-            beside = of_column[linear_at]
-            fidelity = replace(fidelity, linear_local=beside.local, linear_wide=beside.wide)
-        found.append(fidelity)
+    both = [compare(evidence.full, part, formulas) for part in rows.both]
+    for few, any_number in zip(*both, strict=True):
+        beside = None if linear is None else FewAndAny(few[1], any_number[1])
+        found.append(Fidelity(few[0], any_number[0], beside, changed=changed, calls=calls))
     return tuple(found)
 
 
-def _two_scores_alone(surrogate: SlalomSurrogate) -> SlalomSurrogate | TwoScores:
-    """What values and importances predict by themselves: without what corrects them."""
-    if surrogate.two_scores is not None:
-        return surrogate.two_scores
-    if surrogate.correction is not None:
-        return replace(surrogate, correction=None)
-    return surrogate
-
-
-def _few_and_many(
-    evidence: Evidence, predicting: Sequence[Surrogate | TwoScores], exact: bool
-) -> list[list[FewAndMany]]:
-    """How well changes by few and by many deletions are predicted, for each column.
-
-    Args:
-        evidence: with the rows.
-        predicting: what is measured.
-        exact: the first of them is the model.
-    """
-    trial = evidence.test
-    local, wide = trial.held_out.both
-    predicted = torch.stack([trial.rows.predict(one) for one in predicting])
-    missed = trial.missed(predicted)
-    beyond = missed.beyond.cpu()
-    if exact:
-        beyond[0] = 0.0
-    few = _agreements(evidence, local, missed.local, torch.zeros_like(beyond))
-    many = _agreements(evidence, wide, missed.wide, beyond)
-    return [
-        [FewAndMany(*both) for both in zip(*of_column, strict=True)]
-        for of_column in zip(few, many, strict=True)
-    ]
-
-
-def _agreements(
-    evidence: Evidence, rows: AnsweredRows, missed: Tensor, beyond: Tensor
+def compare(
+    full: Tensor, rows: AnsweredRows, formulas: Sequence[Surrogate]
 ) -> list[list[Agreement]]:
-    """How well changes are predicted, for each column: a list of all that predict.
+    """How well formulas predict changes: for each column a list of all formulas.
 
     Args:
-        evidence: with the answer to the whole text.
-        rows: with answers.
-        missed: (k, m, C), predicted minus true changes.
-        beyond: (k, C), squared error of predictions that leave the range of answers.
+        full: (C,), the model's output for the whole text.
+        rows: perturbed texts with the model's outputs.
+        formulas: what is measured.
     """
-    true = (rows.outputs - evidence.full).cpu()
-    predicted = true + missed.cpu()
-    levels = rows.outputs.abs().amax(dim=0).tolist()
+    whole = torch.ones_like(rows.table[:1])
+    predicted = torch.stack([one.predict(rows.table) - one.predict(whole) for one in formulas])
+    return compare_columns(full, rows.outputs, predicted)
+
+
+def compare_columns(full: Tensor, outputs: Tensor, predicted: Tensor) -> list[list[Agreement]]:
+    """The same from predicted changes (k, m, C) for texts with outputs (m, C)."""
+    true = outputs - full
+    levels = outputs.abs().amax(dim=0).tolist()
     return [
-        agreements(predicted[..., column], true[:, column], level, beyond[:, column].tolist())
+        compare_changes(predicted[..., column], true[:, column], level)
         for column, level in enumerate(levels)
     ]
+
+
+def count_changes(full: Tensor, parts: Sequence[AnsweredRows]) -> tuple[int, int]:
+    """How many of the calls gave another output than the whole text, and how many there were."""
+    outputs = torch.cat([part.outputs for part in parts])
+    limit = 2e-6 * outputs.abs().amax(dim=0)
+    changed = ((outputs - full).abs() > limit).any(dim=1)
+    return int(changed.sum()), len(outputs)
+

@@ -11,7 +11,7 @@ from typing import Any, overload
 import numpy as np
 import torch
 
-from slalom_xai.designs import check_budget, most_budget
+from slalom_xai.designs import check_budget
 from slalom_xai.errors import InputError, ModelError, ServiceError, SlalomError
 from slalom_xai.estimators import Estimator, Findings, estimator
 from slalom_xai.estimators.findings import one_distinct_unit
@@ -19,6 +19,7 @@ from slalom_xai.explainer.assembling import AskedAs, assembled
 from slalom_xai.explainer.caching import CacheOption, opened_cache
 from slalom_xai.explainer.inputs import check_options, check_text, checked_context, paired
 from slalom_xai.explainer.noise import NoiseCheck
+from slalom_xai.explainer.ranges import RangeProbe
 from slalom_xai.explanation import Explanation
 from slalom_xai.models import Prompt, TextModel, prompt
 from slalom_xai.models.base import TakesQuestions
@@ -42,14 +43,13 @@ class Explainer:
         tokenizer: needed beside model objects that take token ids; found by itself for ids,
             folders and pipelines.
         method: a name in ``methods()``, or a configured instance such as
-            ``Slalom(priors=(1e-2,))``.
+            ``Slalom(pairs=0)``.
         budget: model calls allowed per text, all of them counted; None chooses by the text's
             length.
         granularity: what gets a score: "token" (each position; words, for functions), "type"
             (equal tokens share theirs), "word", "phrase" (up to punctuation), "sentence" or
             "passage" (up to an empty line).
-        target: label or index of the class to explain; None: the second of two, else the
-            predicted one.
+        target: label or index of the class to explain; None: the predicted one.
         removal: what leaving out a unit means: "delete", or putting the tokenizer's "mask" or
             "unk" token in its place.
         output: what functions, modules and sessions return: "probabilities" or "logits"; "auto"
@@ -80,7 +80,7 @@ class Explainer:
         *,
         method: str | Estimator = "slalom",
         budget: int | None = None,
-        granularity: str = "token",
+        granularity: str = "word",
         target: str | int | None = None,
         removal: str = "delete",
         output: str = "auto",
@@ -120,6 +120,7 @@ class Explainer:
         self._cache = opened_cache(cache, self.model)
         self._batches = Batches(self.model, batch_tokens, self._cache)
         self._noise = NoiseCheck(self._batches)
+        self._range = RangeProbe(self._batches)
 
     @property
     def batches(self) -> Batches:
@@ -133,11 +134,11 @@ class Explainer:
 
     @property
     def probe_calls(self) -> int:
-        """Rows asked to learn how the model takes padding and whether it repeats itself.
+        """Calls to learn how the model takes padding, whether it repeats itself, and its range.
 
         They are not part of any explanation's calls.
         """
-        return self.model.probe_calls + self._noise.calls
+        return self.model.probe_calls + self._noise.calls + self._range.calls
 
     @overload
     def __call__(  # type: ignore[overload-overlap]
@@ -265,6 +266,7 @@ class Explainer:
             explainer.granularity = "passage"
         explainer._batches = Batches(asked, self._batches.tokens)
         explainer._noise = NoiseCheck(explainer._batches)
+        explainer._range = RangeProbe(explainer._batches)
         return explainer(asked.context)
 
     def most_calls(self, text: str, text_pair: str | None = None) -> int:
@@ -333,9 +335,6 @@ class Explainer:
                 elif result is not None:
                     raise result
 
-    def _parameters(self, question: Prompt) -> int:
-        return self.method.parameters(len(question.units), question.distinct)
-
     def _calls(self, question: Prompt) -> tuple[int, int | None]:
         """The calls a text may take, and how many to begin with where the method may stop early."""
         if self.budget is not None:
@@ -343,7 +342,7 @@ class Explainer:
         usual = self.method.usual_calls(question)
         if not self.method.stops_by_itself:
             return usual, None
-        return most_budget(question.interchangeable, self._parameters(question)), usual
+        return usual, self.method.first_calls(question)
 
     def _explain_quickly(
         self,
@@ -409,6 +408,8 @@ class Explainer:
                 queries.ask_again(repeats, asked)
             elif self._noise.noisy:
                 queries.noise_is_unknown()
+        if self.method.probes_range and question.reading.text_pair is None:
+            queries.output_range = self._range.find()
         return self.method.explain(queries, np.random.default_rng(self.random_state))
 
     def _explanation(self, queries: Queries, target: int, findings: Findings) -> Explanation:

@@ -22,7 +22,7 @@ def explain(
     text_pair: str | None = None,
     method: str | Estimator = "slalom",
     budget: int | None = None,
-    granularity: str = "token",
+    granularity: str = "word",
     target: str | int | None = None,
     removal: str = "delete",
     output: str = "auto",

@@ -15,10 +15,9 @@ from slalom_xai.errors import shortened
 from slalom_xai.explanation.file_checks import refuse
 from slalom_xai.explanation.function_data import AnyFunction
 from slalom_xai.explanation.saving import explanation_to_dict
+from slalom_xai.slalom import BoundedSlalom
 from slalom_xai.surrogates.additive import AdditiveSurrogate
-from slalom_xai.surrogates.correction import Correction
-from slalom_xai.surrogates.formula import SlalomSurrogate, TwoScores
-from slalom_xai.surrogates.interactions import Interactions
+from slalom_xai.surrogates.formula import SlalomSurrogate
 from slalom_xai.surrogates.pairs import PairsSurrogate
 from slalom_xai.surrogates.process import BITS, Process
 
@@ -91,8 +90,6 @@ def _fit(columns: tuple[Mapping[str, Array], ...], explanation: Explanation) -> 
 def _function_problems(
     function: AnyFunction, units: int, columns: int, where: str = "function"
 ) -> Iterator[str]:
-    if where == "function" and isinstance(function, TwoScores | Correction | Interactions):
-        yield "function is only the part of one"
     entries = vars(function)
     for name, expected in _shapes(function, units, columns).items():
         if not isinstance(entries[name], Tensor):
@@ -104,31 +101,30 @@ def _function_problems(
         if not bool(torch.isfinite(entries[name]).all()):
             yield f"{where}.{name} has entries that are not finite numbers"
     if isinstance(function, SlalomSurrogate):
-        yield from _slalom_problems(function, units, columns, where)
-    if isinstance(function, PairsSurrogate | Interactions):
+        yield from _slalom_problems(function, where)
+    if isinstance(function, PairsSurrogate | BoundedSlalom):
         yield from _pairs_problems(function, units, where)
-    if isinstance(function, Interactions):
-        yield from _interactions_problems(function, where)
+    if isinstance(function, BoundedSlalom):
+        yield from _bounded_problems(function, where)
     if isinstance(function, Process):
         yield from _process_problems(function, units, where)
-    if isinstance(function, Correction):
-        process: Any = function.process  # from a file: perhaps of another kind
-        if not isinstance(process, Process):
-            yield f"{where}.process is not a process"
-        yield from _function_problems(process, units, columns, f"{where}.process")
 
 
-def _interactions_problems(function: Interactions, where: str) -> Iterator[str]:
-    if bool((function.errors < 0).any()):
-        yield f"{where}.errors are below 0"
-    if bool((function.shares < 0).any()) or bool((function.shares > 1).any()):
-        yield f"{where}.shares are not between 0 and 1"
+def _bounded_problems(function: BoundedSlalom, where: str) -> Iterator[str]:
+    every = [function.importances, function.pair_importances, function.sink_importance[None]]
+    importances = torch.cat(every)
+    if float(importances.max() - importances.min()) > _WIDEST:
+        yield f"{where} has importances that differ by more than {_WIDEST}"
+    if bool((function.curvature < 0).any()):
+        yield f"{where}.curvature is below 0"
 
 
 def _pairs_problems(
-    function: PairsSurrogate | Interactions, units: int, where: str
+    function: PairsSurrogate | BoundedSlalom, units: int, where: str
 ) -> Iterator[str]:
     pairs = function.pairs
+    if not len(pairs):
+        return
     whole = bool((pairs == pairs.floor()).all())
     if not whole or float(pairs.min()) < 0 or float(pairs.max()) >= units:
         yield f"{where}.pairs are not numbers of units"
@@ -148,9 +144,7 @@ def _process_problems(function: Process, units: int, where: str) -> Iterator[str
         yield f"{where} has a kernel with numbers below 0"
 
 
-def _slalom_problems(
-    function: SlalomSurrogate, units: int, columns: int, where: str
-) -> Iterator[str]:
+def _slalom_problems(function: SlalomSurrogate, where: str) -> Iterator[str]:
     if (function.sink_values is None) != (function.sink_importances is None):
         yield f"{where} has only one of the two numbers of a sink"
     if bool((_importance_range(function) > _WIDEST).any()):
@@ -158,24 +152,6 @@ def _slalom_problems(
     offsets = function.length_offsets
     if offsets is not None and bool(offsets[[0, -1]].any()):
         yield f"{where}.length_offsets is not 0 for no unit and for all units"
-    pairs: Any = function.interactions  # from a file: perhaps of another kind
-    if pairs is not None:
-        if not isinstance(pairs, Interactions):
-            yield f"{where}.interactions is not pairs of units"
-        yield from _function_problems(pairs, units, columns, f"{where}.interactions")
-    two: Any = function.two_scores  # likewise
-    if two is not None:
-        if not isinstance(two, TwoScores):
-            yield f"{where}.two_scores is not values with importances"
-        yield from _function_problems(two, units, columns, f"{where}.two_scores")
-        both = torch.cat([two.importances, two.sink_importance[None]])
-        if float(both.max() - both.min()) > _WIDEST:
-            yield f"{where}.two_scores has importances that differ by more than {_WIDEST}"
-    correction: Any = function.correction
-    if correction is not None:
-        if not isinstance(correction, Correction):
-            yield f"{where}.correction is not a share of heads with a process"
-        yield from _function_problems(correction, units, columns, f"{where}.correction")
 
 
 def _importance_range(function: SlalomSurrogate) -> Tensor:
@@ -212,22 +188,19 @@ def _shapes(function: AnyFunction, units: int, columns: int) -> dict[str, tuple[
             "place_level": (),
             "growth": (),
         }
-    if isinstance(function, Correction):
-        return {"share": (), "shapley": (units, columns)}
-    if isinstance(function, Interactions):
-        pairs = _length(function.pairs)
+    if isinstance(function, BoundedSlalom):
+        pairs = len(function.pairs) if function.pairs.ndim else 0
         return {
-            "pairs": (pairs, 2),
-            "strengths": (pairs, columns),
-            "errors": (pairs, columns),
-            "shares": (columns,),
-        }
-    if isinstance(function, TwoScores):
-        return {
-            "values": (units, columns),
+            "inner_values": (units, columns),
             "importances": (units,),
-            "sink_value": (columns,),
+            "inner_sink": (columns,),
             "sink_importance": (),
+            "centre": (columns,),
+            "curvature": (columns,),
+            "shapley": (units, columns),
+            "pairs": (pairs, 2),
+            "pair_values": (pairs, columns),
+            "pair_importances": (pairs,),
         }
     heads = _length(function.values)
     shapes: dict[str, tuple[int, ...]] = {
@@ -240,8 +213,6 @@ def _shapes(function: AnyFunction, units: int, columns: int) -> dict[str, tuple[
         shapes["sink_importances"] = (heads,)
     if function.length_offsets is not None:
         shapes["length_offsets"] = (units + 1, columns)
-    if function.repeats is not None:
-        shapes["repeats"] = (units, columns)
     return shapes
 
 

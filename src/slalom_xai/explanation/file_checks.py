@@ -15,13 +15,13 @@ from typing import Any, get_args
 from slalom_xai.errors import InputError, shortened
 from slalom_xai.explanation.function_data import FUNCTION_KINDS
 from slalom_xai.outputs import Kind
-from slalom_xai.surrogates.quality import Agreement, Fidelity
+from slalom_xai.slalom.trust import Agreement, Fidelity
 from slalom_xai.surrogates.scores import SCORES
 from slalom_xai.text import GRANULARITIES
 
 # What an explainer takes; unknown: scores made elsewhere.
-SAVED_REMOVALS = ("delete", "mask", "unk", "unknown")
-_DEEPEST = 16  # lists in lists; a function with its two scores has six
+SAVED_REMOVALS = ("hide", "delete", "mask", "unk", "unknown")
+_DEEPEST = 16  # lists in lists; a function has four
 _LARGEST = 2**53  # whole numbers above are rounded where the page reads them
 
 
@@ -158,12 +158,8 @@ def _is_function(value: Any) -> bool:
 
 
 def _is_entry(value: Any) -> bool:
-    """Whether a surrogate can hold it: nothing, numbers, or another surrogate."""
-    if value is None:
-        return True
-    if isinstance(value, dict):
-        return _is_function(value)
-    return _is_table(value)
+    """Whether a function can hold it: nothing, or numbers."""
+    return value is None or _is_table(value)
 
 
 def _is_table(value: Any) -> bool:
@@ -210,19 +206,19 @@ def _is_fidelity(value: Any) -> bool:
 
 
 def _is_column_of_fidelity(value: Any) -> bool:
-    if not isinstance(value, dict) or not {"local", "wide"} <= value.keys():
+    if not isinstance(value, dict) or not {"few", "any"} <= value.keys():
         return False
     if not value.keys() <= {part.name for part in fields(Fidelity)}:
         return False
-    for name, stored in value.items():
-        if stored is None and name not in ("local", "wide"):
-            continue
-        if name == "two_scores":
-            if not isinstance(stored, dict) or stored.keys() != {"local", "wide"}:
-                return False
-            if not all(map(_is_agreement, stored.values())):
-                return False
-        elif not _is_agreement(stored):
+    if not all(_is_agreement(value[name]) for name in ("few", "any")):
+        return False
+    if not all(is_whole(value.get(name, 0)) for name in ("changed", "calls")):
+        return False
+    others = [value[name] for name in ("linear", "one_score") if value.get(name) is not None]
+    for other in others:
+        if not isinstance(other, dict) or other.keys() != {"few", "any"}:
+            return False
+        if not all(map(_is_agreement, other.values())):
             return False
     return True
 
@@ -238,11 +234,11 @@ def _are_interactions(value: Any) -> bool:
 
 
 def _is_interaction(value: Any) -> bool:
-    if not isinstance(value, dict) or value.keys() != {"units", "texts", "strength", "error"}:
+    if not isinstance(value, dict) or value.keys() != {"units", "texts", "value", "importance"}:
         return False
     units, texts = value["units"], value["texts"]
     pairs = _is_list(units, is_whole) and _is_list(texts, _is_text)
-    numbers = (value["strength"], value["error"])
+    numbers = (value["value"], value["importance"])
     return pairs and len(units) == len(texts) == 2 and all(map(_is_number_or_none, numbers))
 
 
@@ -281,7 +277,7 @@ _FIELDS = {
     "measured": (_are_measured, "not a list of scores in finite numbers by their names"),
     "scores": (_is_column_of_errors, "not lists of numbers by the name of a score"),
     "sources": (_are_sources, "not measured or fitted by the name of a score"),
-    "interactions": (_are_interactions, "not a list of pairs with a strength and an error"),
+    "interactions": (_are_interactions, "not a list of pairs with a value and an importance"),
     "standard_errors": (_are_errors, "not a list of errors by the name of a score"),
     "fidelity": (_is_fidelity, "not a list of agreements in finite numbers"),
     "calls_fit": _COUNT,

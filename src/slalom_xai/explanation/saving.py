@@ -15,9 +15,9 @@ from slalom_xai.explanation.function_data import (
     function_from_dict,
     function_to_dict,
     listed,
-    updated,
     without_nan,
 )
+from slalom_xai.explanation.old_files import update_data
 from slalom_xai.outputs import Outputs
 from slalom_xai.text import Unit
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from slalom_xai.explanation import Explanation
 
 FORMAT = "slalom-explanation"
-VERSION = 2
-READABLE = (1, 2)
+VERSION = 3
+READABLE = (1, 2, 3)
 _REASON = 200  # characters of Python's own words in a message, at most
 
 
@@ -103,8 +103,7 @@ def _unit_to_dict(unit: Unit) -> dict[str, Any]:
 def explanation_fields(data: Any) -> dict[str, Any]:
     """The inverse of ``explanation_to_dict``: what an explanation is made from, by name."""
     _check_format(data)
-    if isinstance(data.get("function"), dict):
-        data = {**data, "function": updated(data["function"])}
+    data = update_data(data)
     refuse(data_problems(data))
     try:
         return _fields(data)

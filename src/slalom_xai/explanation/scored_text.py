@@ -24,9 +24,11 @@ from torch import Tensor
 from slalom_xai.errors import InputError, one_of, shortened
 from slalom_xai.explanation.function_data import kind_of
 from slalom_xai.outputs import Outputs, Target
+from slalom_xai.slalom import BoundedSlalom
+from slalom_xai.slalom.formula import score_units
+from slalom_xai.slalom.trust import Fidelity
 from slalom_xai.surrogates.exact_shapley import shapley_values
 from slalom_xai.surrogates.formula import SlalomSurrogate
-from slalom_xai.surrogates.quality import Fidelity
 from slalom_xai.surrogates.scores import (
     DEFAULT_SCORE,
     SCORES,
@@ -49,29 +51,33 @@ _ONE_UNIT = (
     "The text is one unit, or repeats of one: its value is the model's output, and there is "
     "nothing to compare it with."
 )
-_NO_ROWS_LEFT = (
-    "Not tested: no deletions were left for a test, because the text is short, the budget is "
-    "small, or none was wanted."
+_TOO_SHORT = (
+    "Not tested: the text has so few perturbed texts that all of them were used to fit the scores."
 )
+_TOO_FEW_CALLS = (
+    "Not tested: the budget left no calls for a test. Allow more calls (a larger budget)."
+)
+_NOT_WANTED = "Not tested: the method was told to leave the test out (tested=False)."
+# What reports call the units of each granularity.
+_UNITS = {"token": "tokens", "type": "tokens", "word": "words", "phrase": "phrases",
+          "sentence": "sentences", "passage": "passages"}
 
 
 @dataclass(frozen=True)
 class Interaction:
-    """Two units that do something together which their two scores do not tell.
+    """Two units that are heard together, beside what each of them says.
 
     Attributes:
         units: their numbers, from 0 on, in reading order.
         texts: their texts.
-        strength: what both together do to the output beyond what each does by itself, measured in
-            the whole text: f(all) - f(without one) - f(without the other) + f(without both). That
-            of "not" and "good" is negative, if "good" is explained.
-        error: its standard error, which is the model's own noise.
+        value: the output that both together argue for.
+        importance: how strongly they are heard together, on the scale of the units' importances.
     """
 
     units: tuple[int, int]
     texts: tuple[str, str]
-    strength: float
-    error: float
+    value: float
+    importance: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +93,7 @@ class ScoredText:
     outputs: Outputs
     target_index: int
     full: tuple[float, ...]
-    function: SlalomSurrogate | OneScore
+    function: BoundedSlalom | SlalomSurrogate | OneScore
     column_errors: tuple[Mapping[str, Array], ...]
     column_fidelity: tuple[Fidelity, ...] | None
     calls_fit: int
@@ -131,69 +137,83 @@ class ScoredText:
 
     @property
     def surrogate(self) -> str:
-        """Which kind of function predicts: "slalom", "linear", "pairs" or "process"."""
+        """Which kind of function predicts: "bounded", "slalom", "linear", "pairs" or "process"."""
         return kind_of(self.function)
 
     @property
+    def has_importances(self) -> bool:
+        """Whether units have two scores."""
+        return isinstance(self.function, BoundedSlalom | SlalomSurrogate)
+
+    @property
     def values(self) -> Array:
-        """Where each unit pulls the output, (n,)."""
+        """The output that each unit argues for, (n,)."""
         return self.scores("value")
 
     @property
     def importances(self) -> Array | None:
-        """How loudly each unit speaks, (n,), summing to 0; None for methods with one score."""
-        if self.surrogate != "slalom":
+        """How strongly each unit is heard, (n,), summing to 0; None for methods with one score."""
+        if not self.has_importances:
             return None
         return self.scores("importance")
 
     @property
     def sink(self) -> tuple[float, float] | None:
-        """Value and importance of the sink; None without one.
+        """Value and importance of what is missing; None for methods without a sink.
 
-        It stands for what is missing where values were measured, and otherwise for what is always
-        there.
+        Of the paper's methods, it is what is always there beside the units.
         """
         function = self.function
-        if not isinstance(function, SlalomSurrogate):
+        if isinstance(function, BoundedSlalom):
+            value, importance = self._of_target(function.sink_value), function.sink_importance
+        elif not isinstance(function, SlalomSurrogate):
             return None
-        if function.two_scores is not None:
-            two = function.two_scores
-            shift = self._log_occurrences().mean()
-            return self._of_target(two.sink_value), float(two.sink_importance + shift)
-        if function.sink_values is None or function.sink_importances is None:
+        elif function.sink_values is None or function.sink_importances is None:
             return None
-        value = self._of_target(function.sink_values[0])
-        importance = float(function.sink_importances[0] + self._log_occurrences().mean())
-        return value, importance
+        else:
+            value = self._of_target(function.sink_values[0])
+            importance = function.sink_importances[0]
+        return value, float(importance + self._log_occurrences().mean())
+
+    @property
+    def range(self) -> tuple[float, float] | None:
+        """The lowest and the highest output of the model; None where the formula has no bounds."""
+        function = self.function
+        if not isinstance(function, BoundedSlalom):
+            return None
+        low, high = (self._of_target(end) for end in function.range)
+        if not math.isfinite(low) or not math.isfinite(high):
+            return None
+        return min(low, high), max(low, high)
+
+    @property
+    def has_effect(self) -> NDArray[np.bool_]:
+        """Which units have an effect beyond its noise, (n,).
+
+        The others have no value to read: their Shapley value is within two standard errors of 0.
+        """
+        errors = self.standard_errors.get("shapley")
+        if not isinstance(self.function, BoundedSlalom) or errors is None:
+            return np.ones(len(self.units), dtype=bool)
+        return np.asarray(~(np.abs(self.scores("shapley")) < 2 * errors))
 
     @property
     def interactions(self) -> tuple[Interaction, ...]:
-        """The few pairs of units whose joint effect the two scores miss, the strongest first.
+        """The few neighbouring units that are heard together, such as "not good"; often none.
 
-        Empty where there are none, and for methods that do not look for them.
+        They are part of the formula, and ``predict`` counts them.
         """
         function = self.function
-        if not isinstance(function, SlalomSurrogate) or function.interactions is None:
+        if not isinstance(function, BoundedSlalom):
             return ()
-        pairs, column = function.interactions, self._target.column
+        values = function.bound(function.pair_values)
         found = []
-        for index, (first, second) in enumerate(pairs.pairs.long().tolist()):
-            strength = float(pairs.strengths[index, column]) * self._target.sign
+        for index, (first, second) in enumerate(function.pairs.long().tolist()):
+            value = self._of_target(values[index])
             texts = (self.units[first].text, self.units[second].text)
-            error = float(pairs.errors[index, column])
-            found.append(Interaction((first, second), texts, strength, error))
-        return tuple(sorted(found, key=lambda one: -abs(one.strength)))
-
-    @property
-    def interaction_share(self) -> float:
-        """The share that ``interactions`` take of the error that the two scores leave.
-
-        It is measured on held-out deletions; 0 where there are no interactions.
-        """
-        function = self.function
-        if not isinstance(function, SlalomSurrogate) or function.interactions is None:
-            return 0.0
-        return float(function.interactions.shares[self._target.column])
+            importance = float(function.pair_importances[index])
+            found.append(Interaction((first, second), texts, value, importance))
+        return tuple(sorted(found, key=lambda one: -one.importance))
 
     @property
     def prediction(self) -> float:
@@ -219,7 +239,7 @@ class ScoredText:
         by_score: dict[str, Array] = {}
         for name, errors in self.column_errors[self._target.column].items():
             by_score[name] = np.array(errors)
-        if self.surrogate == "slalom" and "linearized" in by_score:
+        if self.has_importances and "linearized" in by_score:
             by_score["linearized"] *= np.exp(self._per_occurrence())
         return {name: _frozen(errors) for name, errors in by_score.items()}
 
@@ -235,19 +255,40 @@ class ScoredText:
         """How far this explanation can be trusted, in one plain sentence."""
         if ALL_UNKNOWN in self.notes:
             return _NOTHING_KNOWN
+        units = _UNITS[self.granularity]
         if self.fidelity is not None:
-            return self.fidelity.sentence()
+            return self.fidelity.sentence(units, self._few_points())
         if not self.calls:
             return _MADE_ELSEWHERE
         if len({unit.token_ids or unit.text for unit in self.units}) == 1:
             return _ONE_UNIT
-        return _NO_ROWS_LEFT
+        if any("tested=False" in note for note in self.notes):
+            return _NOT_WANTED
+        if len(self.units) < 6 and self.calls >= 2 ** len(self.units) - 2:
+            return _TOO_SHORT
+        return _TOO_FEW_CALLS
+
+    def _few_points(self) -> float | None:
+        """By how much removing a few units moves the target's probability, in nine cases of ten."""
+        if self.outputs.kind == "regression" or self.fidelity is None:
+            return None
+        change = self.fidelity.few.largest_change
+        if math.isnan(change):
+            return None
+        odds = self.prediction
+        if self.outputs.kind == "multiclass":
+            total = sum(math.exp(min(output, 700.0)) for output in self.full)
+            share = math.exp(min(self.full[self._target.column], 700.0)) / total
+            odds = math.log(max(share, 1e-300)) - math.log(max(1 - share, 1e-300))
+        ends = [1 / (1 + math.exp(-max(min(odds + step, 700), -700))) for step in (-change, 0, change)]
+        return max(abs(end - ends[1]) for end in ends)
 
     def scores(self, name: str = DEFAULT_SCORE, *, gamma: float = 0.0) -> Array:
         """One score per unit, (n,).
 
         Args:
-            name: "value", "importance", "removal", "alone", "slope", "shapley" or "linearized".
+            name: "value", "importance", "removal", "alone", "slope", "shapley", "linearized", or
+                "filled", where it was asked for.
             gamma: what importances sum to (Sec. 5.2): the paper names 0 and 1. It adds the same
                 to each, so that linearized scores change by one factor, and no other score and no
                 prediction changes.
@@ -256,7 +297,12 @@ class ScoredText:
             raise one_of("score", name, SCORES)
         if not math.isfinite(gamma):
             raise InputError(f"gamma is {gamma!r}: give what importances sum to, such as 0 or 1")
-        if isinstance(self.function, SlalomSurrogate):
+        if name == "filled" and name not in self._measured:
+            raise InputError(
+                "the text filled with each unit was not sent to the model: explain with "
+                "method=Slalom(filled=True)"
+            )
+        if isinstance(self.function, BoundedSlalom | SlalomSurrogate):
             scores = self._slalom_scores(self.function, name)
             if name == "importance":
                 scores = scores + gamma / len(self.units)
@@ -266,7 +312,7 @@ class ScoredText:
         if name == "importance":
             raise InputError(
                 f"method {self.method!r} has no importances: it gives one score per unit; "
-                "ask for another score or use method='slalom'"
+                "take another score or use method='slalom'"
             )
         target = self._target
         scores = one_score(self.function, name, target.column).numpy()
@@ -275,8 +321,8 @@ class ScoredText:
     @property
     def score_names(self) -> tuple[str, ...]:
         """The names of the scores that differ: most methods have one under most names."""
-        if self.surrogate == "slalom":
-            return SCORES
+        if self.has_importances:
+            return tuple(name for name in SCORES if name != "filled" or name in self._measured)
         if self.surrogate == "pairs":
             return ("value", "removal", "alone")
         return ("value", "alone")
@@ -302,31 +348,31 @@ class ScoredText:
             return {}
         return self.column_measured[self._target.column]
 
-    def _slalom_scores(self, function: SlalomSurrogate, name: str) -> Array:
+    def _slalom_scores(self, function: BoundedSlalom | SlalomSurrogate, name: str) -> Array:
         target = self._target
         if name == "linearized":
             return np.asarray(self.scores("value") * np.exp(self.scores("importance")))
         if name in self._measured:
             return self._measured[name] * target.sign + 0.0  # + 0.0: no negative zeros
-        if name == "shapley":
-            return self._shapley_values[:, target.column] * target.sign + 0.0
-        scores: Array = slalom_score(function, name, target.column).numpy()
-        if name == "importance":  # how loudly a unit speaks is the same for both classes
+        if isinstance(function, BoundedSlalom):
+            scores: Array = score_units(function, name, target.column).numpy()
+        elif name == "shapley":
+            scores = self._shapley_values[:, target.column]
+        else:
+            scores = slalom_score(function, name, target.column).numpy()
+        if name == "importance":  # how strongly a unit is heard is the same for both classes
             return scores + 0.0 + self._per_occurrence()
         return scores * target.sign + 0.0
 
     @cached_property
     def _shapley_values(self) -> Array:
-        """Of all columns, (n, C).
-
-        In a long text they take seconds, and a report asks for them several times.
-        """
+        """Of all columns, (n, C), for the paper's methods: in a long text they take seconds."""
         assert isinstance(self.function, SlalomSurrogate)
         values: Array = shapley_values(self.function).numpy()
         return values
 
     def predict(self, keep: ArrayLike) -> Array:
-        """The explanation's prediction for edited texts, without asking the model.
+        """The explanation's prediction for edited texts, without the model.
 
         Args:
             keep: (m, n_units); True or False keeps or deletes, whole numbers repeat, fractions

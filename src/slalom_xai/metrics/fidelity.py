@@ -24,7 +24,7 @@ from slalom_xai.errors import InputError
 from slalom_xai.metrics.base import Measured, Metric, Number, register
 from slalom_xai.metrics.case import Case
 from slalom_xai.metrics.needs import Need
-from slalom_xai.surrogates.quality import agreement
+from slalom_xai.slalom.trust import agreement
 
 
 @dataclass(frozen=True)

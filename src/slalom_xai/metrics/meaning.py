@@ -36,7 +36,7 @@ from slalom_xai.metrics.needs import Need
 from slalom_xai.metrics.perturbation import removals
 from slalom_xai.metrics.ranks import spearman
 from slalom_xai.metrics.sampled_shapley import shapley_of_model
-from slalom_xai.surrogates.quality import QUALITY
+from slalom_xai.slalom.trust import TRUST
 
 # Changes of the output that are smaller have no direction to speak of.
 CLEAR = 0.05
@@ -238,9 +238,9 @@ class _Found:
         """
         level = max(self._level, float(np.abs(true).max()))
         variance = float(true.var())
-        if variance <= (QUALITY.rounding * level) ** 2:
+        if variance <= (TRUST.rounding * level) ** 2:
             return math.nan
-        return max(1 - float(((stated - true) ** 2).mean()) / variance, QUALITY.lowest_r2)
+        return max(1 - float(((stated - true) ** 2).mean()) / variance, TRUST.lowest_r2)
 
     def reason(self, values: Mapping[str, float]) -> str:
         """Why there are cells without a number; empty where there are none."""

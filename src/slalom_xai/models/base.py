@@ -172,6 +172,14 @@ class SaysItsLimit(Protocol):
 
 
 @runtime_checkable
+class KnowsWords(Protocol):
+    """A model with a vocabulary of its own, from which texts can be made."""
+
+    def known_words(self) -> Sequence[str]:
+        """Words that are one token each, always in the same order; empty where there are none."""
+
+
+@runtime_checkable
 class ShowsItsWeights(Protocol):
     """A local model that can be told from every other one, so that its answers can be stored."""
 

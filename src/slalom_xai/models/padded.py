@@ -98,6 +98,10 @@ class PaddedModel(ABC):
         """Splits a text, or a pair, into its tokens."""
         return self._tokens.read(text, text_pair, truncation=truncation, removal=removal)
 
+    def known_words(self) -> list[str]:
+        """Words of its vocabulary."""
+        return self._tokens.known_words()
+
     def size(self, row: Row) -> int:
         """Tokens in a row, special ones included."""
         return len(cast(TokenRow, row)[0])

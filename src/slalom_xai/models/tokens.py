@@ -89,6 +89,13 @@ class Tokens:
             passages=self._passages,
         )
 
+    def known_words(self) -> list[str]:
+        """Words of three letters or more that are one token each, in alphabetical order."""
+        vocabulary = sorted(self.tokenizer.get_vocab())
+        begun = [token[1:] for token in vocabulary if token[:1] in _MARKERS]
+        words = begun or vocabulary
+        return [word for word in words if len(word) >= 3 and word.isalpha()]
+
     def show(self, row: Row) -> str:
         """A row as its tokens."""
         ids = cast(TokenRow, row)[0]

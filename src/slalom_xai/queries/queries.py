@@ -68,6 +68,7 @@ class Queries:
         self._checked: set[int] = set()
         self._repeats = 0
         self.whole_variance: Tensor | None = None  # of the answer to the whole text, (C,)
+        self.output_range: tuple[Tensor, Tensor] | None = None  # of the model, (C,) each, if known
         self.noise: Tensor | None = None  # variance of a single answer, (C,); None: a steady model
 
     @property

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from rich.console import Group, RenderableType
 from rich.panel import Panel
 from rich.style import Style
@@ -17,21 +19,24 @@ from slalom_xai.reports.wording import (
     model_name,
     probabilities,
     scale,
-    source,
     unit_texts,
 )
-from slalom_xai.surrogates.quality import percent
+from slalom_xai.slalom.trust import Agreement, Fidelity, percent
 
 # Intensities, from 0 to 1, below which a unit has no colour, and only coloured letters; and above
 # which its letters are bold.
 _PLAIN, _LETTERS, _BOLD = 0.12, 0.35, 0.7
-_PAIRS = 3  # that are printed
 _PRELIMINARY = "A first result, which is being refined; Ctrl-C keeps it."
-_SOURCES = "measured: the model's own answer; fitted: estimated from its answers to other texts"
 
 
-def render(explanation: Explanation, rows: int = 10) -> RenderableType:
-    """What ``slalom explain`` prints."""
+def render(explanation: Explanation, rows: int = 10, verbose: bool = False) -> RenderableType:
+    """What ``slalom explain`` prints.
+
+    Args:
+        explanation: the result.
+        rows: units in the table.
+        verbose: with all scores, how the test went in numbers, and the baselines.
+    """
     title = Text(answer(explanation), style="bold")
     panel = Panel(_coloured(explanation), title=title, title_align="left", padding=(1, 2))
     parts: list[RenderableType] = [panel, _legend(explanation)]
@@ -39,16 +44,16 @@ def render(explanation: Explanation, rows: int = 10) -> RenderableType:
         parts.insert(0, _conversation(explanation))
     if explanation.left_out:
         parts.append(Text(left_out_sentence(explanation), style="yellow"))
-    parts.append(_table(explanation, rows))
+    parts.append(_table(explanation, rows, verbose))
     if explanation.interactions:
         parts.append(_interactions(explanation))
     if len(explanation.full) > 1:
         parts.append(_all_outputs(explanation))
     parts.append(Text(explanation.trust, style="bold"))
+    if verbose and explanation.fidelity is not None:
+        parts.append(_test(explanation.fidelity, explanation.granularity))
     parts.extend(Text(f"Note: {printable(note)}", style="yellow") for note in explanation.notes)
     parts.append(Text(_calls(explanation), style="dim"))
-    if explanation.surrogate == "slalom":
-        parts.append(Text(_SOURCES, style="dim"))
     return Group(*parts)
 
 
@@ -73,10 +78,10 @@ def in_one_line(explanation: Explanation) -> str:
     fidelity = explanation.fidelity
     if fidelity is None:
         return f"{explanation.calls} calls"
-    wide, local = percent(fidelity.wide.r2), percent(fidelity.local.r2)
+    wide, local = percent(fidelity.any.r2), percent(fidelity.few.r2)
     return (
-        f"{explanation.calls} calls: predicts {wide} of what deletions do and {local} of what a "
-        "few do"
+        f"{explanation.calls} calls: reproduces {wide} of what removing any number does, {local} of "
+        "what removing a few does"
     )
 
 
@@ -131,56 +136,63 @@ def _legend(explanation: Explanation) -> Text:
     return legend
 
 
-def _table(explanation: Explanation, rows: int) -> Table:
-    """The strongest units with their scores."""
+def _table(explanation: Explanation, rows: int, verbose: bool = False) -> Table:
+    """The strongest units with their scores, the largest Shapley value first."""
     indices = strongest_units(explanation, rows)
     unit = explanation.granularity
     table = _empty_table(f"The {len(indices)} strongest of {len(explanation)} {unit}s")
     table.add_column(unit, overflow="fold")
     titles = {"value": "score"}
     if explanation.importances is not None:
-        titles = {
-            "value": "value",
-            "importance": "importance",
-            "removal": "lost without it",
-            HIGHLIGHT: "its share",
-        }
-    for name, title in titles.items():
-        table.add_column(_header(explanation, name, title), justify="right")
-    texts = unit_texts(explanation)
+        titles = {"value": "value", "importance": "importance", HIGHLIGHT: "Shapley value"}
+        if verbose:
+            titles |= {name: name for name in explanation.score_names if name not in titles}
+    for title in titles.values():
+        table.add_column(title, justify="right")
+    texts, effect = unit_texts(explanation), explanation.has_effect
     for index in indices:
-        numbers = [_number(explanation, name, index) for name in titles]
-        table.add_row(Text(texts[index]), *numbers)
+        numbers = [_number(explanation, name, index, verbose) for name in titles]
+        if not effect[index]:
+            numbers = ["no effect", *[""] * (len(numbers) - 1)]
+        table.add_row(Text(texts[index]), *numbers, style=None if effect[index] else "dim")
     return table
 
 
 def _interactions(explanation: Explanation) -> Table:
-    """The strongest pairs of units whose joint effect the two scores miss."""
-    pairs = explanation.interactions[:_PAIRS]
-    table = _empty_table("Together they do more than their scores tell")
-    if explanation.interaction_share > 0:
-        taken = percent(explanation.interaction_share)
-        table.caption = f"They take {taken} of the error that the two scores leave."
-        table.caption_justify = "left"
-    table.add_column(f"two {explanation.granularity}s", overflow="fold")
-    table.add_column(Text("together\n").append("measured", style="not bold dim"), justify="right")
+    """The units that are heard together, as part of the formula."""
+    table = _empty_table("Heard together")
+    for title in (f"two {explanation.granularity}s", "value", "importance"):
+        table.add_column(title, justify="left" if title.startswith("two") else "right")
     texts = unit_texts(explanation)
-    for pair in pairs:
+    for pair in explanation.interactions:
         first, second = pair.units
-        number = f"{pair.strength:+.2f}"
-        if pair.error > 0:
-            number += f" ± {pair.error:.2f}"
-        table.add_row(Text(f"{texts[first]} … {texts[second]}"), number)
+        table.add_row(
+            Text(f"{texts[first]} {texts[second]}"), f"{pair.value:+.2f}", f"{pair.importance:+.2f}"
+        )
     return table
 
 
-def _header(explanation: Explanation, name: str, title: str) -> Text:
-    """The title of a column, and below it where its numbers come from."""
-    header = Text(title)
-    found = source(explanation, name)
-    if found is not None:
-        header.append(f"\n{found}", style="not bold dim")
-    return header
+def _test(fidelity: Fidelity, unit: str) -> Table:
+    """How well the formula and its baselines predict calls that were not used, with intervals."""
+    table = _empty_table("Share of what removals do that is reproduced (90% interval)")
+    table.add_column("")
+    for title in (f"1 to 10 {unit}s removed", "any number removed"):
+        table.add_column(title, justify="right")
+    rows = {"this explanation": (fidelity.few, fidelity.any)}
+    if fidelity.one_score is not None:
+        rows["one score with the same range"] = (fidelity.one_score.few, fidelity.one_score.any)
+    if fidelity.linear is not None:
+        rows["linear"] = (fidelity.linear.few, fidelity.linear.any)
+    for name, parts in rows.items():
+        table.add_row(name, *(_interval(part) for part in parts))
+    table.caption = f"{fidelity.few.rows} and {fidelity.any.rows} perturbed texts"
+    return table
+
+
+def _interval(found: Agreement) -> str:
+    if math.isnan(found.r2_low):
+        return percent(found.r2)
+    return f"{percent(found.r2)} ({percent(found.r2_low)} to {percent(found.r2_high)})"
 
 
 def _empty_table(title: str) -> Table:
@@ -188,7 +200,7 @@ def _empty_table(title: str) -> Table:
 
 
 def _all_outputs(explanation: Explanation) -> Table:
-    """Every class or label with how far its explanation predicts: all from the same calls."""
+    """Every class or label with how much its explanation reproduces: all from the same calls."""
     table = _empty_table(f"All {explanation.outputs.width} outputs, from the same calls")
     shares = probabilities(explanation)
     table.add_column("output", justify="left")
@@ -214,26 +226,32 @@ def _all_outputs(explanation: Explanation) -> Table:
 
 
 def _predicted_shares(explanation: Explanation) -> dict[str, str]:
-    """How much of what deletions do is predicted, by the name of what predicts it."""
+    """How much of what removals do is reproduced, by what."""
     fidelity = explanation.fidelity
     if fidelity is None:
         return {}
-    shares = {}
-    if fidelity.two_scores is not None:
-        shares["the two scores predict"] = percent(fidelity.two_scores.wide.r2)
-    shares["the explanation predicts"] = percent(fidelity.wide.r2)
-    if fidelity.linear_wide is not None:
-        shares["linear predicts"] = percent(fidelity.linear_wide.r2)
+    shares = {"reproduced": percent(fidelity.any.r2)}
+    if fidelity.one_score is not None:
+        shares["by one score"] = percent(fidelity.one_score.any.r2)
     return shares
 
 
-def _number(explanation: Explanation, name: str, index: int) -> str:
-    """One score of a unit, with its standard error where there is one."""
+def _number(explanation: Explanation, name: str, index: int, verbose: bool) -> str:
+    """One score of a unit; the Shapley value, or all of them, with its standard error."""
     number = f"{explanation.scores(name)[index]:+.2f}"
     error = error_of(explanation, name, index)
-    if error is None:
+    if error is None or not (verbose or name == HIGHLIGHT or explanation.importances is None):
         return number
     return f"{number} ± {error:.2f}"
+
+
+_REMOVED = {
+    "hide": "removed words are hidden and the others keep their positions",
+    "delete": "removed words are deleted",
+    "mask": "removed words are masked",
+    "unk": "removed words are unknown tokens",
+    "unknown": "how words were removed is not known",
+}
 
 
 def _calls(explanation: Explanation) -> str:
@@ -242,5 +260,5 @@ def _calls(explanation: Explanation) -> str:
         made_by += f" on {printable(model_name(explanation.model))}"
     return (
         f"{made_by}: {explanation.calls} model calls, {explanation.calls_check} of them only for "
-        "the test; ± is one standard error"
+        f"the test; {_REMOVED[explanation.removal]}; ± is one standard error"
     )

@@ -23,12 +23,13 @@ from slalom_xai.explanation.function_data import function_to_dict, without_nan
 from slalom_xai.reports.colour import HIGHLIGHT, printable
 from slalom_xai.reports.text_pieces import text_pieces
 from slalom_xai.reports.wording import model_name, unit_texts
+from slalom_xai.slalom import BoundedSlalom
 from slalom_xai.surrogates.exact_shapley import shapley_values
 from slalom_xai.surrogates.formula import SlalomSurrogate
 from slalom_xai.surrogates.scores import OneScore
 
 FORMAT = "slalom-view"
-VERSION = 1
+VERSION = 2
 # Scores of more classes than a reader can compare would make the file large for nothing.
 _MOST_COLUMNS = 12
 _DIGITS = 7  # of scores; more are never shown
@@ -179,6 +180,8 @@ def _column(explanation: Explanation, column: int, shapley: Array | None) -> dic
         "sink": shown.sink,
         "fidelity": fidelity,
         "trust": shown.trust,
+        "effect": shown.has_effect.tolist(),
+        "range": shown.range,
     }
 
 
@@ -205,15 +208,7 @@ def _check_finite(explanation: Explanation) -> None:
             )
 
 
-def _tensors(function: SlalomSurrogate | OneScore) -> list[Array]:
-    """All numbers of a surrogate, those of its two scores and pairs among them."""
+def _tensors(function: BoundedSlalom | SlalomSurrogate | OneScore) -> list[Array]:
+    """All numbers of a function."""
     entries = [getattr(function, part.name) for part in fields(function)]
-    tensors = [entry for entry in entries if isinstance(entry, Tensor)]
-    if isinstance(function, SlalomSurrogate) and function.two_scores is not None:
-        tensors += vars(function.two_scores).values()
-    if isinstance(function, SlalomSurrogate) and function.interactions is not None:
-        tensors += vars(function.interactions).values()
-    if isinstance(function, SlalomSurrogate) and function.correction is not None:
-        process = function.correction.process
-        tensors += [process.weights, process.reaches, process.slopes, function.correction.shapley]
-    return [tensor.numpy() for tensor in tensors]
+    return [entry.numpy() for entry in entries if isinstance(entry, Tensor)]

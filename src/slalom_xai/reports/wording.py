@@ -100,7 +100,7 @@ def source(explanation: Explanation, score: str) -> str | None:
 
     None for additive methods: neither word tells how a gradient or an attention weight is made.
     """
-    if explanation.surrogate != "slalom":
+    if explanation.importances is None:
         return None
     return explanation.source(score)
 

@@ -8,7 +8,7 @@ Unit j occurs n_j times in the row x. Each head k averages the values v under th
 where s are the importances. The sink 0 is always present. The offset o, often 0, depends on nothing
 but the number of units kept. One head without a sink and without o is the paper's SLALOM (Eq. 4).
 
-``TwoScores`` is the same for one head whose values were measured. A reader sees its numbers.
+The main method's formula is another one, ``slalom.formula``; this one is the paper's, and its theory's.
 
 The functions here treat the sink as one more **slot** whose count is one. A row is then a vector of
 p counts, one per slot, and a head has one value (per column c) and one importance per slot.
@@ -17,7 +17,6 @@ This module is the reference. It is written to be read, and it is what predictio
 Where it would be too slow there are fast forms, each tested against this module in
 ``tests/unit/test_fast_forms.py``:
 
-* ``mask_rows`` predicts many rows without repeats, for choices and tests;
 * ``projection`` predicts all rows of several texts at once, from sums over slots;
 * ``count_tables.ShortRows`` sums rows of few units without a table of counts;
 * ``curvature`` and ``sandwich`` use the derivatives of the formula;
@@ -36,8 +35,6 @@ import torch
 from torch import Tensor
 
 from slalom_xai.errors import InputError
-from slalom_xai.surrogates.correction import Correction
-from slalom_xai.surrogates.interactions import Interactions
 
 
 def slots(counts: Tensor, sink: bool, of_missing: bool = False) -> Tensor:
@@ -77,62 +74,8 @@ def averages(shares: Tensor, values: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True)
-class TwoScores:
-    """What a reader sees of a method that measures values: their average under the importances.
-
-        G(x) = [ sum_j n_j w_j v_j + m(x) w_0 v_0 ] / [ sum_j n_j w_j + m(x) w_0 ],   w = exp(s)
-
-    Here v_j is the model's own answer to the text filled with unit j, and the sink 0 stands for
-    what is missing: m(x) is the share of units that the row lacks. Where nothing is missing, as in
-    a text filled with one unit, or half with one and half with another, G is the plain average.
-
-    Attributes:
-        values: (n, C), measured.
-        importances: (n,), fitted, summing to 0.
-        sink_value: (C,), fitted.
-        sink_importance: (), fitted.
-    """
-
-    values: Tensor
-    importances: Tensor
-    sink_value: Tensor
-    sink_importance: Tensor
-
-    @property
-    def units(self) -> int:
-        """How many units have scores."""
-        return self.values.shape[0]
-
-    @property
-    def average(self) -> SlalomSurrogate:
-        """The same where nothing is missing: the paper's SLALOM, without a sink."""
-        return SlalomSurrogate(self.values[None], self.importances[None])
-
-    def predict(self, counts: Tensor) -> Tensor:
-        """Predictions (m, C) for rows of counts (m, n)."""
-        counts = counts.to(self.values)
-        importances = torch.cat([self.importances, self.sink_importance[None]])
-        values = torch.cat([self.values, self.sink_value[None]])
-        shares = weights(slots(counts, sink=True, of_missing=True), importances[None])
-        return averages(shares, values[None])[:, 0]
-
-    def of_column(self, column: int) -> TwoScores:
-        """One column of it."""
-        here = slice(column, column + 1)
-        return replace(self, values=self.values[:, here], sink_value=self.sink_value[here])
-
-    def cpu(self) -> TwoScores:
-        """The same function on the CPU."""
-        parts: dict[str, Any] = {name: part.cpu() for name, part in vars(self).items()}
-        return TwoScores(**parts)
-
-
-@dataclass(frozen=True)
 class SlalomSurrogate:
     """A SLALOM with any number of heads and columns, with or without a sink.
-
-    With ``two_scores``, values and importances are read from these, and the heads correct what
-    they predict where units are missing (``predict``).
 
     Attributes:
         values: (K, n, C).
@@ -141,14 +84,6 @@ class SlalomSurrogate:
         sink_importances: (K,), or None without a sink.
         length_offsets: (n + 1, C), what is added for the number of units kept. It is 0 for no
             unit and for all units. None adds nothing.
-        two_scores: measured values and the importances fitted to them; None where values and
-            importances are those of the heads.
-        repeats: (n, C), what ``two_scores`` misses of one more copy of each unit; None where
-            nobody asked.
-        correction: a process that predicts deletions with a share of the heads; None where the
-            heads predict alone.
-        interactions: pairs of units whose joint effect ``two_scores`` misses; None where none are
-            known. They add nothing to predictions, which have them from ``correction``.
     """
 
     values: Tensor
@@ -156,10 +91,6 @@ class SlalomSurrogate:
     sink_values: Tensor | None = None
     sink_importances: Tensor | None = None
     length_offsets: Tensor | None = None
-    two_scores: TwoScores | None = None
-    repeats: Tensor | None = None
-    correction: Correction | None = None
-    interactions: Interactions | None = None
 
     def normalised(self, gamma: float = 0.0) -> SlalomSurrogate:
         """The same function with importances that sum to ``gamma`` over the units."""
@@ -194,15 +125,6 @@ class SlalomSurrogate:
     def predict(self, counts: Tensor) -> Tensor:
         """Predictions for rows of counts: zeros delete units, fractions remove softly (Eq. 5).
 
-        With ``two_scores`` G, the heads H, or what corrects them, are for deletions only. A row x
-        with repeats is predicted from the row x' that has each unit at most once:
-
-            F(x) = G(x) + r [ H(x') - G(x') + sum_j c_j d_j ],    c_j = 2 (1 - 1/n_j) where n_j > 1
-
-        The correction loses its say as copies take over: r is the share of units after the first
-        that are no copies, 1 without repeats and 0 in a text filled with one unit. What one more
-        copy of a unit does is d_j (``repeats``); many copies do at most twice that.
-
         Args:
             counts: (m, n).
 
@@ -210,31 +132,6 @@ class SlalomSurrogate:
             (m, C).
         """
         counts = counts.to(self.values)
-        if self.two_scores is None:
-            return self._corrected(counts)
-        once = counts.clamp(max=1)
-        deletions = self._corrected(once)
-        kept, distinct = counts.sum(dim=1), once.sum(dim=1)
-        repeated = kept > distinct
-        if not bool(repeated.any()):
-            return deletions
-        correction = deletions - self.two_scores.predict(once)
-        if self.repeats is not None:
-            copies = 2 * (1 - 1 / counts.clamp(min=1))
-            correction = correction + copies @ self.repeats
-        share = (distinct - 1) / torch.where(repeated, kept - 1, 1.0)
-        predicted = self.two_scores.predict(counts) + share[:, None] * correction
-        return torch.where(repeated[:, None], predicted, deletions)
-
-    def _corrected(self, counts: Tensor) -> Tensor:
-        """What heads and their correction predict for rows of counts, (m, n) -> (m, C)."""
-        predicted = self._by_heads(counts)
-        if self.correction is None:
-            return predicted
-        return self.correction.applied(predicted, counts)
-
-    def _by_heads(self, counts: Tensor) -> Tensor:
-        """What the heads predict for rows of counts, (m, n) -> (m, C)."""
         kept = counts.sum(dim=1)
         if not self.has_sink and bool((kept == 0).any()):
             raise InputError(
@@ -266,21 +163,11 @@ class SlalomSurrogate:
         upper = self.length_offsets[above.long()]
         return (1 - part) * lower + part * upper
 
-    @property
-    def read_from(self) -> SlalomSurrogate:
-        """What values and importances are read from: itself, or the average of the two scores."""
-        if self.two_scores is None:
-            return self
-        return self.two_scores.average
-
     def empty(self) -> Tensor:
-        """F(empty), (C,): the sink's value, or 0 without a sink, and what corrects it."""
-        by_heads = self.values.new_zeros(self.values.shape[2])
-        if self.sink_values is not None:
-            by_heads = self.sink_values.sum(dim=0)
-        if self.correction is None:
-            return by_heads
-        return self.correction.applied(by_heads[None], by_heads.new_zeros(1, self.units))[0]
+        """F(empty), (C,): the sink's value, or 0 without a sink."""
+        if self.sink_values is None:
+            return self.values.new_zeros(self.values.shape[2])
+        return self.sink_values.sum(dim=0)
 
     def of_column(self, column: int) -> SlalomSurrogate:
         """One column of it, as a function with one output."""
@@ -290,14 +177,6 @@ class SlalomSurrogate:
             alone = replace(alone, sink_values=self.sink_values[:, here])
         if self.length_offsets is not None:
             alone = replace(alone, length_offsets=self.length_offsets[:, here])
-        if self.two_scores is not None:
-            alone = replace(alone, two_scores=self.two_scores.of_column(column))
-        if self.repeats is not None:
-            alone = replace(alone, repeats=self.repeats[:, here])
-        if self.correction is not None:
-            alone = replace(alone, correction=self.correction.of_column(column))
-        if self.interactions is not None:
-            alone = replace(alone, interactions=self.interactions.of_column(column))
         return alone
 
     def cpu(self) -> SlalomSurrogate:

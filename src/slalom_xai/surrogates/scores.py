@@ -10,10 +10,8 @@ With ``a_i`` the share of unit i in the whole text and F the prediction for it:
     removal     a_i (v_i - F) / (1 - a_i)  F(all) - F(all but i)
     shapley     the exact Shapley value of removing units
 
-Several heads add. Where values were measured, value, importance, linearized and slope are those of
-the two scores (``formula.TwoScores``); the others are those of what predicts deletions. What only
-the number of units kept decides (``length_offsets``) belongs to no unit. It is in what is predicted
-for certain rows, alone and removal, and not in slope and shapley.
+Several heads add. What only the number of units kept decides (``length_offsets``) belongs to no unit:
+it is in what is predicted for certain rows, alone and removal, and not in slope and shapley.
 
 These are closed forms of what the formula predicts for certain rows, and the tests compare them
 with those predictions. Standard errors follow by the delta method: with the derivative d of a score
@@ -41,14 +39,15 @@ from slalom_xai.surrogates.score_slopes import FEW_PARAMETERS, few_slopes, slope
 # The functions of methods that give one score per unit, ``unit_scores``, and no importances.
 OneScore = AdditiveSurrogate | PairsSurrogate | Process
 
-SCORES = ("value", "importance", "removal", "alone", "slope", "shapley", "linearized")
+SCORES = ("value", "importance", "removal", "alone", "slope", "shapley", "linearized", "filled")
 
 # The one number per unit where nobody asks for another: it ranks units, colours them and is
 # exported. docs/benchmarks.md compares the scores; this one is best or not far behind everywhere.
 DEFAULT_SCORE = "shapley"
 
-# These are read from the two scores where there are some; the others from what predicts.
-READ_FROM_TWO_SCORES = ("value", "importance", "linearized", "slope")
+# Those that follow from a formula. "filled", the output to a text filled with the unit, is only
+# ever measured.
+_FROM_FORMULA = SCORES[:-1]
 
 # Takes one head's values (p,) of one column and importances (p,), and n; gives (n,).
 _Score = Callable[[Tensor, Tensor, int], Tensor]
@@ -59,10 +58,6 @@ def slalom_score(surrogate: SlalomSurrogate, name: str, column: int) -> Tensor:
     if name == "shapley":
         # Lengths add nothing to it: they treat all units alike, and are 0 for none and for all.
         return shapley_values(surrogate)[:, column]
-    if name in READ_FROM_TWO_SCORES:
-        surrogate = surrogate.read_from
-    if name in ("alone", "removal") and surrogate.correction is not None:
-        return _predicted(surrogate, name)[:, column]
     by_head = []
     values, importances = surrogate.slot_values()[:, :, column], surrogate.slot_importances()
     for of_head in zip(values, importances, strict=True):
@@ -76,7 +71,7 @@ def slalom_score(surrogate: SlalomSurrogate, name: str, column: int) -> Tensor:
     return score
 
 
-def _predicted(surrogate: SlalomSurrogate | PairsSurrogate | Process, name: str) -> Tensor:
+def _predicted(surrogate: PairsSurrogate | Process, name: str) -> Tensor:
     """Alone or removal, as what is predicted for such rows, (n, C)."""
     only = torch.eye(surrogate.units).to(surrogate.empty())
     if name == "alone":
@@ -106,7 +101,7 @@ def additive_standard_errors(fit: AdditiveFit) -> tuple[dict[str, Tensor], ...]:
     All scores of a linear fit are one and the same, and so are their errors. It has no importance,
     and alone depends on all units together.
     """
-    names = [name for name in SCORES if name not in ("importance", "alone")]
+    names = [name for name in _FROM_FORMULA if name not in ("importance", "alone")]
     return tuple(dict.fromkeys(names, of_column) for of_column in fit.standard_errors.T)
 
 
@@ -114,8 +109,7 @@ def slalom_standard_errors(
     surrogate: SlalomSurrogate,
     covariance: Covariance,
     column: int,
-    reading: Covariance | None = None,
-    names: Sequence[str] = SCORES,
+    names: Sequence[str] = _FROM_FORMULA,
 ) -> dict[str, Tensor]:
     """Sandwich standard errors (n,) of every score for one column, by the delta method.
 
@@ -123,18 +117,14 @@ def slalom_standard_errors(
         surrogate: what was fitted.
         covariance: of its parameters.
         column: which.
-        reading: of the parameters of ``surrogate.two_scores``, where it has them.
         names: which scores.
     """
     errors = {}
     for name in names:
-        function, spread = surrogate, covariance
-        if reading is not None and name in READ_FROM_TWO_SCORES:
-            function, spread = surrogate.read_from, reading
         if name in FEW_PARAMETERS:
-            variance = spread.of_few(column, *few_slopes(function, name, column))
+            variance = covariance.of_few(column, *few_slopes(surrogate, name, column))
         else:
-            variance = spread.of(column, *slopes(function, name, column))
+            variance = covariance.of(column, *slopes(surrogate, name, column))
         errors[name] = variance.clamp(min=0).sqrt()
     return errors
 

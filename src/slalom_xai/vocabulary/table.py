@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from slalom_xai.reports.colour import printable
-from slalom_xai.surrogates.quality import percent
+from slalom_xai.slalom.trust import percent
 from slalom_xai.vocabulary.result import Vocabulary, VocabularyItem
 
 _KINDS = {"sequences": "short sequences of random items", "deletions": "shortened texts"}

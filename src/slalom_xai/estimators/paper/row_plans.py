@@ -10,7 +10,6 @@ from torch import Tensor
 from slalom_xai.designs import DESIGN, HeldOut, RowPool, draw_held_out, held_out_size
 from slalom_xai.errors import one_of
 from slalom_xai.estimators.evidence import AnsweredHeldOut, AnsweredRows, Evidence
-from slalom_xai.estimators.gathering import occurrence_offsets
 from slalom_xai.estimators.paper.settings import PAPER
 from slalom_xai.queries import Queries
 from slalom_xai.surrogates.count_tables import Counts
@@ -63,8 +62,7 @@ def evidence_of(
 ) -> Evidence:
     """Rows to fit, counts (m, n) with outputs (m, C), and rows to report on as evidence."""
     full = queries.ask_whole("check")
-    offsets = occurrence_offsets(queries, outputs)
-    return Evidence(AnsweredRows(counts, outputs), None, report, full, offsets, queries.work)
+    return Evidence(AnsweredRows(counts, outputs), None, report, full, queries.work)
 
 
 def unit_counts(rows: list[NDArray[np.int64]], units: int, like: Tensor) -> Tensor:

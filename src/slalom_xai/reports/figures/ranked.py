@@ -38,7 +38,7 @@ from slalom_xai.reports.figures.words import (
     word_scores,
 )
 from slalom_xai.reports.wording import source
-from slalom_xai.surrogates.quality import percent
+from slalom_xai.slalom.trust import percent
 from slalom_xai.surrogates.scores import DEFAULT_SCORE
 
 if TYPE_CHECKING:

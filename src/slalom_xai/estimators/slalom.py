@@ -1,0 +1,338 @@
+"""The main method: a value and an importance per unit, from few calls or many.
+
+It sends perturbed texts to the model (``slalom.design``), fits the formula to the outputs
+(``slalom.fit``), tests it on calls that were not used, beside one score per unit fitted to the same
+calls, and says how sure it is of every score.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from slalom_xai.designs import count_distinct_rows
+from slalom_xai.errors import InputError
+from slalom_xai.estimators.base import Estimator, Findings, register
+from slalom_xai.estimators.evidence import AnsweredRows
+from slalom_xai.estimators.gathering import ask_held_out, ask_masks
+from slalom_xai.estimators.held_out import compare, compare_columns, count_changes
+from slalom_xai.estimators.row_budget import accepts_empty, count_rows, row_pool
+from slalom_xai.models import Prompt
+from slalom_xai.queries import Queries
+from slalom_xai.slalom.design import CALLS, draw_fit, draw_test
+from slalom_xai.slalom.fit import FitRequest, FittedForm, fit_forms
+from slalom_xai.slalom.formula import score_units
+from slalom_xai.slalom.shapley import compute_shapley, fit_rest
+from slalom_xai.slalom.trust import Agreement, FewAndAny, Fidelity
+from slalom_xai.surrogates.additive import fit_additive
+
+_SCORES = ("value", "importance", "removal", "alone", "slope", "linearized")
+_FEW = 10  # units removed: up to so many are few
+
+
+@dataclass(frozen=True)
+class SlalomSettings:
+    """Numbers that need no attention.
+
+    Attributes:
+        least: calls without which nothing can be learnt.
+        usual: calls of a budget that nobody gave.
+        usual_per_unit: the same for long texts.
+        most: calls of such a budget at most.
+        first: share of the budget that the first round takes where nobody gave one.
+        enough: share of left-out calls' variance that needs no more calls.
+        gain: what doubling the calls must add to that share.
+        orders: behind Shapley values, and behind their standard errors.
+        orders_of_errors: likewise.
+        least_few: calls with few units missing, below which few and any number are tested together.
+    """
+
+    least: int = 8
+    usual: int = 1000
+    usual_per_unit: int = 3
+    most: int = 5000
+    first: float = 0.25
+    enough: float = 0.98
+    gain: float = 0.01
+    orders: int = 2000
+    orders_of_errors: int = 128
+    least_few: int = 10
+
+
+SLALOM = SlalomSettings()
+
+
+@register
+@dataclass(frozen=True)
+class Slalom(Estimator):
+    """A value and an importance per unit: a bounded, softmax-weighted average.
+
+    Attributes:
+        pairs: neighbouring units that may be heard together ("not good"), at most; 0 for none.
+        filled: also send the text filled with each unit, one call for each distinct one. The outputs
+            are the score "filled".
+        tolerance: without a budget, calls grow in rounds until doubling them would add less than this
+            to the share of left-out calls that is predicted.
+        settings: tuned numbers that need no attention.
+    """
+
+    name: ClassVar[str] = "slalom"
+    summary: ClassVar[str] = (
+        "a value and an importance per word: a bounded softmax-weighted average, fitted to what "
+        "removing words does"
+    )
+    additive: ClassVar[bool] = False
+    combines: ClassVar[bool] = True
+    stops_by_itself: ClassVar[bool] = True
+    probes_noise: ClassVar[bool] = True
+    probes_range: ClassVar[bool] = True
+
+    pairs: int = 5
+    filled: bool = False
+    tolerance: float = SLALOM.gain
+    settings: SlalomSettings = SLALOM
+
+    def __post_init__(self) -> None:
+        if isinstance(self.pairs, bool) or not isinstance(self.pairs, int) or self.pairs < 0:
+            raise InputError(f"pairs is {self.pairs!r}: give a whole number, 0 for no pairs")
+        if not 0 <= self.tolerance < math.inf:
+            raise InputError(
+                f"tolerance is {self.tolerance!r}: give a share of the variance, such as 0.02, or 0 "
+                "to use the whole budget"
+            )
+
+    def least_calls(self, question: Prompt) -> int:
+        """A few, however long the text is."""
+        return min(self.settings.least, count_distinct_rows(question.interchangeable))
+
+    def usual_calls(self, question: Prompt) -> int:
+        """About a thousand, more for long texts, and never more than there are perturbed texts."""
+        wanted = max(self.settings.usual, self.settings.usual_per_unit * len(question.units))
+        possible = count_distinct_rows(question.interchangeable)
+        return min(wanted, self.settings.most, max(possible, self.settings.least))
+
+    def first_calls(self, question: Prompt) -> int:
+        """The calls of the first round, where nobody gave a budget."""
+        return math.ceil(self.settings.first * self.usual_calls(question))
+
+    def explain(self, queries: Queries, rng: np.random.Generator) -> Findings:
+        """Sends perturbed texts, in rounds where nobody gave a budget, and fits."""
+        calls = Calls(queries, rng, self)
+        fitted = calls.fit()
+        while not calls.enough(fitted):
+            queries.show(lambda: self._report(calls, fitted))
+            calls.extend()
+            fitted = calls.fit()
+        return self._report(calls, fitted)
+
+    def _report(self, calls: Calls, fitted: FittedForm) -> Findings:
+        """The formula with its Shapley values, its errors and its test."""
+        rows, full = calls.rows, calls.full
+        form = fitted.form
+        left = rows.outputs - form.predict(rows.table)
+        rest = fit_rest(rows.table, left)
+        form = replace(form, shapley=compute_shapley(form.cpu(), self.settings.orders).to(left) + rest)
+        errors = tuple(
+            self._errors(calls, fitted, column) for column in range(len(full))
+        )
+        fidelity = calls.test(fitted)
+        return Findings(form, errors, fidelity, calls.notes, measured=calls.measure(self.filled))
+
+    def _errors(self, calls: Calls, fitted: FittedForm, column: int) -> dict[str, Tensor]:
+        """Standard errors of every score of one column, (n,) each, by leaving out groups of calls."""
+        own = fitted.form.of_column(column)
+        others = fitted.jackknife[column]
+        if len(others) < 2:
+            return {}
+        found = {}
+        for name in _SCORES:
+            scores = torch.stack([score_units(other.cpu(), name, 0) for other in others])
+            found[name] = _jackknife(scores)
+        rows = calls.rows
+        left = (rows.outputs[:, column : column + 1] - own.predict(rows.table)).cpu()
+        table, groups = rows.table.cpu(), fitted.groups
+        shares = []
+        for group, other in enumerate(others):
+            rest = fit_rest(table, left, (groups != group).to(left.dtype))
+            other = other.cpu()
+            shares.append((compute_shapley(other, self.settings.orders_of_errors) + rest)[:, 0])
+        found["shapley"] = _jackknife(torch.stack(shares))
+        noise = calls.queries.whole_variance
+        if noise is not None:
+            found["removal"] = (found["removal"] ** 2 + float(noise[column])).sqrt()
+        return found
+
+
+def _jackknife(scores: Tensor) -> Tensor:
+    """Standard errors from scores (G, n) of which each lacks one group of calls."""
+    groups = len(scores)
+    spread = ((scores - scores.mean(dim=0)) ** 2).sum(dim=0)
+    return ((groups - 1) / groups * spread).sqrt()
+
+
+class Calls:
+    """The calls about one text: those to fit, and those that only test.
+
+    Args:
+        queries: sends them.
+        rng: draws them.
+        method: the settings.
+    """
+
+    def __init__(self, queries: Queries, rng: np.random.Generator, method: Slalom) -> None:
+        self.queries, self._rng, self._method = queries, rng, method
+        self.notes: tuple[str, ...] = ()
+        self._pool = row_pool(queries)
+        units = len(queries.prompt.units)
+        budget = min(queries.distinct_budget, count_rows(queries) + 1)
+        self._spare = self._reserve(units) if method.filled else 0
+        first = budget if queries.first is None else min(queries.first, budget)
+        whole = self._pool.take_whole()
+        self._budget = budget
+        test = draw_test(self._pool, first, budget, rng)
+        empty = np.zeros((0, units), dtype=bool)
+        if accepts_empty(queries) and first > CALLS.scarce * units / 2:
+            empty = np.zeros((1, units), dtype=bool)
+        left = first - 1 - len(empty) - (0 if test is None else test.size) - self._spare
+        self._single = budget >= CALLS.single * units and left >= units
+        fit = draw_fit(self._pool, left, budget, rng, self._single)
+        self._test = ask_held_out(queries, test, "check")
+        self.rows = ask_masks(queries, np.concatenate([whole, empty, fit]), "fit")
+        self._last: float | None = None
+        self._extended = queries.first is None or len(fit) < left
+
+    @property
+    def full(self) -> Tensor:
+        """The model's outputs on the whole text, (C,)."""
+        return self.rows.outputs[0]
+
+    def _reserve(self, units: int) -> int:
+        return min(len(set(self.queries.prompt.codes.tolist())), self.queries.distinct_budget // 2)
+
+    def fit(self) -> FittedForm:
+        """The formula that follows from the calls so far."""
+        queries, outputs = self.queries, self.rows.outputs
+        occurrences = torch.as_tensor(np.log(queries.prompt.occurrences), dtype=outputs.dtype)
+        low, high = queries.output_range or (outputs.amin(dim=0), outputs.amax(dim=0))
+        request = FitRequest(
+            self.rows.table.cpu(),
+            outputs.cpu(),
+            occurrences,
+            low.cpu(),
+            high.cpu(),
+            most_pairs=self._method.pairs,
+        )
+        return queries.work.run(fit_forms, request)
+
+    def enough(self, fitted: FittedForm) -> bool:
+        """Whether more calls would help too little, or there are none."""
+        left = self.queries.distinct_budget - self.queries.calls - self._spare
+        if self._extended or left < 1:
+            return True
+        settings, share, before = self._method.settings, fitted.left_out_r2, self._last
+        self._last = share
+        if self._rarely_changes:
+            return False
+        if share >= settings.enough:
+            return True
+        return before is not None and share - before < self._method.tolerance
+
+    @property
+    def _rarely_changes(self) -> bool:
+        """Whether most calls so far gave the output of the whole text: what matters is rare."""
+        changed, calls = count_changes(self.full, [self.rows])
+        return 0 < changed < calls // 4
+
+    def extend(self) -> None:
+        """As many calls again, or what the budget leaves."""
+        left = self.queries.distinct_budget - self.queries.calls - self._spare
+        calls = min(self.queries.calls, left)
+        test = None
+        if self._test is not None:
+            test = draw_test(self._pool, calls, self._budget, self._rng)
+        fitted = calls - (0 if test is None else test.size)
+        rows = draw_fit(self._pool, fitted, self._budget, self._rng, False)
+        more = ask_held_out(self.queries, test, "check")
+        if more is not None and self._test is not None:
+            self._test = self._test.joined(more)
+        if len(rows):
+            self.rows = self.rows.joined(ask_masks(self.queries, rows, "fit"))
+        else:
+            self._extended = True
+
+    def measure(self, filled: bool) -> dict[str, Tensor]:
+        """The scores that are the model's own outputs, (n, C) each, by name."""
+        measured = {}
+        if self._single:
+            without = ~np.eye(len(self.queries.prompt.units), dtype=bool)
+            measured["removal"] = self.full - self.queries.ask(without, "fit")
+        if filled and self._spare:
+            measured["filled"] = self._fill()
+        return measured
+
+    def _fill(self) -> Tensor:
+        """The outputs to the text filled with each unit, (n, C)."""
+        units = len(self.queries.prompt.units)
+        repeated = np.repeat(np.arange(units)[:, None], units, axis=1)
+        return self.queries.ask_sequences(repeated, "fit")
+
+    def test(self, fitted: FittedForm) -> tuple[Fidelity, ...] | None:
+        """Fidelity per column, on calls kept for that, or on each call had it not been used."""
+        linear = fit_additive(self.rows.table, self.rows.outputs, self.full).surrogate
+        parts = [self.rows] if self._test is None else [self.rows, *self._test.both]
+        changed, calls = count_changes(self.full, parts)
+        tested = self._test
+        if tested is not None and changed and not count_changes(self.full, [*tested.both])[0]:
+            tested = None  # what matters is rare, and the test does not hold any of it
+        if tested is None:
+            both = self._left_out(fitted)
+        else:
+            formulas = [fitted.form, linear, fitted.one_score]
+            both = [compare(self.full, rows, formulas) for rows in tested.both]
+        if both is None:
+            return None
+        return tuple(
+            Fidelity(few[0], every[0], FewAndAny(few[1], every[1]), FewAndAny(few[2], every[2]),
+                     changed, calls)
+            for few, every in zip(*both, strict=True)
+        )
+
+    def _left_out(self, fitted: FittedForm) -> list[list[list[Agreement]]] | None:
+        """How well each call is predicted from the others: few units removed, and any number."""
+        rows = self.rows
+        if len(rows.outputs) < 3:
+            return None
+        linear = _left_out_of_linear(rows, self.full)
+        missing = rows.deleted.cpu()
+        whole = [one.predict(torch.ones_like(rows.table[:1])).cpu()
+                 for one in (fitted.form, fitted.one_score)]
+        predicted = torch.stack([
+            fitted.left_out.cpu() - whole[0], linear, fitted.one_score_left_out.cpu() - whole[1]
+        ])
+        removed = missing > 0
+        few = removed & (missing <= _FEW)
+        if int(few.sum()) < self._method.settings.least_few:
+            few = removed
+        return [
+            compare_columns(self.full.cpu(), rows.outputs.cpu()[part], predicted[:, part])
+            for part in (few, removed)
+        ]
+
+
+def _left_out_of_linear(rows: AnsweredRows, full: Tensor) -> Tensor:
+    """The changes that a linear fit of the other calls predicts for each, (m, C): five folds."""
+    table, outputs = rows.table.cpu(), rows.outputs.cpu()
+    predicted = torch.zeros_like(outputs)
+    fold = torch.arange(len(table)) % 5
+    for number in range(5):
+        inside = fold == number
+        if not bool(inside.any()) or int((~inside).sum()) < 2:
+            continue
+        fit = fit_additive(table[~inside], outputs[~inside], full.cpu()).surrogate
+        predicted[inside] = fit.predict(table[inside]) - full.cpu()
+    return predicted

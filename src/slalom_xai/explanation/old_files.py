@@ -1,0 +1,98 @@
+"""Files that earlier versions wrote, as data of this one.
+
+Their explanations had a second function beside the two scores (a Gaussian process, offsets by length,
+pairs of units) that can no longer be evaluated. What is kept is what they printed: the values, the
+importances and the sink, which are the formula of this version without a bound. A note says so.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+_NO_WEIGHT = 60  # a difference in importance; exp(-60) is nothing beside 1
+_CORRECTED = (
+    "This file was written by an earlier version: its values, importances and sink predict now, and its "
+    "corrections can no longer be evaluated. Explain again for a formula that predicts by itself."
+)
+_DROPPED = ("two_scores", "nearest", "repeats", "correction", "interactions")
+
+
+def update_data(data: dict[str, Any]) -> dict[str, Any]:
+    """The data of a file as this version writes it; damaged data is left for the checks to name."""
+    if data.get("version") not in (1, 2):
+        return data
+    try:
+        return _updated(data)
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError):
+        return data
+
+
+def _updated(data: dict[str, Any]) -> dict[str, Any]:
+    now = {**data, "version": 3}
+    function = dict(data["function"])
+    corrected = any(function.get(name) is not None for name in _DROPPED)
+    two = function.get("two_scores") or _read_nearest(function.get("nearest"))
+    if function.get("kind") == "process":
+        function.setdefault("place_level", 0.0)
+    if two is not None:
+        function = _as_form(two, function.get("correction"))
+    else:
+        for name in _DROPPED:
+            function.pop(name, None)
+    now["function"] = function
+    if corrected:
+        now["notes"] = [*data["notes"], _CORRECTED]
+    if data.get("fidelity") is not None:
+        now["fidelity"] = [_update_fidelity(column) for column in data["fidelity"]]
+    now.pop("interactions", None)
+    return now
+
+
+def _as_form(two: dict[str, Any], correction: dict[str, Any] | None) -> dict[str, Any]:
+    """Two scores with a sink for the share of units that is missing, as the formula without a bound."""
+    values = two["values"]
+    units, columns = len(values), len(values[0])
+    shapley = correction["shapley"] if correction else [[0.0] * columns for _ in values]
+    return {
+        "kind": "bounded",
+        "inner_values": values,
+        "importances": two["importances"],
+        "inner_sink": two["sink_value"],
+        "sink_importance": two["sink_importance"] - math.log(units),
+        "centre": [0.0] * columns,
+        "curvature": [0.0] * columns,
+        "shapley": shapley,
+        "pairs": [],
+        "pair_values": [],
+        "pair_importances": [],
+    }
+
+
+def _read_nearest(nearest: dict[str, Any] | None) -> dict[str, Any] | None:
+    """The one head that the first version read values and importances from."""
+    if nearest is None:
+        return None
+    (values,), (importances,) = nearest["values"], nearest["importances"]
+    sink_value, sink_importance = [0.0] * len(values[0]), min(importances) - _NO_WEIGHT
+    if nearest["sink_values"] is not None:
+        (sink_value,), (sink_importance,) = nearest["sink_values"], nearest["sink_importances"]
+    return {
+        "values": values,
+        "importances": importances,
+        "sink_value": sink_value,
+        "sink_importance": sink_importance,
+    }
+
+
+def _update_fidelity(column: dict[str, Any]) -> dict[str, Any]:
+    """Fidelity of what is printed, where it was measured, beside a linear fit."""
+    shown = column.get("two_scores") or column
+    linear = None
+    if column.get("linear_local") is not None and column.get("linear_wide") is not None:
+        linear = {"few": _plain(column["linear_local"]), "any": _plain(column["linear_wide"])}
+    return {"few": _plain(shown["local"]), "any": _plain(shown["wide"]), "linear": linear}
+
+
+def _plain(agreement: dict[str, Any]) -> dict[str, Any]:
+    return {name: number for name, number in agreement.items() if name != "beyond"}
