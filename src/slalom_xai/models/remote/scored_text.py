@@ -185,8 +185,9 @@ def _numbers(logs: Sequence[Any], answer: str, model: str) -> list[float]:
     """Log-probabilities of the tokens of an answer."""
     for log in logs:
         if not is_log(log) or not log > NO_NUMBER:
+            shown = "null" if log is None else shown_number(log)
             raise ModelError(
-                f"{model} gives {shown_number(log)} as the log-probability of a token of "
+                f"{model} gives {shown} as the log-probability of a token of "
                 f"{shortened(answer, 60)}, which is none: give another answer"
             )
     return [min(float(log), 0.0) for log in logs]
