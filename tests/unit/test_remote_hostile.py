@@ -35,6 +35,7 @@ CONNECTION: dict[str, Any] = {
     "waiting": Waiting(first=0.001, longest=0.002, jitter=0.001),
     "retries": 1,
 }
+WRITTEN: list[dict[str, Any]] = [{"completion_tokens": each} for each in (-1, True, 10**400)] + [{}]
 NO_COUNTS = [-1_000_000_000, -1, 0, True, 10**400, 10**9, 12.0, "12", None]
 
 
@@ -52,7 +53,8 @@ class TestUsage:
     @pytest.mark.parametrize("count", NO_COUNTS, ids=str)
     def test_counts_that_cannot_be_true_leave_the_reservation_booked(self, count):
         def respond(body):
-            return Sent.of({**sound(body), "usage": {"prompt_tokens": count}})
+            usage = {"prompt_tokens": count, "completion_tokens": 1}
+            return Sent.of({**sound(body), "usage": usage})
 
         spending = Spending(price=Price(1000.0), max_cost=3.0)
         with (
@@ -64,9 +66,9 @@ class TestUsage:
         assert spending.read >= spending.calls * len(PROMPT)
         assert 1 < spending.cost <= 3
 
-    @pytest.mark.parametrize("count", [-1, True, 10**400])
-    def test_so_do_tokens_that_were_written(self, count):
-        usage = {"prompt_tokens": 7, "completion_tokens": count}
+    @pytest.mark.parametrize("usage", WRITTEN, ids=["-1", "True", "large", "nothing"])
+    def test_so_do_tokens_that_were_written(self, usage):
+        usage = {"prompt_tokens": 7, **usage}
         spending = Spending(price=Price(1.0))
         with hostile_server(lambda body: Sent.of({**sound(body), "usage": usage})) as url:
             classifier(url, spending=spending).answer([TEXT])

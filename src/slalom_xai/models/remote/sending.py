@@ -7,7 +7,7 @@ import ssl
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, TypeGuard
 
 import httpx
 import stamina
@@ -255,15 +255,15 @@ class Sender:
 
 
 def _usage(answer: Any) -> tuple[int, int] | None:
-    """Tokens read and written, as most servers say; None where they cannot be true."""
+    """Tokens read and written, as most servers say; None where they say less, or nonsense."""
     usage = answer.get("usage") if isinstance(answer, dict) else None
     if not isinstance(usage, dict):
         return None
-    read, written = usage.get("prompt_tokens"), usage.get("completion_tokens", 0)
+    read, written = usage.get("prompt_tokens"), usage.get("completion_tokens")
     if _is_count(read, 1) and _is_count(written, 0):  # no prompt has no token
         return read, written
     return None
 
 
-def _is_count(given: Any, least: int) -> bool:
+def _is_count(given: Any, least: int) -> TypeGuard[int]:
     return type(given) is int and least <= given <= _MOST_TOKENS  # True and False are none
