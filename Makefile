@@ -99,9 +99,9 @@ LOWEST := .venv-lowest
 LOWEST_PIP = PIP_DISABLE_PIP_VERSION_CHECK=1 $(LOWEST)/bin/python -m pip install -qq
 LOWEST_NEEDS = torch transformers safetensors numpy pandas rich typer pytest pytest-xdist \
 	hypothesis captum fastapi httpx ipykernel ipython lime matplotlib nbclient onnx onnxruntime \
-	onnxscript pyarrow schemathesis scikit-learn shap stamina uvicorn
+	onnxscript packaging pyarrow schemathesis scikit-learn shap stamina starlette uvicorn
 
-lowest: ## run the tests with the lowest transformers, fastapi, uvicorn, httpx and stamina that pyproject.toml allows, in .venv-lowest
+lowest: ## run the tests with the lowest transformers, fastapi, starlette, uvicorn, httpx and stamina that pyproject.toml allows, in .venv-lowest
 	@test -x $(LOWEST)/bin/python || $(PYTHON) -m venv $(LOWEST)
 	@$(LOWEST_PIP) -c constraints-lowest.txt $(LOWEST_NEEDS)
 	@$(LOWEST_PIP) --no-deps -e .
@@ -111,7 +111,7 @@ lowest: ## run the tests with the lowest transformers, fastapi, uvicorn, httpx a
 # in full.
 fuzz: SECONDS = 2400
 fuzz: SEED = 0
-fuzz: $(TEST) ## drive the package with hostile texts, damaged files and planted models; fails if anything breaks
+fuzz: $(TEST) ## drive the package with hostile texts and servers, damaged files and planted models; fails if anything breaks
 	HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python -m fuzz \
 		--seconds $(SECONDS) --seed $(SEED) $(if $(CASE),--case $(CASE))
 

@@ -82,11 +82,14 @@ def check_seed(name: str, given: Any, most: int = 2**63 - 1) -> None:
     is_whole = isinstance(given, Integral) and not isinstance(given, bool)
     if is_whole and 0 <= int(given) <= most:
         return
-    if is_whole and abs(int(given)) >= 10**_LONG_NUMBER:
-        shown = f"a number of more than {_LONG_NUMBER} digits"
-    else:
-        shown = shortened(repr(given), 60)[1:-1]
-    raise InputError(f"{name} is {shown}: give a whole number from 0 to {most}")
+    raise InputError(f"{name} is {shown_number(given)}: give a whole number from 0 to {most}")
+
+
+def shown_number(given: Any) -> str:
+    """What was given instead of a number, or a number however long, for a one-line message."""
+    if isinstance(given, Integral) and abs(int(given)) >= 10**_LONG_NUMBER:
+        return f"a number of more than {_LONG_NUMBER} digits"
+    return shortened(repr(given), 60)[1:-1]
 
 
 def shortened(text: str, limit: int = 120) -> str:

@@ -7,5 +7,6 @@ A case is a kind and a seed, such as ``text:17``, and is a function of these two
     folder   loads model folders after damage: likewise
     list     explains longer texts together, and each alone
     plant    explains a model that is a SLALOM: its scores are found, or the result says otherwise
+    api      asks models behind servers that mean harm: a clear error, and no harm
     trust    explains models that are none: what the trust sentence claims holds on fresh rows
 """

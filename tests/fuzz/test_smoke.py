@@ -46,6 +46,12 @@ def test_a_list_is_explained_as_its_texts_are_alone(seed):
     assert not one("list", seed).problems
 
 
+@pytest.mark.parametrize("block", long_except((0, 1), range(8)))
+def test_servers_that_mean_harm_do_none(block):
+    for seed in range(15 * block, 15 * block + 15):
+        assert not one("api", seed).problems, f"make fuzz CASE=api:{seed}"
+
+
 def test_claims_hold_on_fresh_rows():
     outcomes = [one("trust", seed) for seed in range(8)]
     assert not any(outcome.problems for outcome in outcomes)

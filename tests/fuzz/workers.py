@@ -22,6 +22,7 @@ KINDS = {
     "plant": "fuzz.plants",
     "trust": "fuzz.trusting",
     "list": "fuzz.lists",
+    "api": "fuzz.serving",
 }
 # Bytes: a model that reads a very long text runs out of memory, not the machine.
 MEMORY = 10 * 2**30

@@ -24,7 +24,7 @@ def test_the_documentation_names_no_version_of_its_own():
 
 
 def test_the_lower_bounds_are_the_versions_that_are_tested():
-    tested = ("transformers", "fastapi", "uvicorn", "httpx", "stamina")
+    tested = ("transformers", "fastapi", "starlette", "uvicorn", "httpx", "stamina")
     settings = (ROOT / "pyproject.toml").read_text()
     bounds = dict(re.findall(rf'"({"|".join(tested)})>=([\d.]+)"', settings))
     pins = dict(re.findall(r"^(\w+)==(.+)$", (ROOT / "constraints-lowest.txt").read_text(), re.M))

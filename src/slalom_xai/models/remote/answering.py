@@ -188,9 +188,12 @@ class RemoteAnswerModel(RemoteModel):
     def _found(self, response: Any, texts: Sequence[str]) -> list[Any]:
         try:
             choice = response["choices"][0]
-            return [{"text": str(choice["text"]), "cut": choice.get("finish_reason") == "length"}]
+            written, reason = choice["text"], choice.get("finish_reason")
         except (KeyError, IndexError, TypeError, AttributeError):
             raise not_the_protocol(self.name, response, texts[0]) from None
+        if not isinstance(written, str):
+            raise not_the_protocol(self.name, response, texts[0])
+        return [{"text": written, "cut": reason == "length"}]
 
     def _logits(self, text: str, found: Sequence[Any]) -> list[float]:
         raise unasked(text, found)

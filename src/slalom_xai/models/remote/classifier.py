@@ -163,7 +163,7 @@ class RemoteClassifier(RemoteModel):
             message = choice.get("message") or {}
             written = message.get("content") or choice.get("text") or ""
             reasons = bool(message.get("reasoning_content") or message.get("reasoning"))
-            top = listed_tokens(choice)
+            top = listed_tokens(choice, self.name)
         except (KeyError, IndexError, TypeError, AttributeError):
             raise not_the_protocol(self.name, response, texts[0]) from None
         if reasons and (self._samples is not None or top is None):

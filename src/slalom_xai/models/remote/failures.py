@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 from slalom_xai.errors import ModelError, ServiceError, shortened
+from slalom_xai.models.remote.receiving import Unreadable, parsed
 
 _TRY_AGAIN = (408, 409, 425, 429)
 _OUT_OF_MONEY = ("insufficient_quota", "exceeded your current quota")
@@ -39,6 +39,12 @@ class Failed(Exception):
     ) -> None:
         super().__init__(reason)
         self.reason, self.wait, self.billed, self.busy = reason, wait, billed, busy
+
+
+class Unusable(ServiceError):
+    """An answer that no further try would mend. It may have to be paid."""
+
+    billed = True
 
 
 @dataclass(frozen=True)
@@ -139,20 +145,19 @@ def seconds_to_wait(header: str | None, now: datetime) -> float | None:
         pass
     try:
         date = parsedate_to_datetime(header)
-    except ValueError:
+        if date.tzinfo is None:
+            date = date.replace(tzinfo=UTC)
+        return max(0.0, (date - now).total_seconds())
+    except (ValueError, OverflowError):
         return None
-    if date.tzinfo is None:
-        date = date.replace(tzinfo=UTC)
-    return max(0.0, (date - now).total_seconds())
 
 
 def own_words(body: bytes) -> str:
     """The message of an error, in whichever of the usual places it stands."""
-    text = body.decode("utf-8", errors="replace")
     try:
-        found = json.loads(text)
-    except ValueError:
-        return " ".join(text.split())
+        found = parsed(body)
+    except Unreadable:
+        return " ".join(body.decode("utf-8", errors="replace").split())
     for _ in range(3):
         if isinstance(found, dict):
             found = _first(found, ("error", "message", "detail", "msg"))

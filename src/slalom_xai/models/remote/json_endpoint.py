@@ -124,7 +124,8 @@ class JsonClassifier(RemoteModel):
     def _numbers(self, scores: Any, response: Any) -> list[float]:
         """The scores of a text, in the order of the labels."""
         if isinstance(scores, list) and scores and all(isinstance(each, dict) for each in scores):
-            given = {each.get("label"): each.get("score") for each in scores}
+            pairs = [(each.get("label"), each.get("score")) for each in scores]
+            given = {label: score for label, score in pairs if isinstance(label, str)}
             missing = [label for label in self._named.values() if label not in given]
             if missing:
                 raise self._unusable(response, f"a score of the label {missing[0]!r}")
@@ -134,7 +135,10 @@ class JsonClassifier(RemoteModel):
         )
         if not valid or len(scores) != self.outputs.width:
             raise self._unusable(response, f"{self.outputs.width} scores")
-        return [float(each) for each in scores]
+        try:
+            return [float(each) for each in scores]
+        except OverflowError:  # a whole number of hundreds of digits
+            raise self._unusable(response, f"{self.outputs.width} scores") from None
 
     def _unusable(self, response: Any, expected: str) -> ModelError:
         return ModelError(

@@ -7,12 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from slalom_xai.errors import InputError, ModelError, ServiceError, shortened
+from slalom_xai.errors import InputError, ModelError, ServiceError, shortened, shown_number
 
 Top = Sequence[tuple[str, float]]  # likely tokens with their log-probabilities
 
 _SPACES = (" ", "\u2581", "\u0120")  # how tokenizers write the space before a word
 NO_NUMBER = -9000.0  # some servers write -9999 for "very unlikely", which is no log-probability
+_MOST_LOG = 0.01  # above 0 by rounding to half precision; more is no log-probability
 _ROUNDING = 1e-6  # of a sum of probabilities that a server rounds to single precision
 _LEAST_PREFIX = 3  # characters by which the first of several tokens gives itself away
 _SHOWN = 5  # tokens in a message
@@ -103,7 +104,7 @@ class LabelFinder:
                 )
 
     def _none_listed(self, top: Top, text: str) -> ModelError:
-        likely = ", ".join(repr(token) for token, _ in top[:_SHOWN])
+        likely = ", ".join(shortened(token, 40) for token, _ in top[:_SHOWN])
         hint = "say in the prompt what to answer"
         if any("think" in token.lower() for token, _ in top[:1]):
             hint = "it reasons first; switch that off, or choose a model that does not reason"
@@ -127,11 +128,19 @@ def label_in(text: str, tokens: Sequence[str]) -> int | None:
     return None
 
 
-def listed_tokens(choice: Mapping[str, Any]) -> list[tuple[str, float]] | None:
+def is_log(given: Any) -> bool:
+    """Whether a number is a log-probability, or nearly: rounded, or a placeholder for unlikely."""
+    return isinstance(given, (int, float)) and type(given) is not bool and given <= _MOST_LOG
+
+
+def listed_tokens(choice: Mapping[str, Any], model: str) -> list[tuple[str, float]] | None:
     """The likely first tokens of a choice; None where the server lists none.
 
     Servers write them in two ways: as a list of objects (chat), or as an object that holds the
     log-probability of each token (completions).
+
+    Raises:
+        ModelError: a number that is no log-probability.
     """
     found = choice.get("logprobs")
     if not isinstance(found, Mapping):
@@ -146,11 +155,18 @@ def listed_tokens(choice: Mapping[str, Any]) -> list[tuple[str, float]] | None:
             pairs.append((first.get("token"), first.get("logprob")))
     elif isinstance(tables, list) and tables and isinstance(tables[0], Mapping):
         pairs = list(tables[0].items())
-    listed = [
-        (token, float(log))
+    numbers = [
+        (token, log)
         for token, log in pairs
-        if isinstance(token, str) and isinstance(log, (int, float)) and log > NO_NUMBER
+        if isinstance(token, str) and isinstance(log, (int, float)) and log == log  # not NaN
     ]
+    for token, log in numbers:
+        if not is_log(log):
+            raise ModelError(
+                f"{model} gives {shown_number(log)} as the log-probability of "
+                f"{shortened(token, 40)}, which is none: see what the server does"
+            )
+    listed = [(token, float(log)) for token, log in numbers if log > NO_NUMBER]
     return sorted(listed, key=lambda pair: -pair[1]) or None
 
 

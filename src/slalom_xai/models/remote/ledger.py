@@ -12,12 +12,13 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from slalom_xai.errors import InputError, ServiceError
+from slalom_xai.errors import InputError, ServiceError, shown_number
 from slalom_xai.models.remote.spending import Price, Reservation, Spending
 from slalom_xai.system.files import append_line, write_file
 from slalom_xai.system.result_folder import read_lines
 
 _LONG = 10_000  # lines, after which the file is written anew
+_MOST = 10**15  # tokens or calls of all runs; more is no count
 _TOTALS = ("calls", "read", "written", "guessed")
 
 
@@ -100,21 +101,21 @@ class Ledger(Spending):
     def _count(self, line: dict[str, Any], unanswered: Counter[tuple[int, int]]) -> None:
         if "total" in line:
             self.calls, self.read, self.written, self.guessed = (
-                int(line["total"][name]) for name in _TOTALS
+                _count(line["total"][name]) for name in _TOTALS
             )
         elif "sent" in line:
-            read, written = line["sent"]
+            read, written = map(_count, line["sent"])
             unanswered[read, written] += 1
         elif "refused" in line:
-            read, written = line["refused"]
+            read, written = map(_count, line["refused"])
             unanswered[read, written] -= 1
         else:
-            read, written = line["answered"]
+            read, written = map(_count, line["answered"])
             unanswered[read, written] -= 1
             self.calls += 1
             self.guessed += bool(line["guessed"])
-            self.read += int(line["took"][0])
-            self.written += int(line["took"][1])
+            self.read += _count(line["took"][0])
+            self.written += _count(line["took"][1])
 
     def _shorten(self, path: Path, without: Reservation) -> None:
         """Writes the file anew: a line for all that is settled, and those of what is in flight."""
@@ -125,3 +126,14 @@ class Ledger(Spending):
         lines += [{"sent": [each.read, each.written]} for each in in_flight]
         write_file(path, "".join(json.dumps(line) + "\n" for line in lines))
         self._lines = len(lines)
+
+
+def _count(given: Any) -> int:
+    """A number of calls or tokens.
+
+    Raises:
+        ValueError: it is none, so that what was spent would be wrong.
+    """
+    if type(given) is not int or not 0 <= given <= _MOST:
+        raise ValueError(f"{shown_number(given)} is no number of calls or tokens")
+    return given

@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from slalom_xai.errors import ModelError, shortened
+from slalom_xai.errors import ModelError, shortened, shown_number
 from slalom_xai.models.remote.failures import cannot_score, not_the_protocol
-from slalom_xai.models.remote.label_tokens import NO_NUMBER
+from slalom_xai.models.remote.label_tokens import NO_NUMBER, is_log
 
 # White space, and the letters that tokenizers write in its place.
 _SPACE = re.compile("[\\s\u2581\u0120\u010a]+")
@@ -175,16 +175,19 @@ def _count_likeliest(logs: Sequence[float], top: Any, first: int) -> int | None:
     listed = top[first : first + len(logs)]
     if not all(isinstance(each, Mapping) and each for each in listed):
         return None
+    if not all(isinstance(log, (int, float)) for each in listed for log in each.values()):
+        return None
     most = [max(each.values()) for each in listed]
-    return sum(bool(log >= best - _NEARLY) for log, best in zip(logs, most, strict=True))
+    return sum(bool(log + _NEARLY >= best) for log, best in zip(logs, most, strict=True))
 
 
 def _numbers(logs: Sequence[Any], answer: str, model: str) -> list[float]:
     """Log-probabilities of the tokens of an answer."""
     for log in logs:
-        if not isinstance(log, (int, float)) or isinstance(log, bool) or not log > NO_NUMBER:
+        if not is_log(log) or not log > NO_NUMBER:
+            shown = "null" if log is None else shown_number(log)
             raise ModelError(
-                f"{model} gives {log!r} as the log-probability of a token of "
+                f"{model} gives {shown} as the log-probability of a token of "
                 f"{shortened(answer, 60)}, which is none: give another answer"
             )
     return [min(float(log), 0.0) for log in logs]

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import ssl
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, TypeGuard
 
 import httpx
 import stamina
 
-from slalom_xai.errors import ModelError, ServiceError, shortened
-from slalom_xai.models.remote.failures import Failed, Refusal, own_words
+from slalom_xai.errors import ServiceError, shortened
+from slalom_xai.models.remote.failures import Failed, Refusal, Unusable, own_words
 from slalom_xai.models.remote.keys import EnvironmentKey
+from slalom_xai.models.remote.receiving import PACKED, Unreadable, parsed, read
 from slalom_xai.models.remote.settings import Connection
 from slalom_xai.models.remote.spending import Reservation, Spending
 
 _LONGEST_MESSAGE = 100_000  # bytes of an error that are looked at
+_SHOWN = 200  # characters of an error of the network in a message
+_MOST_TOKENS = 10_000_000  # of one request: no model reads or writes more
 
 
 class Pace:
@@ -119,8 +121,11 @@ class Sender:
         if self._verify is None:  # reading the certificates takes a while
             self._verify = httpx.create_ssl_context()
         limits = httpx.Limits(max_connections=self._connection.concurrency)
+        seconds = self._connection.timeout
         async with httpx.AsyncClient(
-            timeout=self._connection.timeout,
+            # Half for the connection: what fails there was not sent, and costs nothing.
+            timeout=httpx.Timeout(seconds, connect=seconds / 2),
+            headers={"Accept-Encoding": PACKED},
             limits=limits,
             transport=self._transport,
             verify=self._verify,
@@ -178,10 +183,10 @@ class Sender:
         return outcome
 
     def _account(self, outcome: Any, reserved: Reservation) -> None:
-        if isinstance(outcome, ModelError) or (isinstance(outcome, Failed) and not outcome.billed):
-            self._spending.release(reserved)
-        elif isinstance(outcome, Failed):
+        if isinstance(outcome, (Failed, Unusable)) and outcome.billed:
             self._spending.settle(reserved, None)
+        elif isinstance(outcome, Exception):
+            self._spending.release(reserved)
         else:
             self._spending.settle(reserved, _usage(outcome))
 
@@ -191,21 +196,42 @@ class Sender:
         Errors are returned and not raised, so that none is raised while one of httpx is handled:
         those refer to the request, and the request to the key.
         """
+        seconds, key = self._connection.timeout, self._key
         try:
-            response = await client.post(self._url, json=body, headers=self._key.headers())
+            async with (
+                asyncio.timeout(seconds),  # for all of it: those of httpx are for each read
+                client.stream("POST", self._url, json=body, headers=key.headers()) as response,
+            ):
+                if not response.is_success:
+                    return await self._refused(response)
+                content = await read(response, self._connection.most_bytes)
+        except TimeoutError:
+            return Failed(f"no complete answer in {seconds:g} seconds")
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
             return Failed(self._described(error), billed=False)
-        except httpx.TransportError as error:
+        except httpx.RequestError as error:
             return Failed(self._described(error))
-        if not response.is_success:
-            return self._refused(response)
-        text = self._key.without(response.text)
-        try:
-            return json.loads(text)
-        except ValueError:
-            return Failed(f"an answer that is not JSON, {shortened(text, 60)}")
+        except Unreadable as error:
+            return Failed(f"an answer that is {error}")
+        return self._understood(content)
 
-    def _refused(self, response: httpx.Response) -> Exception:
+    def _understood(self, content: bytes) -> Any:
+        """The JSON in an answer, without the key, or what is wrong with it."""
+        most = self._connection.most_bytes
+        if len(content) > most:
+            return Unusable(
+                f"{self._name} returned more than {most} bytes: check the address, or allow more "
+                "with Connection(most_bytes=...)"
+            )
+        try:
+            return self._key.without(parsed(content))
+        except RecursionError:
+            return Failed("an answer that is JSON that is nested too deep")
+        except Unreadable as error:
+            text = self._key.hidden(content[:_LONGEST_MESSAGE].decode("utf-8", errors="replace"))
+            return Failed(f"an answer that is {error}, {shortened(text, 60)}")
+
+    async def _refused(self, response: httpx.Response) -> Exception:
         """What a response that is no answer means."""
         variable = self._key.variable
         if variable is None:
@@ -214,22 +240,30 @@ class Sender:
             key = f"the environment variable {variable} is not set; put the key there"
         else:
             key = f"check the key in the environment variable {variable}"
-        said = self._key.hidden(own_words(response.content[:_LONGEST_MESSAGE]))
+        try:
+            content = await read(response, _LONGEST_MESSAGE)
+        except Unreadable:
+            content = b""  # the status says enough
+        said = self._key.hidden(own_words(content))
         headers = {name.lower(): self._key.hidden(text) for name, text in response.headers.items()}
         refusal = Refusal(response.status_code, said, headers, self._name, key)
         return refusal.may_pass() or refusal.error()
 
     def _described(self, error: Exception) -> str:
-        said = self._key.hidden(" ".join(str(error).split()))
+        said = " ".join(self._key.hidden(str(error)).split())[:_SHOWN]
         return f"{type(error).__name__}: {said}" if said else type(error).__name__
 
 
 def _usage(answer: Any) -> tuple[int, int] | None:
-    """Tokens read and written, as most servers say."""
+    """Tokens read and written, as most servers say; None where they say less, or nonsense."""
     usage = answer.get("usage") if isinstance(answer, dict) else None
     if not isinstance(usage, dict):
         return None
-    read, written = usage.get("prompt_tokens"), usage.get("completion_tokens", 0)
-    if isinstance(read, int) and isinstance(written, int):
+    read, written = usage.get("prompt_tokens"), usage.get("completion_tokens")
+    if _is_count(read, 1) and _is_count(written, 0):  # no prompt has no token
         return read, written
     return None
+
+
+def _is_count(given: Any, least: int) -> TypeGuard[int]:
+    return type(given) is int and least <= given <= _MOST_TOKENS  # True and False are none
