@@ -57,7 +57,7 @@ def test_a_call_of_another_shape_says_how_to_call(call, said):
 def test_a_table_in_the_place_of_texts_is_refused():
     pandas = pytest.importorskip("pandas")
     table = pandas.DataFrame({"text": ["a film"]})
-    with pytest.raises(InputError, match="got DataFrame: .*one column of a table"):
+    with pytest.raises(InputError, match=r"got DataFrame: .*one column of a table"):
         Explainer(*MODEL)(table)
 
 

@@ -50,7 +50,7 @@ class CallableModel(ReadsWords):
             probabilities=output != "logits",
             outputs=outputs,
             labels=labels,
-            said=output != "auto",
+            said=output != "auto" or len(labels or ()) == 2,  # one number for two names
             **_advice(function),
         )
 
