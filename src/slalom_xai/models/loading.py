@@ -89,12 +89,12 @@ def _check_files(source: str) -> None:
 def _hub_problem() -> str | None:
     """Why the hub cannot be reached; None where it can."""
     from huggingface_hub import constants
-    from huggingface_hub.utils import get_session
 
+    hub: Any = import_module("huggingface_hub.utils")
     if constants.HF_HUB_OFFLINE:
         return "HF_HUB_OFFLINE says not to use the hub"
     try:
-        get_session().head(constants.ENDPOINT, timeout=constants.HF_HUB_ETAG_TIMEOUT)
+        hub.get_session().head(constants.ENDPOINT, timeout=constants.HF_HUB_ETAG_TIMEOUT)
     except Exception as error:  # which kind depends on the version of the hub's library
         return f"the hub cannot be reached ({constants.ENDPOINT}: {reason(error)[:100]})"
     return None
@@ -128,10 +128,10 @@ def located(name: str | Path) -> str:
 
 def _check_hub_id(name: str) -> None:
     from huggingface_hub.errors import HFValidationError
-    from huggingface_hub.utils import validate_repo_id
 
+    hub: Any = import_module("huggingface_hub.utils")
     try:
-        validate_repo_id(name)
+        hub.validate_repo_id(name)
     except HFValidationError as error:
         raise ModelError(
             f"there is no folder {name!r}, and it cannot be a hub id, which is letters, digits and "
