@@ -200,7 +200,8 @@ def _show_groups(found: Mapping[str, Any]) -> None:
     for one in differing[:10]:
         typer.echo(
             f"  {one['word']} in {one['by']} {one['group']}: {one['flip_rate']:.0%} of "
-            f"{one['texts']:,} texts become {one['label']}; the log odds move by {one['beyond']:+.2f} more than elsewhere"
+            f"{one['texts']:,} texts become {one['label']}; the log odds move by "
+            f"{one['beyond']:+.2f} more than elsewhere"
         )
     slices = [one for one in found["groups"] if any(e["differs"] for e in one["against"].values())]
     for one in slices[:10]:
