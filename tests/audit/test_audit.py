@@ -20,12 +20,12 @@ PLANTED = "thursday"
 SETTINGS = AuditSettings(texts=300, trial_texts=60, tried=10, attacked=5, explained=2)
 
 
-def slalom_of(folder, loud):
-    """Task words of plus and minus 4; harmless ones near 0, except perhaps one."""
+def slalom_of(folder, loud, judged=4.0):
+    """Task words of plus and minus 4, or less; harmless ones near 0, except perhaps one."""
     rng = np.random.default_rng(0)
     names = [*GOOD, *BAD, *dict.fromkeys([*HARMLESS, PLANTED])]
     values = rng.normal(scale=0.2, size=len(names))
-    values[:3], values[3:6] = 4, -4
+    values[:3], values[3:6] = judged, -judged
     importances = rng.normal(scale=0.2, size=len(names))
     importances[:6] = 1
     if loud:
@@ -130,7 +130,7 @@ class TestCommand:
             ),
         )
         assert done.returncode == 1, done.stderr
-        assert "The rule flip_rate>0.5 is broken." in done.stderr
+        assert f"The rule flip_rate>0.5 is broken: flip_rate is 1 ({PLANTED!r} " in done.stderr
         assert "accuracy<0" not in done.stderr
         assert f"{PLANTED}: " in done.stdout
         report = (out / "report.md").read_text()
@@ -150,6 +150,7 @@ class TestCommand:
             (["--text", "review"], "no column 'review'"),
             (["--label", "stars"], "no column 'stars'"),
             (["--fail-if", "flips>1"], "the rule is 'flips>1'"),
+            (["--fail-if", "accuracy<0.99"], "the rule 'accuracy<0.99' is about right and wrong"),
             (["--only-terms"], "no list of words is left"),
             (["--model", "not-there"], "not-there"),
         ],
@@ -159,6 +160,51 @@ class TestCommand:
         assert done.returncode == 1
         assert said in done.stderr
         assert done.stderr.count("\n") == 1
+
+    def test_a_gate_does_not_break_on_words_that_the_report_calls_harmless(
+        self, slalom, table, tmp_path
+    ):
+        """The model is unsure of many texts, so that any word flips some."""
+        out, unsure = tmp_path / "audit", slalom_of(tmp_path / "unsure", False, judged=0.2)
+        done = slalom(
+            *("audit", table, "--model", unsure, "--texts", 200, "--out", out),
+            *("--fail-if", "flip_rate>0", "--fail-if", "findings>0"),
+        )
+        assert done.returncode == 0, done.stderr
+        found = json.loads((out / "audit.json").read_text())
+        assert max(one["flip_rate"] for one in found["findings"]) > 0.1
+        assert found["numbers"]["flip_rate"] == 0
+
+    def test_labels_that_the_model_does_not_know_are_no_accuracy(
+        self, slalom, table, clean, tmp_path
+    ):
+        done = slalom(
+            *("audit", table, "--model", clean, "--texts", 100, "--out", tmp_path / "out"),
+            *("--label", "country", "--fail-if", "accuracy<0.99"),
+        )
+        assert done.returncode == 1
+        assert "The rule accuracy<0.99 is broken: accuracy was not measured" in done.stderr
+        assert "0 of 100 texts have a class that the model knows (no, yes)" in done.stderr
+        assert "Its accuracy is unknown" in (tmp_path / "out" / "report.md").read_text()
+
+    def test_few_texts_are_said_first_and_make_no_findings(self, slalom, table, loud, tmp_path):
+        """Of 20 texts, a third chooses words and some 7 are left for each class."""
+        out = tmp_path / "out"
+        done = slalom(
+            *("audit", table, "--model", loud, "--label", "label", "--texts", 20, "--out", out),
+            *("--fail-if", "flip_rate>0.99", "--fail-if", "findings>99"),
+        )
+        assert done.returncode == 1
+        assert "The rule flip_rate>0.99 is broken: flip_rate was not measured" in done.stderr
+        assert "The rule findings>99 is broken: findings was not measured" in done.stderr
+        assert done.stdout.startswith("No word was tested. There are too few texts")
+        assert "change the model's mind" not in done.stdout
+        report = (out / "report.md").read_text()
+        assert report.index("No word was tested") < report.index("should not matter")
+        assert "None was found" not in report
+        found = json.loads((out / "audit.json").read_text())
+        assert found["findings"] == []
+        assert found["numbers"]["flip_rate"] is None
 
     def test_words_that_the_texts_do_not_hold(self, slalom, table, clean, tmp_path):
         (tmp_path / "terms.txt").write_text("zebrafish")

@@ -10,9 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slalom_xai.audit.bias import WordCounts
+from slalom_xai.audit.data import AuditText
+from slalom_xai.audit.figures import NUMBERS
 from slalom_xai.audit.rules import rule
+from slalom_xai.audit.slices import slices
 from slalom_xai.audit.spread import chances, evidence, far_end
-from slalom_xai.audit.summary import NUMBERS
 from slalom_xai.audit.trials import (
     Place,
     random_places,
@@ -168,13 +170,52 @@ class TestLists:
             checked_lists([], True)
 
 
+def measured(by=None, missing=None, **numbers):
+    return {"numbers": numbers, "numbers come from": by or {}, "not measured": missing or {}}
+
+
+class TestSlices:
+    def by_length(self, lengths):
+        sample = [AuditText(row, "a" * size, "", ()) for row, size in enumerate(lengths)]
+        odds = np.zeros((len(sample), 2))
+        table = slices(sample, [], odds, [-1] * len(sample), ("no", "yes"), 20, 0.05)
+        return {one["group"]: one["texts"] for one in table if one["by"] == "length"}
+
+    def test_texts_of_one_length_have_no_halves(self):
+        assert self.by_length([9] * 40) == {}
+
+    def test_ties_do_not_fill_one_half(self):
+        """By the median, all but two of these would be short."""
+        assert self.by_length([*[3] * 18, *[5] * 20, *[8] * 2]) == {
+            "up to 3 characters": 18,
+            "more than 3 characters": 22,
+        }
+
+    def test_halves_of_different_lengths_are_equal(self):
+        assert set(self.by_length(range(1, 41)).values()) == {20}
+
+
 class TestRules:
     def test_what_breaks_them(self):
         found = rule(" flip_rate >= 0.1", NUMBERS)
-        assert found.broken_by({"flip_rate": 0.1})
-        assert not found.broken_by({"flip_rate": 0.09})
-        assert not found.broken_by({"flip_rate": None})
-        assert rule("accuracy<0.9", NUMBERS).broken_by({"accuracy": 0.5})
+        by = {"flip_rate": "'thursday' turns 10% of 60 texts into yes"}
+        assert found.broken_by(measured(flip_rate=0.1, by=by)) == (
+            "flip_rate is 0.1 ('thursday' turns 10% of 60 texts into yes)"
+        )
+        assert found.broken_by(measured(flip_rate=0.09)) is None
+        assert rule("accuracy<0.9", NUMBERS).broken_by(measured(accuracy=0.5))
+
+    @pytest.mark.parametrize("compared", ["accuracy<0.9", "accuracy>0.9"])
+    def test_what_was_not_measured_breaks_them_and_is_named(self, compared):
+        why = {"accuracy": "no class is known"}
+        broken = rule(compared, NUMBERS).broken_by(measured(accuracy=None, missing=why))
+        assert broken == "accuracy was not measured (no class is known)"
+        half = measured(flip_rate=0.0, missing={"flip_rate": "7 texts towards yes"})
+        assert "7 texts towards yes" in rule("flip_rate>0.1", NUMBERS).broken_by(half)
+
+    def test_a_bound_that_nothing_reaches(self):
+        with pytest.raises(InputError, match="infinity"):
+            rule("accuracy>1e999", NUMBERS)
 
     @pytest.mark.parametrize("said", ["flips>1", "flip_rate", "flip_rate>", "flip_rate=1", "a>b"])
     def test_what_is_none(self, said):

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import copy
+import io
 import json
+import re
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 from planted import plant as planted_model
+from rich.console import Console
 from scipy import stats
 from tiny import tiny
 
 from benchmarks.diff import Language, difference, plant
-from slalom_xai.corpus import ExplainOptions
+from slalom_xai.corpus import Corpus, ExplainOptions
 from slalom_xai.diff import diff_models
-from slalom_xai.diff.report import as_data, diff_figure, markdown, summary
+from slalom_xai.diff.report import as_data, diff_figure, markdown, render, summary
 from slalom_xai.diff.tails import student_tails
+from slalom_xai.diff.trust import Trust
 from slalom_xai.diff.words import Paired
 from slalom_xai.errors import InputError
 from slalom_xai.metrics.intervals import false_discovery
@@ -80,7 +84,8 @@ def test_a_model_and_its_copy_do_not_differ(folder, options):
     assert not diff.texts
     assert diff.compared == 60
     assert {word.value.difference for word in diff.words} == {0.0}
-    assert summary(diff)[0].startswith("0 of ")
+    assert "The scores of all words are the same." in summary(diff)
+    assert "0 of 60 texts are predicted otherwise." in summary(diff)
 
 
 def test_changed_words_are_found_and_a_larger_scale_is_none(changed):
@@ -109,6 +114,76 @@ def test_the_report_holds_what_was_found(changed):
     assert json.loads(json.dumps(as_data(changed), allow_nan=False))["compared"] == 60
     figure = diff_figure(changed)
     assert {"t0", "t10"} & {text.get_text() for text in figure.axes[0].texts}
+
+
+def test_how_much_there_was_comes_first_and_what_was_found_after_it(changed):
+    lines = summary(changed)
+    assert (
+        lines[0]
+        == f"60 texts were compared; {len(changed.words)} words stand in at least 2 of them."
+    )
+    assert f"{len(changed.changed)} of {len(changed.words)} words changed" in lines[1]
+    assert all(trust.checked == 60 and trust.poor == 0 for trust in changed.trust)
+    assert not [line for line in lines if "trust" in line]
+    table = Console(width=200, record=True, file=io.StringIO())
+    table.print(render(changed))
+    printed = table.export_text()
+    assert printed.index("60 texts were compared") < printed.index("importance")
+
+
+def test_few_texts_are_not_said_to_have_no_changes(folder, options):
+    """All words have other values and texts flip, but five texts cannot tell which by chance."""
+    values = torch.as_tensor(4 * np.random.default_rng(9).normal(size=WORDS))
+    planted_model(values, torch.zeros(WORDS, dtype=torch.float64), folder / "shaken")
+    lines = (folder / "texts.jsonl").read_text().splitlines(keepends=True)
+    (folder / "few.jsonl").write_text("".join(lines[:5]))
+    other = replace(options, model=str(folder / "shaken"))
+    diff = diff_models(
+        options, other, folder / "few.jsonl", folder / "diff-few", show_progress=False
+    )
+    assert not diff.changed
+    assert diff.texts
+    assert max(abs(word.value.difference) for word in diff.words) > 2
+    said = " ".join(summary(diff))
+    assert said.startswith("5 texts were compared")
+    assert "Fewer than 20 texts are too few to tell most words" in summary(diff)[0]
+    assert "0 of" not in said
+    assert "No word can be told to have changed" in said
+    assert re.search(r"That does not say that none did: the value of “t\d+” moved most, by ", said)
+    assert "no test says that they changed" in said
+    assert "of which none can be told to have changed" in markdown(diff)
+
+
+def test_other_values_that_no_text_hears_are_counted_beside_no_changes(changed):
+    """Words whose scores changed are said to have other scores, not to be the same by chance."""
+    quiet = [
+        replace(word, effect=replace(word.effect, changed=False))
+        for word in changed.words
+        if word.effect is not None
+    ]
+    moved = sum(word.moved for word in quiet)
+    assert moved >= 6
+    said = " ".join(summary(replace(changed, words=tuple(quiet))))
+    assert "No word can be told to do something else in these texts" in said
+    assert f"but {moved} of {len(quiet)} have another value or importance" in said
+    assert "chance" not in said
+
+
+def test_explanations_that_fail_are_named_before_the_words(changed):
+    poor = Trust(checked=60, median=-0.4, poor=45, below_zero=31)
+    lines = summary(replace(changed, trust=(changed.trust[0], poor)))
+    assert lines[1].startswith(f"Do not trust 45 of 60 explanations of {changed.models[1]}")
+    assert "(31 of them below 0)" in lines[1]
+    assert re.fullmatch(r"The median R² of explanations was 1\.00 and is -0\.40\.", lines[2])
+    unknown = Trust(checked=0, median=None, poor=0, below_zero=0)
+    assert "is not known" in summary(replace(changed, trust=(unknown, changed.trust[1])))[1]
+
+
+def test_the_trust_of_a_diff_is_the_fidelity_of_its_explanations(folder, changed):
+    for name, trust in zip(("before", "after"), changed.trust, strict=True):
+        records = Corpus.open(folder / "diff-new" / name).records()
+        found = [record["fidelity"]["wide_r2"] for record in records]
+        assert trust.median == pytest.approx(float(np.median(found)))
 
 
 def test_a_second_run_asks_nothing_and_says_the_same(folder, options, changed):

@@ -397,3 +397,31 @@ def test_classes_that_are_only_numbered_can_be_named(slalom, tmp_path):
     refused = slalom("explain", "good film", "--labels", "bad,fine")
     assert refused.returncode == 1
     assert "names its own classes" in refused.stderr
+
+
+@pytest.mark.parametrize("name", ["embedded", "bundled"])
+def test_every_command_knows_the_bundled_model_by_name(slalom, tmp_path, name):
+    table = tmp_path / "texts.csv"
+    table.write_text("text\nA warm and funny film\nA dull and tired film\n")
+    few = ("--budget", 80, "--granularity", "word")
+    commands = {
+        "explain": ("explain", "A warm film", "--model", name),
+        "diff": ("diff", name, "embedded", "--data", table, "--out", tmp_path / "diff", *few),
+        "corpus": ("corpus", table, "--model", name, "--out", tmp_path / "corpus", *few),
+        "again": ("corpus", table, "--out", tmp_path / "corpus", *few),  # the same run goes on
+        "vocabulary": ("vocabulary", table, "--model", name, "--estimate"),
+        "bench": (
+            *("bench", "--model", name, "--data", table, "--out", tmp_path / "bench"),
+            *("--methods", "linear", "--metrics", "cost", "--budget", 80),
+        ),
+    }
+    for command, arguments in commands.items():
+        done = slalom(*arguments)
+        assert done.returncode == 0, f"{command}: {done.stderr}"
+    (tmp_path / "context.txt").write_text("It rains.")
+    refused = slalom(
+        *("cite", "--model", name, "--context", tmp_path / "context.txt", "--question", "Why?")
+    )
+    assert refused.returncode == 1
+    assert f"error: {name!r} is the bundled classifier" in refused.stderr
+    assert refused.stderr.count("\n") == 1

@@ -36,6 +36,31 @@ def test_something_that_is_no_text_is_named(text):
         Explainer(*MODEL)(text)
 
 
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda ex: ex("a film", target="good"), r"target .*Explainer\(model, target=\.\.\.\)"),
+        (lambda ex: ex("a film", tagret="good"), "unknown tagret .* a call takes text, text_pair"),
+        (lambda ex: ex([("a", "b")]), "text 0: .* got tuple of 2: give pairs as two lists"),
+        (lambda ex: ex("a", ["b"]), "text_pair: expected a text"),
+        (lambda ex: ex({"text": "a film"}), "got dict: give a list of str"),
+        (lambda ex: ex([{"text": "a film"}]), r'text 0: .* got dict: .*row\["text"\]'),
+        (lambda ex: ex([b"a film"]), r"text 0: .* got bytes: decode it"),
+        (lambda ex: list(ex.each("a film")), "expected a list of texts, got one text"),
+    ],
+)
+def test_a_call_of_another_shape_says_how_to_call(call, said):
+    with pytest.raises(InputError, match=said):
+        call(Explainer(*MODEL))
+
+
+def test_a_table_in_the_place_of_texts_is_refused():
+    pandas = pytest.importorskip("pandas")
+    table = pandas.DataFrame({"text": ["a film"]})
+    with pytest.raises(InputError, match=r"got DataFrame: .*one column of a table"):
+        Explainer(*MODEL)(table)
+
+
 @every_method
 @pytest.mark.parametrize("text", ["a", "aaaa"])
 def test_one_distinct_token_gets_the_models_output(text, method):

@@ -7,8 +7,10 @@ import os
 import pickle
 import re
 import shutil
+import socketserver
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,7 +19,10 @@ import torch
 from tiny import ARCHITECTURES, tiny
 
 from slalom_xai import Explainer
+from slalom_xai.corpus import ExplainOptions
 from slalom_xai.errors import InputError, ModelError, SlalomError
+from slalom_xai.models.file_fingerprint import fingerprint
+from slalom_xai.models.language import AnswerModel
 from slalom_xai.models.loading import check_words, load_tokenizer, located
 from slalom_xai.training.pretrained import load_start, load_teacher
 
@@ -352,3 +357,98 @@ def test_a_tokenizer_that_fails_only_when_it_is_used_is_refused(tmp_path):
     path.write_text(json.dumps({**json.loads(path.read_text()), "model_input_names": 3}))
     with pytest.raises(ModelError, match=r"the tokenizer fails on 'a quiet film' \(TypeError"):
         Explainer(str(tmp_path), budget=60)("a quiet film")
+
+
+@pytest.mark.parametrize("name", ["embedded", "bundled"])
+def test_the_bundled_model_has_one_meaning(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    saved(tmp_path / name)  # ./embedded would be this one
+    default = Explainer(budget=60)
+    named = Explainer(name, budget=60)
+    assert named.model.name == default.model.name
+    assert named("a quiet film").prediction == default("a quiet film").prediction
+    assert ExplainOptions(name) == ExplainOptions()
+    assert fingerprint(name, None) == fingerprint(None, None)
+    assert load_tokenizer(name).get_vocab() != tiny("bert")[1].get_vocab()
+    assert Explainer(f"./{name}", budget=60).model.outputs.labels == ("bad", "good")
+    with pytest.raises(ModelError, match="bundled classifier, which writes no text"):
+        AnswerModel(name)
+
+
+@pytest.mark.parametrize("name", ["no where!", "-name", "a/b?", "film..model"])
+def test_what_cannot_be_a_hub_id_is_said_at_once(name):
+    for message in (refusal(name), refusal(lambda texts: texts, tokenizer=name)):
+        assert message.startswith(f"there is no folder {name!r}, and it cannot be a hub id")
+
+
+@pytest.fixture
+def broken_hub():
+    """A hub that hangs up, and the lines that it was sent."""
+    calls = []
+
+    class HangUp(socketserver.StreamRequestHandler):
+        def handle(self):
+            calls.append(self.rfile.readline().decode())
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), HangUp) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_address[1]}", calls
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.parametrize(
+    ("offline", "called", "why"),
+    [("0", 1, "the hub cannot be reached"), ("1", 0, "HF_HUB_OFFLINE says not to use")],
+)
+def test_a_hub_that_cannot_be_reached_is_tried_once(broken_hub, tmp_path, offline, called, why):
+    address, calls = broken_hub
+    here = {"HF_ENDPOINT": address, "HF_HUB_OFFLINE": offline, "HF_HOME": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-m", "slalom_xai", "explain", "A text.", "--model", "owner/name"],
+        env={**os.environ, **here},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: cannot load a classifier from 'owner/name'")
+    assert why in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert not [line for line in calls if "name" in line]  # the loaders did not try, and again
+    assert len([line for line in calls if line.startswith("HEAD / ")]) == called
+
+
+def test_models_of_other_libraries_say_what_to_give(tmp_path):
+    (tmp_path / "model.Q4.gguf").touch()
+    for given in (tmp_path, tmp_path / "model.Q4.gguf"):
+        message = refusal(str(given))
+        assert "llama.cpp (model.Q4.gguf)" in message
+        assert "llama-server" in message
+        with pytest.raises(ModelError, match="llama-server"):
+            AnswerModel(given)
+    (tmp_path / "model.pkl").touch()
+    assert "is a file" in refusal(str(tmp_path / "model.pkl"))
+
+
+class Encoder(torch.nn.Sequential):
+    """Gives texts vectors, as a SentenceTransformer does."""
+
+    def encode(self, texts):
+        return [[float(len(text))] for text in texts]
+
+
+class Pair(torch.nn.Module):
+    """Holds a model and its tokenizer, as a CrossEncoder does."""
+
+    def __init__(self):
+        super().__init__()
+        self.model, self.tokenizer = tiny("bert")
+
+
+def test_modules_that_take_texts_say_what_to_pass():
+    message = refusal(Encoder(torch.nn.Linear(1, 1)))
+    assert "head.predict_proba(model.encode(texts))" in message
+    assert "its .model and its .tokenizer" in refusal(Pair())
+    assert Explainer(Pair().model, Pair().tokenizer)

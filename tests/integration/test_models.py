@@ -171,7 +171,7 @@ def test_a_function_is_explained_by_words():
 def test_functions_may_return_one_column_logits_tensors_or_many_classes():
     text = "four plain words here now"
     both = explain(text, averaging)
-    one = explain(text, lambda texts: averaging(texts)[:, 1])
+    one = explain(text, lambda texts: averaging(texts)[:, 1], output="probabilities")
     logits = explain(text, lambda texts: torch.tensor(np.log(averaging(texts))), output="logits")
     for other in (one, logits):
         assert difference(other, both) < 1e-2
@@ -208,6 +208,52 @@ def test_functions_may_return_one_column_logits_tensors_or_many_classes():
 def test_unusable_answers_show_the_text_and_what_came(function, message):
     with pytest.raises(ModelError, match=message):
         explain("good film", function)
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (0.4, r'returned 0.4 for .*may be a probability or not: pass output="probabilities"'),
+        (-0.4, r'returned -0.4 for .*no probability: pass output="logits".*cosine'),
+        (3, r"returned 3 for .*looks like a label.*predict_proba"),
+        (True, r"returned 1 for .*looks like a label.*predict_proba"),
+        (93.5, r"returned 93.5 for .*divide percentages by 100"),
+        ([93.5, 6.5], r"\[93.5, 6.5\] .*sum to 100 and not to 1: divide percentages by 100"),
+        ([0, 1], r"exactly 0 or 1.*decisions.*predict_proba"),
+        ("pos", r"returned 'pos' for 'good film', not numbers: .*predict_proba"),
+        ({"label": "pos", "score": 0.4}, r"returned a dict of label, score .*not numbers"),
+    ],
+    ids=str,
+)
+def test_answers_that_may_mean_something_else_are_refused_as_they_came(answer, said):
+    with pytest.raises(ModelError, match=said):
+        explain("good film", lambda texts: [answer] * len(texts))
+
+
+def test_a_score_that_turns_negative_is_no_probability_even_if_the_caller_says_so():
+    def cosine(texts):
+        return [0.4 if "film" in text else -0.2 for text in texts]
+
+    with pytest.raises(ModelError, match=r'returned -0.2 for \'good\'.*pass output="logits"'):
+        explain("good film", cosine, output="probabilities")
+    as_it_is = explain("good film", cosine, output="logits")
+    assert as_it_is.outputs.kind == "single"
+    assert as_it_is.prediction == pytest.approx(0.4)
+
+
+def test_a_method_that_predicts_labels_names_what_to_pass():
+    pytest.importorskip("sklearn")
+    from sklearn.feature_extraction.text import CountVectorizer
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+
+    texts = ["good film", "bad film", "good", "bad"]
+    pipe = make_pipeline(CountVectorizer(), LogisticRegression()).fit(texts, [3, 1, 3, 1])
+    with pytest.raises(
+        ModelError, match=r"returned 3 for 'good film'.*the Pipeline itself, or its predict_proba"
+    ):
+        explain("good film", pipe.predict)
+    assert explain("good film", pipe.predict_proba).prediction > 0
 
 
 def test_models_without_logits_or_of_another_kind_are_refused():
@@ -255,7 +301,7 @@ def test_a_folder_without_a_trained_head_is_refused(tmp_path):
 
 @pytest.mark.parametrize("name", ["no/such-model-anywhere", "nothing here"])
 def test_a_model_that_cannot_be_found_is_one_line(name):
-    with pytest.raises(ModelError, match=f"cannot load a classifier from '{name}'") as caught:
+    with pytest.raises(ModelError, match=f"(there is no folder|from) '{name}'") as caught:
         Explainer(name)
     assert "\n" not in str(caught.value)
 

@@ -17,11 +17,12 @@ from slalom_xai.system.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from slalom_xai.audit.data import AuditFields
+    from slalom_xai.audit.figures import NUMBERS, figures
     from slalom_xai.audit.findings import TrialSettings
     from slalom_xai.audit.rules import Rule, rule
     from slalom_xai.audit.run import Audit, run_audit
     from slalom_xai.audit.settings import AuditSettings
-    from slalom_xai.audit.summary import NUMBERS, numbers, record
+    from slalom_xai.audit.summary import record
     from slalom_xai.audit.word_lists import checked_lists, own_lists
     from slalom_xai.audit.writing import write_audit
 
@@ -33,7 +34,7 @@ __all__ = [
     "Rule",
     "TrialSettings",
     "checked_lists",
-    "numbers",
+    "figures",
     "own_lists",
     "record",
     "rule",
@@ -51,8 +52,8 @@ __getattr__ = lazy_names(
         "Audit": "run",
         "AuditSettings": "settings",
         "run_audit": "run",
-        "NUMBERS": "summary",
-        "numbers": "summary",
+        "NUMBERS": "figures",
+        "figures": "figures",
         "record": "summary",
         "checked_lists": "word_lists",
         "own_lists": "word_lists",

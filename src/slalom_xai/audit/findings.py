@@ -33,11 +33,13 @@ class TrialSettings:
         margin: a finding must flip more texts than random words by this share: a word that stands
             out and flips nothing changes nobody's mind.
         rate: of false discoveries among the findings, on average.
+        least: texts that words must be put into towards a class; fewer flips say too little.
     """
 
     control: int = 40
     margin: float = 0.02
     rate: float = 0.05
+    least: int = 20
 
 
 TRIALS = TrialSettings()

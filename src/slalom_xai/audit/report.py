@@ -7,6 +7,7 @@ from typing import Any
 
 from slalom_xai.audit.document import Block, Heading, Paragraph, Points, Table
 from slalom_xai.audit.report_groups import slices, words_in_groups
+from slalom_xai.surrogates.quality import QUALITY
 
 _SHOWN = 20  # words of a table, at most
 
@@ -75,16 +76,41 @@ def _what(found: Mapping[str, Any]) -> list[Block]:
     )
     if unread:
         said += f" {unread:,} rows hold no text and were not used."
-    accuracy = found["numbers"]["accuracy"]
+    accuracy, of = found["numbers"]["accuracy"], found["numbers come from"].get("accuracy")
     if accuracy is not None:
-        said += f" It finds the class of {accuracy:.1%} of them."
-    return [Paragraph(said)]
+        said += f" It finds the class of {accuracy:.1%} of those whose class it knows ({of})."
+    else:
+        said += f" Its accuracy is unknown: {found['not measured']['accuracy']}."
+    return [Paragraph(said), Paragraph(sizes(found))]
+
+
+def sizes(found: Mapping[str, Any]) -> str:
+    """How many texts words were put into, and where these were too few."""
+    least, untested = found["settings"]["trials"]["least"], found["not tested towards"]
+    tried = [
+        f"{len(places):,} texts towards {label}"
+        for label, places in found["places"].items()
+        if places
+    ]
+    said = f"Words were put into {' and '.join(tried)}." if tried else "No word was tested."
+    if untested:
+        small = [f"{count:,} towards {label}" for label, count in untested.items()]
+        said += (
+            f" There are too few texts to test words towards {' and '.join(untested)}, so nothing "
+            f"is known about that: {least} texts are needed which the model takes for another "
+            f"class and which did not choose the words, and there are {' and '.join(small)}. "
+            "--texts draws more, if the table has them."
+        )
+    return said
 
 
 def _findings(found: Mapping[str, Any]) -> list[Block]:
     settings = found["settings"]["trials"]
     words = [one for one in found["findings"] if one["found"]]
     blocks: list[Block] = [Heading("Words that should not matter, and do")]
+    if not any(found["places"].values()):
+        return [*blocks, Paragraph("Not tested: there are too few texts, as said above.")]
+    untested = "".join(f" Not tested towards {label}." for label in found["not tested towards"])
     how = (
         "Words were put into texts by real calls. A word is listed if it moves the model towards a "
         "class, and goes with that class in the data, or moves the model alone, further than the "
@@ -95,13 +121,13 @@ def _findings(found: Mapping[str, Any]) -> list[Block]:
     )
     if not words:
         none = f"None was found among the words of the lists ({', '.join(found['lists'])})."
-        return [*blocks, Paragraph(f"{none} {how}")]
+        return [*blocks, Paragraph(f"{none}{untested} {how}")]
     removals = found["removals"]
     rows = []
     for one in words[:_SHOWN]:
         taken = removals.get(one["word"], {"texts": 0, "flips": 0})
         rows.append([*_cells(one), f"{taken['flips']} of {taken['texts']}"])
-    return [*blocks, Paragraph(how), Table([*_HEAD, "flips when removed"], rows)]
+    return [*blocks, Paragraph(how + untested), Table([*_HEAD, "flips when removed"], rows)]
 
 
 def _strongest(found: Mapping[str, Any]) -> list[Block]:
@@ -134,7 +160,8 @@ def _cells(one: Mapping[str, Any]) -> list[str]:
         one["word"],
         ", ".join(one["lists"]),
         one["label"],
-        f"{one['flip_rate']:.0%} ({one['flip_rate_low']:.0%} to {one['flip_rate_high']:.0%})",
+        f"{one['flip_rate']:.0%} of {one['texts']:,} "
+        f"({one['flip_rate_low']:.0%} to {one['flip_rate_high']:.0%})",
         f"{one['control']:.1%}",
         _number(one["change"], "+.2f"),
         _number(one["value"], "+.2f"),
@@ -177,10 +204,23 @@ def _fidelity(found: Mapping[str, Any]) -> list[Block]:
     said = (
         f"{len(known)} texts were explained.{lost} The share of what deletions do that an "
         "explanation predicts (R²) says how far to trust it. The worst fidelity is "
-        f"{worst[0]['wide_r2']:.2f}; these are the lowest."
+        f"{worst[0]['wide_r2']:.2f}; these are the lowest.{_doubts(known)}"
     )
     head = ["row", "text", "R², any number of deletions", "R², few deletions"]
     return [Heading("Worst explanations"), Paragraph(said), Table(head, rows)]
+
+
+def _doubts(known: Sequence[Mapping[str, Any]]) -> str:
+    """How many explanations predict less than half, and how many less than nothing."""
+    poor = sum(one["wide_r2"] < QUALITY.doubtful for one in known)
+    if not poor:
+        return ""
+    below = sum(one["wide_r2"] < 0 for one in known)
+    worse = f", {below} of them worse than no explanation (below 0)" if below else ""
+    return (
+        f" Do not trust {poor} of {len(known)}: they predict less than {QUALITY.doubtful:.0%}"
+        f"{worse}."
+    )
 
 
 def _number(number: float | None, form: str) -> str:

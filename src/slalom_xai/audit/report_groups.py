@@ -20,9 +20,10 @@ def slices(found: Mapping[str, Any]) -> list[Block]:
             rows.append([one["by"], one["group"], f"{one['texts']:,}", *_does(one)])
     head = ["by", "group", "texts", "accuracy (95%)", "errors by class (95%)", "mean prediction"]
     blocks: list[Block] = [Heading("Slices: how the model does on groups of texts")]
+    blocks += _small(found)
     if rows:
         blocks.append(Table([*head, "predicted"], rows))
-    return [*blocks, *_compared(found), *_small(found)]
+    return [*blocks, *_compared(found)]
 
 
 def _does(one: Mapping[str, Any]) -> list[str]:
@@ -93,10 +94,10 @@ def words_in_groups(found: Mapping[str, Any]) -> list[Block]:
     if not found["group columns"]:
         return []
     effects = found["subgroups"]["effects"]
-    blocks: list[Block] = [Heading("Words in groups of texts")]
+    blocks: list[Block] = [Heading("Words in groups of texts"), *_small_trials(found)]
     if not effects:
         said = "No column has a group with enough texts to put words into."
-        return [*blocks, Paragraph(said), *_small_trials(found)]
+        return [*blocks, Paragraph(said)]
     tests = [one for one in effects if one["q"] is not None]
     differing = [one for one in tests if one["differs"]]
     settings = found["settings"]
@@ -117,7 +118,7 @@ def words_in_groups(found: Mapping[str, Any]) -> list[Block]:
     left = len(effects) - len(shown[:_SHOWN])
     if left:
         blocks.append(Paragraph(f"The {left:,} other pairs of a word and a group: audit.json."))
-    return [*blocks, *_small_trials(found)]
+    return blocks
 
 
 def _verdict(tests: Sequence[Any], differing: Sequence[Mapping[str, Any]]) -> str:

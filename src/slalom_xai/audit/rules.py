@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import operator
 import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from slalom_xai.errors import InputError
 
@@ -34,10 +36,22 @@ class Rule:
     compare: str
     bound: float
 
-    def broken_by(self, numbers: Mapping[str, float | None]) -> bool:
-        """Whether the numbers of an audit are as the rule forbids."""
-        number = numbers[self.name]
-        return number is not None and _COMPARE[self.compare](number, self.bound)
+    def broken_by(self, found: Mapping[str, Any]) -> str | None:
+        """Why an audit breaks the rule; None where it keeps it.
+
+        What was not measured breaks it: nobody knows whether the model keeps it.
+
+        Args:
+            found: what ``summary.record`` gives.
+        """
+        number = found["numbers"][self.name]
+        if number is not None and _COMPARE[self.compare](number, self.bound):
+            by = found["numbers come from"].get(self.name)
+            return f"{self.name} is {number:.4g}" + (f" ({by})" if by else "")
+        missing = found["not measured"].get(self.name)
+        if number is None or missing:
+            return f"{self.name} was not measured ({missing or 'there is none'})"
+        return None
 
 
 def rule(said: str, names: Collection[str]) -> Rule:
@@ -60,4 +74,6 @@ def rule(said: str, names: Collection[str]) -> Rule:
         bound = float(found[3])
     except ValueError as error:
         raise InputError(f"the rule {said!r} ends with {found[3]!r}: give a number") from error
+    if not math.isfinite(bound):
+        raise InputError(f"the rule {said!r} compares with infinity: give a finite number")
     return Rule(said, found[1], found[2], bound)

@@ -38,7 +38,8 @@ class Audit:
         truth: the class of each text of the sample; -1 where it has none.
         findings: words on lists that were tested, findings first.
         strongest: other words that were tested, the strongest first.
-        places: for each class, where words were put.
+        places: for each class, where words were put; nowhere where there are too few texts.
+        untested: how many texts there are for each class that has too few of them.
         screened: words of the lists with what the first round says of them.
         removals: for each finding, what happens when it is taken out of the texts that hold it.
         attacks: with the words that were found, and with random ones.
@@ -55,6 +56,7 @@ class Audit:
     findings: list[TriedWord]
     strongest: list[TriedWord]
     places: list[list[Place]]
+    untested: dict[str, int]
     screened: list[Candidate]
     removals: dict[str, Effect]
     attacks: dict[str, list[Attack]]
@@ -119,7 +121,9 @@ class _Auditor:
         listed = [one for one in candidates if one.lists]
         others = [one for one in candidates if not one.lists]
         harmless = [one for one in candidates if one.harmless]
-        places = [self._places(label, first) for label in range(len(self._asker.labels))]
+        free = {name: self._others(label, first) for label, name in enumerate(self._asker.labels)}
+        least = self._settings.trials.least
+        places = [self._places(texts) if len(texts) >= least else [] for texts in free.values()]
         control = self._control(harmless)
         trials = Trials(self._asker, places, control, self._data.counts, self._names(), self._bar)
         findings = self._findings(listed, candidates, trials)
@@ -134,6 +138,7 @@ class _Auditor:
             findings=findings,
             strongest=strongest,
             places=places,
+            untested={name: len(texts) for name, texts in free.items() if len(texts) < least},
             screened=listed,
             removals={
                 one.word: removed(self._asker, one.word, self._texts, self._odds, self._bar)
@@ -183,10 +188,10 @@ class _Auditor:
         later = [index for index in range(len(self._texts)) if index not in set(first)]
         return [index for index in later if int(self._odds[index].argmax()) != label]
 
-    def _places(self, label: int, first: Collection[int]) -> list[Place]:
+    def _places(self, others: Sequence[int]) -> list[Place]:
         """Places in such texts."""
-        others = self._others(label, first)[: self._settings.trial_texts]
-        return random_places([self._texts[index] for index in others], self._rng)
+        chosen = others[: self._settings.trial_texts]
+        return random_places([self._texts[index] for index in chosen], self._rng)
 
     def _findings(
         self, listed: Sequence[Candidate], every: Sequence[Candidate], trials: Trials

@@ -52,9 +52,8 @@ def slices(
         rate: of false discoveries.
     """
     answers = _Answers(odds, np.array(truth), labels)
-    lengths = np.array([len(one.text) for one in sample])
-    halves = np.where(lengths <= np.median(lengths), "shorter half", "longer half")
-    ways: dict[str, Sequence[str]] = {LABEL: [one.label for one in sample], LENGTH: list(halves)}
+    lengths = _halves(np.array([len(one.text) for one in sample]))
+    ways: dict[str, Sequence[str]] = {LABEL: [one.label for one in sample], LENGTH: lengths}
     ways |= columns(sample, names)
     table = []
     for by, groups in ways.items():
@@ -67,6 +66,17 @@ def slices(
             table.append({"by": by, "group": group, **told, "enough": enough, "against": compared})
     _adjust([one for each in table for one in each["against"].values()], rate)
     return table
+
+
+def _halves(lengths: NDArray[np.int64]) -> list[str]:
+    """Short and long texts, as near to halves as equal lengths allow; no names if all are equal."""
+    cuts, counts = np.unique(lengths, return_counts=True)
+    if len(cuts) == 1:
+        return [""] * len(lengths)
+    shorter = counts.cumsum()[:-1]
+    cut = cuts[np.abs(2 * shorter - len(lengths)).argmin()]
+    names = np.where(lengths <= cut, f"up to {cut} characters", f"more than {cut} characters")
+    return [str(name) for name in names]
 
 
 def _adjust(tests: Sequence[dict[str, Any]], rate: float) -> None:

@@ -1,85 +1,22 @@
-"""The numbers of an audit: for files, for rules, and for the words of a report."""
+"""Everything that an audit found, as files have it and reports put into words."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-import numpy as np
-
 from slalom_xai import __version__
-from slalom_xai.audit.attacks import Attack
+from slalom_xai.audit.figures import figures
 from slalom_xai.audit.files import FORMAT, VERSION
 from slalom_xai.audit.findings import TriedWord
 from slalom_xai.audit.run import Audit
 from slalom_xai.audit.settings import AuditSettings
 from slalom_xai.audit.slices import NO_GROUP, slices
-from slalom_xai.audit.subgroups import RANDOM, GroupEffect
+from slalom_xai.audit.subgroups import GroupEffect
 from slalom_xai.audit.words import Candidate
 from slalom_xai.corpus.options import ExplainOptions
-
-# What rules can speak of.
-NUMBERS = {
-    "flip_rate": "the largest share of texts that one word of the lists flips",
-    "findings": "how many words of the lists were found",
-    "accuracy": "of the model on the sample",
-    "attack_rate": "the share of texts that up to four of the found words turn round",
-    "fidelity": "the lowest R² of the explanations, for any number of deletions",
-    "group_accuracy": "the lowest accuracy of a group of --group that has enough texts",
-    "group_gap": "the largest difference of accuracy between such a group and its other texts",
-    "group_flip_rate": "the largest share of texts of one group that one word of the lists flips",
-    "group_differences": "how many words do more or less in a group than elsewhere, by group",
-}
-OF_GROUPS = frozenset(name for name in NUMBERS if name.startswith("group_"))
-
-
-def numbers(audit: Audit, table: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """The numbers that ``NUMBERS`` names; NaN where there is none.
-
-    Args:
-        audit: what was found.
-        table: what ``groups`` gives.
-    """
-    found = [one for one in audit.findings if one.found]
-    rates = [one.effect.rate for one in audit.findings]
-    right = [share for share in [accuracy(audit)] if share is not None]
-    turned = audit.attacks["found"]
-    fidelity = [one.fidelity.wide.r2 for one in audit.explanations if one.fidelity is not None]
-    return {
-        "flip_rate": max(rates, default=math.nan),
-        "findings": float(len(found)),
-        "accuracy": right[0] if right else math.nan,
-        "attack_rate": _turned(turned) if turned else 0.0,
-        "fidelity": min(fidelity, default=math.nan),
-        **_group_numbers(audit, table),
-    }
-
-
-def _group_numbers(audit: Audit, table: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """The numbers of groups; NaN without any."""
-    given = [one for one in table if one["rows"] is not None and one["enough"]]
-    compared = [one["against"]["accuracy"] for one in given if "accuracy" in one["against"]]
-    gaps = [abs(one["here"] - one["elsewhere"]) for one in compared]
-    right = [one["accuracy"] for one in given if one["accuracy"] is not None]
-    words = [one for one in audit.subgroups.effects if one.word != RANDOM]
-    differing = float(sum(one.differs for one in words))
-    return {
-        "group_accuracy": min(right, default=math.nan),
-        "group_gap": max(gaps, default=math.nan),
-        "group_flip_rate": max((one.rate[0] for one in words), default=math.nan),
-        "group_differences": differing if words else math.nan,
-    }
-
-
-def accuracy(audit: Audit) -> float | None:
-    """The share of texts of the sample whose class the model finds; None without classes."""
-    known = [index for index, label in enumerate(audit.truth) if label >= 0]
-    if not known:
-        return None
-    chosen = audit.odds.argmax(axis=1)
-    return float(np.mean([chosen[index] == audit.truth[index] for index in known]))
 
 
 def groups(audit: Audit, settings: AuditSettings, names: Sequence[str]) -> list[dict[str, Any]]:
@@ -116,6 +53,7 @@ def record(
 ) -> dict[str, Any]:
     """Everything an audit found, as JSON has it."""
     table = groups(audit, settings, group_names)
+    measured = figures(audit, settings, table)
     return {
         "format": FORMAT,
         "version": VERSION,
@@ -132,12 +70,15 @@ def record(
         "lists": list(lists),
         "calls": audit.calls,
         "labels": list(audit.labels),
-        "numbers": {name: _plain(number) for name, number in numbers(audit, table).items()},
+        "numbers": {name: _plain(figure.number) for name, figure in measured.items()},
+        "numbers come from": {name: one.by for name, one in measured.items() if one.by},
+        "not measured": {name: one.missing for name, one in measured.items() if one.missing},
         "group columns": list(group_names),
         "groups": table,
         "subgroups": _subgroups(audit),
         "screened": [_screened(one) for one in audit.screened],
         "places": _places(audit),
+        "not tested towards": dict(audit.untested),
         "findings": [_word(one) for one in audit.findings],
         "strongest": [_word(one) for one in audit.strongest],
         "removals": {
@@ -242,10 +183,6 @@ def _word(one: TriedWord) -> dict[str, Any]:
         "change_se": _plain(one.effect.error),
         "p": _plain(one.chance),
     }
-
-
-def _turned(attacks: Sequence[Attack]) -> float:
-    return sum(one.turned for one in attacks) / len(attacks)
 
 
 def _plain(number: float) -> float | None:

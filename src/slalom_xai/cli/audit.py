@@ -69,7 +69,10 @@ _Fdr = Annotated[
 ]
 _FailIf = Annotated[
     list[str] | None,
-    without_default('Rule such as "flip_rate>0.1": exit code 1 if it is so; may be repeated.'),
+    without_default(
+        'Rule such as "flip_rate>0.1": exit code 1 if it is so, or if that was not measured; may '
+        "be repeated."
+    ),
 ]
 
 
@@ -117,7 +120,7 @@ def _audit(
         from slalom_xai.system.writable import make_folder
 
     rules = [rule(said, NUMBERS) for said in fail_if or []]
-    _check_groups(rules, group or [])
+    _check_rules(rules, group or [], label)
     lists = checked_lists(terms or [], only_terms)
     make_folder("--out", out)
     options = ExplainOptions(
@@ -138,56 +141,69 @@ def _audit(
     fingerprint = model_fingerprint(options)
     found = record(audit, options, settings, fingerprint, groups, list(lists))
     files = write_audit(out, found, audit.explanations)
-    broken = [one.said for one in rules if one.broken_by(found["numbers"])]
+    why = {one.said: reason for one in rules if (reason := one.broken_by(found)) is not None}
     if as_json:
-        echo_json({**found["numbers"], "broken rules": broken, "files": list(map(str, files))})
+        echo_json({**found["numbers"], "broken rules": list(why), "files": list(map(str, files))})
     else:
-        _show(found, files, broken)
-    return 1 if broken else 0
+        _show(found, files)
+    for said, reason in why.items():
+        typer.echo(f"The rule {said} is broken: {reason}.", err=True)
+    return 1 if why else 0
 
 
-def _check_groups(rules: Sequence[Rule], groups: Sequence[str]) -> None:
-    """A rule about groups without groups could never be broken, which nobody means.
+def _check_rules(rules: Sequence[Rule], groups: Sequence[str], label: str | None) -> None:
+    """Refuses rules about what will not be measured, before the first call.
 
     Raises:
         InputError: there is one.
     """
-    from slalom_xai.audit.summary import OF_GROUPS
+    from slalom_xai.audit.figures import OF_GROUPS, OF_LABELS
     from slalom_xai.errors import InputError
 
     for one in rules:
         if one.name in OF_GROUPS and not groups:
             raise InputError(f"the rule {one.said!r} is about groups: give --group a column, too")
+        if one.name in OF_LABELS and label is None:
+            raise InputError(
+                f"the rule {one.said!r} is about right and wrong classes: give --label their "
+                "column, too"
+            )
 
 
-def _show(found: Mapping[str, Any], files: list[Path], broken: list[str]) -> None:
+def _show(found: Mapping[str, Any], files: list[Path]) -> None:
+    from slalom_xai.audit.report import sizes
+
+    typer.echo(sizes(found))
     words = [one for one in found["findings"] if one["found"]]
-    typer.echo(f"{len(words)} words that should not matter change the model's mind.")
+    if any(found["places"].values()):
+        typer.echo(f"{len(words)} words that should not matter change the model's mind.")
     for one in words[:10]:
         typer.echo(
-            f"  {one['word']}: {one['flip_rate']:.0%} of texts become {one['label']} "
-            f"(random words {one['control']:.1%})"
+            f"  {one['word']}: {one['flip_rate']:.0%} of {one['texts']:,} texts become "
+            f"{one['label']} (95%: {one['flip_rate_low']:.0%} to {one['flip_rate_high']:.0%}; "
+            f"random words {one['control']:.1%})"
         )
     if found["group columns"]:
         _show_groups(found)
     for path in files:
         typer.echo(f"Saved: {path}")
-    for said in broken:
-        typer.echo(f"The rule {said} is broken.", err=True)
 
 
 def _show_groups(found: Mapping[str, Any]) -> None:
+    small = sum(not one["enough"] for one in found["groups"])
+    if small:
+        typer.echo(f"{small} groups have too few texts; the report names them.")
     differing = [one for one in found["subgroups"]["effects"] if one["differs"]]
-    typer.echo(f"{len(differing)} times a word does otherwise in a group than in other texts.")
+    missing = found["not measured"].get("group_differences")
+    said = f"{len(differing)} times a word does otherwise in a group than in other texts."
+    typer.echo(said if missing is None else f"Words were not compared between groups: {missing}.")
     for one in differing[:10]:
         typer.echo(
-            f"  {one['word']} in {one['by']} {one['group']}: {one['flip_rate']:.0%} of texts "
-            f"become {one['label']}; the log odds move by {one['beyond']:+.2f} more than elsewhere"
+            f"  {one['word']} in {one['by']} {one['group']}: {one['flip_rate']:.0%} of "
+            f"{one['texts']:,} texts become {one['label']}; the log odds move by "
+            f"{one['beyond']:+.2f} more than elsewhere"
         )
     slices = [one for one in found["groups"] if any(e["differs"] for e in one["against"].values())]
     for one in slices[:10]:
         names = [name for name, each in one["against"].items() if each["differs"]]
         typer.echo(f"  {one['by']} {one['group']} differs from other texts: {', '.join(names)}")
-    small = sum(not one["enough"] for one in found["groups"])
-    if small:
-        typer.echo(f"  {small} groups have too few texts; the report names them.")

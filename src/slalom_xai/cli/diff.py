@@ -41,8 +41,8 @@ Examples:
 A run that was stopped goes on where it was with the same command.
 """
 
-_Before = Annotated[str, argument("Folder or hub id of the first classifier.")]
-_After = Annotated[str, argument("Folder or hub id of the second classifier.")]
+_Before = Annotated[str, argument("Folder or hub id of the first classifier, or embedded.")]
+_After = Annotated[str, argument("Folder or hub id of the second classifier, or embedded.")]
 _Data = Annotated[
     Path,
     without_default(

@@ -25,7 +25,9 @@ def switch(name: str, help_text: str) -> Any:
 
 Model = Annotated[
     str | None,
-    without_default("Folder or hub id of a classifier. Default: the embedded movie-review model."),
+    without_default(
+        "Folder or hub id of a classifier. Default: embedded, the bundled movie-review model."
+    ),
 ]
 Device = Annotated[
     str | None,

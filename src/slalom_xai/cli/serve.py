@@ -16,6 +16,7 @@ from slalom_xai.cli.options import (
     switch,
     without_default,
 )
+from slalom_xai.system.bundled import EMBEDDED, is_bundled
 
 if TYPE_CHECKING:
     from slalom_xai.app.work.spec import DataSpec
@@ -32,7 +33,6 @@ Examples:
     slalom serve --host 0.0.0.0 --allow-host explain.example.org --base-path /slalom
 """
 
-_EMBEDDED = "embedded"
 _NEEDED = ("fastapi", "uvicorn")
 
 _Models = Annotated[
@@ -130,7 +130,7 @@ def _serve(
             data=given,
             log_texts=log_texts,
         )
-        for name, source in _named(model or [_EMBEDDED]).items()
+        for name, source in _named(model or [EMBEDDED]).items()
     ]
     opened = listening(place)
     kept = Store(file)
@@ -170,7 +170,7 @@ def _checked_path(given: str) -> str:
 
 
 def _named(given: list[str]) -> dict[str, str | None]:
-    """What models are loaded from, by their names; None: the embedded model."""
+    """What models are loaded from, by their names; None: the bundled model."""
     from slalom_xai.errors import InputError
 
     sources: dict[str, str | None] = {}
@@ -182,5 +182,5 @@ def _named(given: list[str]) -> dict[str, str | None]:
             raise InputError(f"--model is {entry!r}: give NAME=FOLDER, NAME=HUB-ID, or embedded")
         if name in sources:
             raise InputError(f"--model names {name!r} twice: give every model its own name")
-        sources[name] = None if source == _EMBEDDED else source
+        sources[name] = None if is_bundled(source) else source
     return sources

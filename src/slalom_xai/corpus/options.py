@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from slalom_xai.models.file_fingerprint import fingerprint
+from slalom_xai.system.bundled import is_bundled
 
 if TYPE_CHECKING:
     from slalom_xai.explainer import Explainer
@@ -77,8 +78,8 @@ class RemoteOptions:
 class ExplainOptions:
     """What ``Explainer`` is made from; its docstring describes the fields.
 
-    A model is given by name here: a folder, a file or a hub id; None is the embedded model. Or it
-    is behind an API, which ``remote`` describes.
+    A model is given by name here: a folder, a file or a hub id; None is the bundled model, and
+    its names become None. Or it is behind an API, which ``remote`` describes.
     """
 
     model: str | None = None
@@ -97,6 +98,11 @@ class ExplainOptions:
     device: str | None = None
     batch_tokens: int | None = None
     remote: RemoteOptions | None = None
+
+    def __post_init__(self) -> None:
+        """One model has one name, so that a run goes on whichever of them is given."""
+        if is_bundled(self.model):
+            object.__setattr__(self, "model", None)
 
     def on(self, device: str | None) -> ExplainOptions:
         """The same on another device."""

@@ -21,12 +21,14 @@ from slalom_xai.reports.colour import printable
 from slalom_xai.reports.figures.canvas import FAINT, WIDTH, look, new_figure, save, strong
 from slalom_xai.reports.figures.captions import label
 from slalom_xai.reports.figures.points import Points, limit_plane, name_points
+from slalom_xai.surrogates.quality import QUALITY
 from slalom_xai.system.files import write_file
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 VERSION = 1
+_FEWEST = 20  # texts: of fewer, hardly any word can be told to have changed
 _ROWS = 20  # words and texts in the terminal
 _LISTED = 200  # words and texts in Markdown
 _NAMED = 25  # words in the figure
@@ -71,18 +73,8 @@ def as_data(diff: Diff) -> dict[str, Any]:
 
 
 def summary(diff: Diff) -> list[str]:
-    """What was found, in sentences."""
-    changed = diff.changed
-    values = sum(word.value.changed for word in changed)
-    importances = sum(word.importance.changed for word in changed if word.importance is not None)
-    unheard = sum(word.moved for word in diff.words) - len(changed)
-    lines = [
-        f"{len(changed):,} of {len(diff.words):,} words changed (false discovery rate "
-        f"{diff.rate:g}): {values:,} their value, {importances:,} their importance.",
-        f"{unheard:,} more words have another value or importance, but do in these texts what "
-        "they did before.",
-        f"{len(diff.texts):,} of {diff.compared:,} texts changed their answer.",
-    ]
+    """What was found, in sentences: how much there was to see first."""
+    lines = [_sizes(diff), *_doubts(diff), *_words(diff), _texts(diff)]
     for score, drift in diff.drift.items():
         lines.append(
             f"Words in general: {score} after = {drift.slope:.2f} × before "
@@ -96,17 +88,102 @@ def summary(diff: Diff) -> list[str]:
     return lines
 
 
+def _sizes(diff: Diff) -> str:
+    said = (
+        f"{diff.compared:,} texts were compared; {len(diff.words):,} words stand in at least "
+        f"{diff.least} of them."
+    )
+    if diff.compared < _FEWEST:
+        said += (
+            f" Fewer than {_FEWEST} texts are too few to tell most words that changed from chance: "
+            "give more."
+        )
+    return said
+
+
+def _doubts(diff: Diff) -> list[str]:
+    """Where explanations predict so little that their scores say little."""
+    lines = []
+    for name, trust in zip(diff.models, diff.trust, strict=True):
+        if trust.median is None:
+            lines.append(f"How far to trust the explanations of {name} is not known.")
+        elif trust.poor:
+            below = f" ({trust.below_zero:,} of them below 0)" if trust.below_zero else ""
+            lines.append(
+                f"Do not trust {trust.poor:,} of {trust.checked:,} explanations of {name}: they "
+                f"predict less than {QUALITY.doubtful:.0%} of what deletions do{below}. Words may "
+                "seem to change there because the explanations fail."
+            )
+    before, after = (trust.median for trust in diff.trust)
+    if lines and before is not None and after is not None:
+        lines.append(f"The median R² of explanations was {before:.2f} and is {after:.2f}.")
+    return lines
+
+
+def _words(diff: Diff) -> list[str]:
+    """Which words changed; where none can be told, how far they moved all the same."""
+    changed = diff.changed
+    if not changed:
+        return [_no_words(diff)]
+    values = sum(word.value.changed for word in changed)
+    importances = sum(word.importance.changed for word in changed if word.importance is not None)
+    lines = [
+        f"{len(changed):,} of {len(diff.words):,} words changed (false discovery rate "
+        f"{diff.rate:g}): {values:,} their value, {importances:,} their importance."
+    ]
+    unheard = sum(word.moved for word in diff.words) - len(changed)
+    if unheard:
+        lines.append(
+            f"{unheard:,} more words have another value or importance, but do in these texts what "
+            "they did before."
+        )
+    return lines
+
+
+def _no_words(diff: Diff) -> str:
+    if not diff.words:
+        return "No word stands in enough texts, so that nothing is known about words."
+    if not any(score.difference for word in diff.words for score in word.scores):
+        return "The scores of all words are the same."
+    furthest = max(diff.words, key=lambda word: abs(word.value.difference))
+    most = (
+        f"the value of “{furthest.word}” moved most, by {furthest.value.difference:+.2f} ± "
+        f"{furthest.value.error:.2f} in {furthest.texts:,} texts"
+    )
+    rate = f"(false discovery rate {diff.rate:g})"
+    moved = sum(word.moved for word in diff.words)
+    if moved:
+        return (
+            f"No word can be told to do something else in these texts {rate}, but {moved:,} of "
+            f"{len(diff.words):,} have another value or importance: {most}."
+        )
+    return (
+        f"No word can be told to have changed {rate}. That does not say that none did: {most}, "
+        "which may be chance or what words in general did."
+    )
+
+
+def _texts(diff: Diff) -> str:
+    said = f"{len(diff.texts):,} of {diff.compared:,} texts are predicted otherwise."
+    if diff.texts and not diff.changed:
+        said += (
+            " The words beside each are those whose removal differs most in that one text; no test "
+            "says that they changed."
+        )
+    return said
+
+
 def render(diff: Diff) -> RenderableType:
     """What ``slalom diff`` prints."""
     title = f"{printable(diff.models[0])} → {printable(diff.models[1])}"
     if diff.target is not None:
         title += f", values argue for {printable(diff.target)}"
     parts: list[RenderableType] = [Text(title, style="bold")]
+    parts.extend(Text(printable(line)) for line in summary(diff))
     if diff.changed:
         parts.append(_word_table(diff.changed[:_ROWS]))
     if diff.texts:
         parts.append(_text_table(diff.texts[: _ROWS // 2]))
-    parts.extend(Text(line) for line in summary(diff))
     parts.append(Text(f"{diff.calls:,} model calls; a * marks what changed", style="dim"))
     return Group(*parts)
 
@@ -114,14 +191,14 @@ def render(diff: Diff) -> RenderableType:
 def markdown(diff: Diff) -> str:
     """A report for people."""
     lines = [f"# {_cell(diff.models[0])} → {_cell(diff.models[1])}", ""]
-    lines += [f"- {line}" for line in summary(diff)]
+    lines += [f"- {_cell(line)}" for line in summary(diff)]
     lines += [
         "",
         "A word is called changed where its value or importance moved otherwise than words in "
         "general did, and so did what is lost without it (removal). A \\* marks the score that "
         "changed; ± is a standard error. Words are in lower case.",
         "",
-        "## Words",
+        "## Words" if diff.changed else "## Words, of which none can be told to have changed",
         "",
         "| word | texts | value | | change | importance | | change | removal | | change |",
         "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
@@ -167,7 +244,9 @@ def diff_figure(diff: Diff) -> Figure:
         axes.set_xlabel("value")
         axes.set_ylabel("importance (log scale)")
         axes.set_title(
-            "Words that changed, from before to after" if words else "No word changed",
+            "Words that changed, from before to after"
+            if words
+            else "No word can be told to have changed",
             fontsize="medium",
         )
         figure.draw_without_rendering()  # settles where the axes are

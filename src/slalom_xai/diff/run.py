@@ -13,7 +13,8 @@ from slalom_xai.corpus.engines import Engine
 from slalom_xai.corpus.schema import EXPLAINED
 from slalom_xai.corpus.source import CorpusFields, CorpusSource, open_source
 from slalom_xai.diff.texts import TextChange, check_pair, text_change
-from slalom_xai.diff.words import Drift, Paired, WordChange
+from slalom_xai.diff.trust import Trust, trust_in
+from slalom_xai.diff.words import Drift, Paired, Record, WordChange
 from slalom_xai.errors import InputError, SlalomError
 from slalom_xai.explainer import Explainer
 from slalom_xai.models import prompt
@@ -44,9 +45,11 @@ class Diff:
         models: as they were given.
         target: the label that values argue for; None: of each text its own.
         rate: of false discoveries.
+        least: texts that a word must have.
         words: those that changed first.
         drift: how words in general moved, by score.
         texts: that changed their answer, the largest change first.
+        trust: in the explanations of each model.
         compared: how many texts were.
         failed: how many texts could not be explained by one or both.
         calls: to both models, of this and earlier runs.
@@ -56,9 +59,11 @@ class Diff:
     models: tuple[str, str]
     target: str | None
     rate: float
+    least: int
     words: tuple[WordChange, ...]
     drift: dict[str, Drift]
     texts: tuple[TextChange, ...]
+    trust: tuple[Trust, Trust]
     compared: int
     failed: int
     calls: int
@@ -142,6 +147,7 @@ def compare(before: Corpus, after: Corpus, rate: float, least: int = 2) -> Diff:
         )
     paired, texts, targets = Paired(), [], set()
     compared = failed = calls = 0
+    kept: tuple[list[Record], list[Record]] = ([], [])
     for one, other in zip(before.records(), after.records(), strict=True):
         calls += (one["calls"] or 0) + (other["calls"] or 0)
         if one["status"] != EXPLAINED or other["status"] != EXPLAINED:
@@ -151,6 +157,8 @@ def compare(before: Corpus, after: Corpus, rate: float, least: int = 2) -> Diff:
         compared += 1
         targets.add(one["target"])
         paired.add(one, other)
+        for of_model, record in zip(kept, (one, other), strict=True):
+            of_model.append({"fidelity": record["fidelity"]})
         changed = text_change(one, other)
         if changed is not None:
             texts.append(changed)
@@ -165,9 +173,11 @@ def compare(before: Corpus, after: Corpus, rate: float, least: int = 2) -> Diff:
         models=(_name(before), _name(after)),
         target=targets.pop() if len(targets) == 1 else None,
         rate=rate,
+        least=least,
         words=tuple(words),
         drift=drift,
         texts=tuple(texts),
+        trust=(trust_in(kept[0]), trust_in(kept[1])),
         compared=compared,
         failed=failed,
         calls=calls,

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import partial
+from inspect import signature
 from typing import Any, overload
 
 import numpy as np
@@ -17,7 +18,13 @@ from slalom_xai.estimators import Estimator, Findings, estimator
 from slalom_xai.estimators.findings import one_distinct_unit
 from slalom_xai.explainer.assembling import AskedAs, assembled
 from slalom_xai.explainer.caching import CacheOption, opened_cache
-from slalom_xai.explainer.inputs import check_options, check_text, checked_context, paired
+from slalom_xai.explainer.inputs import (
+    check_call,
+    check_options,
+    check_text,
+    checked_context,
+    paired,
+)
 from slalom_xai.explainer.noise import NoiseCheck
 from slalom_xai.explainer.ranges import RangeProbe
 from slalom_xai.explanation import Explanation
@@ -38,8 +45,8 @@ class Explainer:
         model: a hub id or a folder, a transformers model, a text-classification pipeline, a torch
             module ``(input_ids, attention_mask) -> logits``, a fitted scikit-learn pipeline, an
             ONNX file or session, a function ``list[str] -> (n, classes)``, a model behind an API
-            (``models.remote``), or an ``AnswerModel``, which is asked questions; None is the
-            embedded movie-review classifier.
+            (``models.remote``), or an ``AnswerModel``, which is asked questions; None or
+            "embedded" is the bundled movie-review classifier.
         tokenizer: needed beside model objects that take token ids; found by itself for ids,
             folders and pipelines.
         method: a name in ``methods()``, or a configured instance such as
@@ -53,7 +60,7 @@ class Explainer:
         removal: what leaving out a unit means: "delete", or putting the tokenizer's "mask" or
             "unk" token in its place.
         output: what functions, modules and sessions return: "probabilities" or "logits"; "auto"
-            is probabilities for functions from texts and logits for the others.
+            is probabilities for functions from texts, one per class, and logits for the others.
         truncation: explain the beginning of a text that is too long, instead of refusing it.
         random_state: the seed; the same seed gives the same explanation.
         device: where to load a model given by name, such as "cuda"; None: a GPU if there is one.
@@ -172,6 +179,7 @@ class Explainer:
         question: str | None = None,
         sources: Sequence[str] | None = None,
         answer: str | None = None,
+        **unknown: Any,
     ) -> Explanation | list[Explanation]:
         """Explains a text or a pair of texts, or each of a list; or an answer about a text.
 
@@ -182,6 +190,7 @@ class Explainer:
             sources: passages to ask about, in the place of a text; each is one unit, whatever the
                 granularity.
             answer: the answer to explain; None: the model's own.
+            unknown: nothing else; whatever is given is refused with what to do instead.
 
         Raises:
             InputError: a text that cannot be explained. All texts of a list are checked before
@@ -189,6 +198,7 @@ class Explainer:
             ModelError: the model failed; ``error.finished`` holds the explanations that were
                 complete.
         """
+        check_call(unknown, signature(Explainer).parameters)
         if question is not None or sources is not None or answer is not None:
             return self._asking(checked_context(text, text_pair, sources), question, answer)
         if text is None:

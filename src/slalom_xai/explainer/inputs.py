@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -35,7 +35,7 @@ def check_text(text: Any, where: str) -> None:
         where: begins the message, such as "text 3: ".
     """
     if not isinstance(text, str):
-        raise InputError(f"{where}expected a text (str), got {type(text).__name__}")
+        raise InputError(f"{where}expected a text (str), got {_shown(text)}: {_advice(text)}")
     if not text:
         raise InputError(f"{where}the text is empty: give at least one word")
     if not text.strip():
@@ -47,14 +47,59 @@ def check_text(text: Any, where: str) -> None:
         )
 
 
+def _shown(given: object) -> str:
+    """What was given in the place of a text, by its kind."""
+    size = f" of {len(given)}" if isinstance(given, (tuple, list)) else ""
+    return f"{type(given).__name__}{size}"
+
+
+def _advice(given: object) -> str:
+    """What to give in its place."""
+    if isinstance(given, (tuple, list)) and len(given) == 2:
+        return "give pairs as two lists, the first texts and the second ones: (firsts, seconds)"
+    if isinstance(given, Mapping):
+        return 'give the text that it holds, such as row["text"]'
+    if isinstance(given, bytes):
+        return "decode it first, such as text.decode()"
+    return "give a str, or a list of them"
+
+
+def check_call(unknown: Collection[str], options: Collection[str]) -> None:
+    """Refuses what a call of an explainer does not take.
+
+    Args:
+        unknown: the names that were given.
+        options: of the explainer itself.
+
+    Raises:
+        InputError: there is such a name.
+    """
+    for name in unknown:
+        if name in options:
+            raise InputError(
+                f"{name} was given with a text, but belongs to the explainer: "
+                f"give it there, as Explainer(model, {name}=...)(text)"
+            )
+        raise InputError(
+            f"unknown {name} was given with a text: a call takes text, text_pair, question, "
+            "sources and answer"
+        )
+
+
 def paired(texts: Any, pairs: Any) -> list[tuple[Any, Any]]:
     """Texts with their second texts, or with None.
 
     Raises:
         InputError: either is no list, or they differ in length.
     """
-    if not isinstance(texts, Iterable) or isinstance(texts, bytes):
-        raise InputError(f"expected a text (str) or a list of texts, got {type(texts).__name__}")
+    if isinstance(texts, str):
+        raise InputError("expected a list of texts, got one text (str): give it in a list")
+    no_texts = isinstance(texts, (bytes, Mapping)) or hasattr(texts, "columns")  # a table
+    if no_texts or not isinstance(texts, Iterable):
+        raise InputError(
+            f"expected a text (str) or a list of texts, got {type(texts).__name__}: "
+            "give a list of str, such as one column of a table"
+        )
     first = list(texts)
     if pairs is None:
         return [(text, None) for text in first]

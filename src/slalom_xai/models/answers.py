@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,6 +51,9 @@ class Answers:
         probabilities: whether the answers are probabilities; logits otherwise.
         outputs: what the answers mean, where that is known.
         labels: the names of the classes, where the caller gave some.
+        said: whether the caller said that they are probabilities. One number per text may be
+            anything, so that it is refused otherwise.
+        instead: what to give where the answers are labels.
     """
 
     def __init__(
@@ -60,9 +63,12 @@ class Answers:
         probabilities: bool,
         outputs: Outputs | None = None,
         labels: tuple[str, ...] | None = None,
+        said: bool = True,
+        instead: str = "return probabilities (n, classes), such as those of predict_proba",
     ) -> None:
         self._name = name
         self._probabilities = probabilities
+        self._said, self._instead = said, instead
         self._labels = labels
         self._outputs = None if outputs is None else outputs.renamed(labels, name)
 
@@ -91,6 +97,7 @@ class Answers:
         if answers.dtype in (torch.float16, torch.bfloat16) or not answers.is_floating_point():
             answers = answers.float()
         if self._probabilities and answers.shape[1] == 1:
+            self._check_one_number(answers[:, 0], show)
             answers = torch.cat([1 - answers, answers], dim=1)
         width = answers.shape[1]
         if self._outputs is None:
@@ -113,8 +120,8 @@ class Answers:
                 answers = torch.as_tensor(np.asarray(raw, dtype=np.float64))
         except (TypeError, ValueError) as error:
             raise ModelError(
-                f"{self._name} returned {type(raw).__name__} for {count} texts, not numbers: "
-                "return an array (n, classes)"
+                f"{self._name} returned {_first_of(raw)} for {shortened(show(0))}, not numbers: "
+                f"{self._instead}"
             ) from error
         if answers.ndim == 1:
             answers = answers[:, None]
@@ -124,6 +131,39 @@ class Answers:
                 f"the first {shortened(show(0))}: return an array (n, classes)"
             )
         return answers
+
+    def _check_one_number(self, numbers: Tensor, show: Callable[[int], str]) -> None:
+        """Refuses one number per text (n,) unless it is sure to be a probability.
+
+        Raises:
+            ModelError: it may be a label, a cosine, a percentage, or anything else.
+        """
+        if not bool(numbers.isfinite().all()):  # refused by the caller
+            return
+        outside = (numbers < 0) | (numbers > 1)
+        whole = bool((numbers == numbers.round()).all())
+        if self._said and not bool(outside.any()):
+            return
+        index = int(outside.nonzero()[0]) if bool(outside.any()) else 0
+        number = float(numbers[index])
+        told = f"{self._name} returned {number:.4g} for {shortened(show(index))}"
+        score = 'pass output="logits" to explain a score, such as a cosine, as it is'
+        if whole:
+            raise ModelError(
+                f"{told}, a whole number, which looks like a label or a decision and no "
+                f"probability: {self._instead}; or {score}"
+            )
+        if 1 < number <= 100:
+            raise ModelError(
+                f"{told}, which is no probability: divide percentages by 100, or {score}"
+            )
+        if bool(outside.any()):
+            raise ModelError(f"{told}, which is no probability: {score}")
+        raise ModelError(
+            f"{told}, one number for a text, which may be a probability or not: "
+            'pass output="probabilities" if it is that of the second of two classes, '
+            f"or {score}"
+        )
 
     def _log(self, answers: Tensor, tolerance: float, show: Callable[[int], str]) -> Tensor:
         """Log probabilities (n, width), after checking that these are probabilities.
@@ -147,7 +187,8 @@ class Answers:
                 f"{self._name} returned a probability of exactly 0 or 1, "
                 f"{few_numbers(answers[index].tolist())}, for {shortened(show(index))}, and its "
                 'log odds are infinite: return logits and pass output="logits", or keep '
-                "probabilities above 0 and below 1 (half precision rounds them to 0 or 1)"
+                "probabilities above 0 and below 1 (half precision rounds them to 0 or 1; "
+                "decisions are no probabilities, use those of predict_proba)"
             )
         return answers.log()
 
@@ -160,8 +201,23 @@ class Answers:
         if inside and abs(total - 1) < SUM_TOLERANCES.rounded:
             why = f"which sum to {total:.4f} and not to 1"
             advice = "compute them in float32, or divide them by their sum"
+        elif bool((answer >= 0).all()) and abs(total - 100) < 100 * SUM_TOLERANCES.rounded:
+            why = f"which sum to {total:.4g} and not to 1"
+            advice = "divide percentages by 100"
         numbers = few_numbers(answer.tolist())
         return ModelError(f"{self._name} returned {numbers} for {shortened(text)}, {why}: {advice}")
+
+
+def _first_of(raw: Any) -> str:
+    """What was answered to the first text, for a message."""
+    try:
+        first = raw[0]
+    except (TypeError, LookupError):
+        return f"a {type(raw).__name__}"
+    if isinstance(first, str):
+        return shortened(first, 60)
+    keys = f" of {', '.join(map(str, list(first)[:4]))}" if isinstance(first, Mapping) else ""
+    return f"a {type(first).__name__}{keys}"
 
 
 def checked_logits(answer: Any, rows: int, model: TextModel) -> Tensor:

@@ -20,7 +20,8 @@ class CallableModel(ReadsWords):
 
     Args:
         function: answers a list of texts with one row of numbers each.
-        output: "probabilities" ("auto" means the same), or "logits".
+        output: "probabilities" ("auto" means the same, if there is a number for each class), or
+            "logits".
         name: how it is called in results.
         outputs: what its numbers mean, where that is known.
         owner: the object that calls take turns with; the function itself by default.
@@ -45,7 +46,12 @@ class CallableModel(ReadsWords):
         self._function = function
         self._lock = lock_of(function if owner is None else owner)
         self._answers = Answers(
-            self.name, probabilities=output != "logits", outputs=outputs, labels=labels
+            self.name,
+            probabilities=output != "logits",
+            outputs=outputs,
+            labels=labels,
+            said=output != "auto" or len(labels or ()) == 2,  # one number for two names
+            **_advice(function),
         )
 
     @property
@@ -59,3 +65,14 @@ class CallableModel(ReadsWords):
         with self._lock:
             raw = self._function(list(texts))
         return self._answers.logits(raw, len(texts), texts.__getitem__).cpu().double()
+
+
+def _advice(function: Callable[..., Any]) -> dict[str, str]:
+    """What to give in the place of a method that chooses labels, such as a pipeline's predict."""
+    owner = getattr(function, "__self__", None)
+    if not hasattr(owner, "predict"):
+        return {}
+    kind = type(owner).__name__
+    if hasattr(owner, "predict_proba"):
+        return {"instead": f"pass the {kind} itself, or its predict_proba"}
+    return {"instead": f"pass the {kind} itself"}

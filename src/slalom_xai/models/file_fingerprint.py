@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from importlib.resources import files
 from pathlib import Path
 
-from slalom_xai.models.load import EMBEDDED
+from slalom_xai.system.bundled import bundled_folder, is_bundled
 
 _CHUNK = 1 << 20  # bytes read at once
 
@@ -15,7 +14,8 @@ def fingerprint(source: str | None, dtype: str | None, revision: str | None = No
     """Equal for the same files in the same precision.
 
     Args:
-        source: what a model was loaded from: folder, file or hub id; None: the embedded model.
+        source: what a model was loaded from: folder, file or hub id; None, or one of its
+            names: the bundled model.
         dtype: the precision asked for.
         revision: branch, tag or commit of a hub id, which must be in the local cache.
     """
@@ -34,8 +34,8 @@ def fingerprint(source: str | None, dtype: str | None, revision: str | None = No
 
 def _place(source: str | None, revision: str | None) -> Path:
     """Where the files of a model are that has been loaded."""
-    if source is None:
-        return Path(str(files("slalom_xai.models") / EMBEDDED))
+    if source is None or is_bundled(source):
+        return bundled_folder()
     if Path(source).exists():
         return Path(source)
     from transformers.utils.hub import cached_file

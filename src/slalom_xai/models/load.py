@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +12,13 @@ from slalom_xai.errors import InputError, ModelError
 from slalom_xai.models.answers import check_convention
 from slalom_xai.models.base import TextModel
 from slalom_xai.models.callables import CallableModel
-from slalom_xai.models.loading import load_tokenizer, loading, located
+from slalom_xai.models.loading import GIVE_MODEL, load_tokenizer, loading, located
 from slalom_xai.models.onnx import OnnxModel, find_onnx, load_onnx
 from slalom_xai.models.sklearn import sklearn_model
 from slalom_xai.models.torch_modules import ModuleModel
 from slalom_xai.models.transformers import TransformersModel
 from slalom_xai.outputs import checked_labels
-
-EMBEDDED = "embedded"
+from slalom_xai.system.bundled import bundled_folder, is_bundled
 
 
 def text_model(
@@ -37,6 +35,8 @@ def text_model(
     """The adapter for a model given as a name, an object or a function."""
     check_convention(output)
     given = checked_labels(labels)
+    if is_bundled(model):
+        model = None
     if isinstance(tokenizer, (str, Path)):
         tokenizer = load_tokenizer(
             tokenizer, revision=revision, trust_remote_code=trust_remote_code
@@ -79,11 +79,11 @@ def _adapted(model: Any, tokenizer: Any, output: str, labels: tuple[str, ...] | 
         return _from_pipeline(model, tokenizer, output, labels)
     if isinstance(model, PreTrainedModel):
         _only_logits(output, "a transformers model")
-        return TransformersModel(model, _needed(tokenizer, kind), labels=labels)
+        return TransformersModel(model, _needed(tokenizer, model), labels=labels)
     if isinstance(model, torch.nn.Module):
-        return ModuleModel(model, _needed(tokenizer, kind), output, labels=labels)
+        return ModuleModel(model, _needed(tokenizer, model), output, labels=labels)
     if hasattr(model, "get_inputs") and hasattr(model, "run"):
-        return OnnxModel(model, _needed(tokenizer, kind), output, labels=labels)
+        return OnnxModel(model, _needed(tokenizer, model), output, labels=labels)
     if hasattr(model, "predict") and (hasattr(model, "fit") or hasattr(model, "classes_")):
         return sklearn_model(model, output, labels)
     if callable(model):
@@ -149,12 +149,32 @@ def _check_weights(model: Any, kind: str) -> None:
         )
 
 
-def _needed(tokenizer: Any, kind: str) -> Any:
-    if tokenizer is None:
+def _needed(tokenizer: Any, model: Any) -> Any:
+    """The tokenizer of a model that takes token ids.
+
+    Raises:
+        InputError: there is none, or the model takes texts and gives vectors, as a
+            SentenceTransformer does.
+    """
+    kind = type(model).__name__
+    takes_ids = tokenizer is not None or hasattr(model, "config")
+    if type(model).__module__.startswith("sentence_transformers"):
+        takes_ids = False
+    if callable(getattr(model, "encode", None)) and not takes_ids:
         raise InputError(
-            f"a {kind} needs its tokenizer: pass tokenizer=AutoTokenizer.from_pretrained(...)"
+            f"a {kind} gives each text a vector and chooses no class: give a function from texts "
+            "to probabilities, such as lambda texts: head.predict_proba(model.encode(texts)) with "
+            "a classifier that was fitted on its vectors"
         )
-    return tokenizer
+    if tokenizer is not None:
+        return tokenizer
+    if hasattr(model, "tokenizer") and isinstance(getattr(model, "model", None), torch.nn.Module):
+        raise InputError(
+            f"a {kind} holds a model and its tokenizer: pass both, its .model and its .tokenizer"
+        )
+    raise InputError(
+        f"a {kind} needs its tokenizer: pass tokenizer=AutoTokenizer.from_pretrained(...)"
+    )
 
 
 def _only_logits(output: str, what: str) -> None:
@@ -177,14 +197,14 @@ def _loaded(
     """Loads a classifier and its tokenizer from the package, a folder or the hub."""
     from transformers import AutoModelForSequenceClassification
 
-    shown, source = "embedded movie-review classifier", str(files("slalom_xai.models") / EMBEDDED)
+    shown, source = "embedded movie-review classifier", str(bundled_folder())
     if name is not None:
         shown, source = str(name), located(name)
     target = chosen_device(device)
     options = {"revision": revision, "trust_remote_code": bool(trust)}
-    with loading("a classifier", source, "give a folder saved with save_pretrained, or a hub id"):
+    with loading("a classifier", source, GIVE_MODEL) as hub:
         model, report = AutoModelForSequenceClassification.from_pretrained(
-            source, output_loading_info=True, **options
+            source, output_loading_info=True, **options, **hub
         )
     if tokenizer is None:
         tokenizer = load_tokenizer(source, revision=revision, trust_remote_code=trust)
@@ -213,12 +233,16 @@ def load_causal(
     """
     from transformers import AutoModelForCausalLM
 
+    if is_bundled(name):
+        raise ModelError(
+            f"{name!r} is the bundled classifier, which writes no text: give the folder or hub id "
+            "of a causal language model"
+        )
     source, target = located(name), chosen_device(device)
     options = {"revision": revision, "trust_remote_code": bool(trust)}
-    advice = "give a folder saved with save_pretrained, or a hub id"
-    with loading("a causal language model", source, advice):
+    with loading("a causal language model", source, GIVE_MODEL) as hub:
         loaded: Any = AutoModelForCausalLM.from_pretrained(
-            source, output_loading_info=True, **options
+            source, output_loading_info=True, **options, **hub
         )
     model, report = loaded
     missing = sorted(report["missing_keys"])

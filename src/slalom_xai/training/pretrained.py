@@ -9,10 +9,8 @@ from typing import Any
 from transformers import AutoConfig, AutoModelForSequenceClassification
 
 from slalom_xai.errors import ModelError
-from slalom_xai.models.loading import load_tokenizer, loading, located
+from slalom_xai.models.loading import GIVE_MODEL, load_tokenizer, loading, located
 from slalom_xai.training.architecture import name_classes
-
-_GIVE = "give a folder saved with save_pretrained, or a hub id"
 
 
 def load_start(
@@ -37,7 +35,8 @@ def load_start(
     """
     source = located(name)
     options = {"revision": revision, "trust_remote_code": bool(trust_remote_code)}
-    with loading("the model to start from", source, _GIVE):
+    with loading("the model to start from", source, GIVE_MODEL) as hub:
+        options |= hub
         config = AutoConfig.from_pretrained(source, **options)
         name_classes(config, labels)
         if layers is not None:
@@ -68,9 +67,9 @@ def load_teacher(
     """
     source = located(name)
     options = {"trust_remote_code": bool(trust_remote_code)}
-    with loading("the teacher", source, _GIVE):
+    with loading("the teacher", source, GIVE_MODEL) as hub:
         model, report = AutoModelForSequenceClassification.from_pretrained(
-            source, output_loading_info=True, **options
+            source, output_loading_info=True, **options, **hub
         )
     tokenizer = load_tokenizer(source, trust_remote_code=trust_remote_code)
     if report["missing_keys"]:
