@@ -2,6 +2,7 @@
 import type { Agreement, Fidelity, FewAndAny } from "./data";
 import { h } from "./dom";
 import type { Model } from "./model";
+import { wholePercent } from "./numbers";
 
 export function trust(model: Model): HTMLElement {
   const sentence = h("p", { class: "sentence" });
@@ -13,7 +14,7 @@ export function trust(model: Model): HTMLElement {
     const calls = explanation.calls ? `${explanation.calls} model calls, ${explanation.calls_check} of them only for the test. ` : "";
     const sources = model.additive || model.fixed ? "" : "Measured: the model's own output. Fitted: estimated from its outputs for other texts. ";
     tested.replaceChildren(
-      ...(fidelity ? [bars(`1 to 10 ${model.piece}s removed`, model, fidelity, "few"), bars(`any number of ${model.piece}s removed`, model, fidelity, "any")] : []),
+      ...(fidelity ? [bars(`1 to 10 ${model.piece}s removed`, model, fidelity, "few"), bars("any number removed", model, fidelity, "any")] : []),
       h("p", { class: "caption" }, `${calls}${sources}${model.hasErrors ? "± is one standard error." : ""}`));
   };
   model.listen((change) => {
@@ -46,9 +47,7 @@ function bar(name: string, { r2, r2_low: low, r2_high: high }: Agreement, kind: 
     whisker.style.left = `${100 * within(low)}%`;
     whisker.style.width = `${100 * (within(high) - within(low))}%`;
     track.append(whisker);
-    interval = ` (${shown(low)} to ${shown(high)})`;
+    interval = ` (${wholePercent(low)} to ${wholePercent(high)})`;
   }
-  return h("div", { class: "row" }, h("span", { class: "who" }, name), track, h("span", { class: "number" }, (r2 === null ? "–" : shown(r2)) + interval));
+  return h("div", { class: "row" }, h("span", { class: "who" }, name), track, h("span", { class: "number" }, wholePercent(r2) + interval));
 }
-
-const shown = (r2: number): string => r2.toFixed(2).replace("-", "−");

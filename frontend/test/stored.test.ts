@@ -25,7 +25,7 @@ test("scores that no unit has are left out, and so is what was not measured", ()
   assert.equal(fidelity!.any.r2, null);
   assert.equal(fidelity!.linear, null);
   assert.equal(fidelity!.one_score!.any.r2, 0.6);
-  assert.match(trust, /0\.90 with 1 to 10 units removed, unknown with any number removed/);
+  assert.match(trust, /90% with 1 to 10 units removed, – with any number removed/);
   assert.deepEqual(effect, [true, true]);
   assert.equal(storedExplanation({ ...TEXT, units: [], prediction: null }, "m"), null);
 });

@@ -1,5 +1,6 @@
 /** A text of a corpus as it is stored, made into what the view shows. Its scores are there, what predicts edits is not. */
 import type { Column, Explanation, Score } from "../data";
+import { wholePercent } from "../numbers";
 
 export interface StoredUnit {
   readonly start: number;
@@ -61,12 +62,10 @@ function column({ units, sink, fidelity }: StoredText): Column {
   return {
     scores: by(""), errors: by("_se"), sources: {}, sink: sink && [sink.value, sink.importance], effect: units.map(({ effect }) => effect ?? true), range: null,
     fidelity: fidelity && { few: agreement("few"), any: agreement("any"), linear: baseline("linear"), one_score: baseline("one_score") },
-    trust: fidelity ? `Held-out R² when it was explained: ${r2(fidelity["few_r2"])} with 1 to 10 units removed, ${r2(fidelity["any_r2"])} with any number removed.`
+    trust: fidelity ? `Held-out R² when it was explained: ${wholePercent(fidelity["few_r2"])} with 1 to 10 units removed, ${wholePercent(fidelity["any_r2"])} with any number removed.`
       : "It was not tested on texts with units removed.",
   };
 }
-
-const r2 = (share: number | null | undefined): string => (share == null ? "unknown" : share.toFixed(2).replace("-", "−"));
 
 /** A text cut where its units begin and end. */
 export function pieces(text: string, part: number, units: readonly StoredUnit[]): [string, number[]][] {
