@@ -17,8 +17,8 @@ export interface Plane {
   readonly frame: { readonly x: number; readonly y: number; readonly width: number; readonly height: number };
 }
 
-/** Values from left to right, importances upwards, with a dashed line at the whole text's prediction. */
-export function plane(across: Range, up: Range, width: number, height: number, whole: number): Plane {
+/** Values from left to right, importances upwards, with a dashed line at the whole text's prediction and dotted ones at ends of the range. */
+export function plane(across: Range, up: Range, width: number, height: number, whole: number, bounds: readonly number[] = []): Plane {
   const frame = { x: LEFT, y: TOP, width: width - LEFT - TOP, height: height - TOP - BELOW };
   const [right, bottom] = [frame.x + frame.width, frame.y + frame.height];
   const x = scale(across, [frame.x, right]);
@@ -33,6 +33,7 @@ export function plane(across: Range, up: Range, width: number, height: number, w
       s("text", { x: frame.x - 6, y: y(tick) + 4, "text-anchor": "end" }, tickLabel(tick)));
   }
   axes.append(
+    ...bounds.map((end) => s("line", { x1: x(end), x2: x(end), y1: frame.y, y2: bottom, class: "bound" })),
     s("line", { x1: x(whole), x2: x(whole), y1: frame.y, y2: bottom, class: "whole" }),
     s("text", { x: (frame.x + right) / 2, y: height - 6, "text-anchor": "middle", class: "name" }, "value"),
     s("text", { transform: `translate(12 ${(frame.y + bottom) / 2}) rotate(-90)`, "text-anchor": "middle", class: "name" }, "importance"),

@@ -101,7 +101,7 @@ export class Card {
   /** Shows the scores that are not in front, in the choice, the detail and the table. */
   private more(): HTMLElement | null {
     const { model } = this;
-    if (!model.more && model.shownNames.length === model.scoreNames.length) return null;
+    if (!model.hasMore) return null;
     const button = h("button", { type: "button", class: "more", on: { click: () => model.showMore(!model.more) } });
     const draw = () => {
       button.setAttribute("aria-expanded", String(model.more));
@@ -128,7 +128,8 @@ function legend(model: Model): HTMLElement {
   const draw = () => {
     const entry = (kind: string, text: string) => h("span", {}, h("span", { class: `swatch ${kind}` }), ` ${text}`);
     element.replaceChildren(...(model.score === "importance" ? [entry("neutral", "weighs more")]
-      : [entry("down", `away from ${model.label}`), entry("up", `towards ${model.label}`)]), model.additive ? "" : entry("weight", "a thicker line: more important"));
+      : [entry("down", `away from ${model.label}`), entry("up", `towards ${model.label}`)]), model.additive ? "" : entry("weight", "a thicker line: more important"),
+      model.without ? h("span", { class: "faint" }, "grey: no effect") : "");
   };
   draw();
   model.listen((change) => {

@@ -110,6 +110,7 @@ export class Chart {
   }
 
   private tone(unit: number, strength: readonly number[]): { class: string; "fill-opacity": string } {
+    if (!this.model.effect(unit)) return { class: "faint", "fill-opacity": "0.35" };
     const amount = strength[unit]!;
     const tone = this.model.score === "importance" ? "neutral" : amount > 0 ? "up" : amount < 0 ? "down" : "none";
     return { class: tone, "fill-opacity": (0.25 + 0.75 * Math.abs(amount) ** 0.7).toFixed(2) };
@@ -125,23 +126,28 @@ export class Chart {
     const barred = this.barred(strength);
     const sink = model.sink();
     const whole = model.predicted(model.counts.map(() => 1))?.output ?? model.own().output;
-    const across = extent([...this.reach("value", barred), whole, 0, sink?.[0]]);
+    const points = extent([...this.reach("value", barred), whole, 0, sink?.[0]], 0);
+    const room = (points[1] - points[0]) / 2; // an end of the range that is further away would squeeze everything else
+    const bounds = (model.range() ?? []).filter((end) => end > points[0] - room && end < points[1] + room);
+    const across = extent([...points, ...bounds]);
     const up = extent([...this.reach("importance", barred), sink?.[1]]);
-    const { x, y, axes, frame } = (this.plane = plane(across, up, width, height, whole));
+    const { x, y, axes, frame } = (this.plane = plane(across, up, width, height, whole, bounds));
     if (sink) axes.append(...diamond(x(sink[0]), y(sink[1])));
     const marks = this.list("Units by value and importance");
-    const importances = model.scores("importance");
-    model.scores("value").forEach((value, unit) => {
+    const importances = model.fitted("importance");
+    model.fitted("value").forEach((value, unit) => {
       const [px, py] = [x(value ?? 0), y(importances[unit] ?? 0)];
-      const mark = this.option(unit, s("circle", { cx: px.toFixed(1), cy: py.toFixed(1), r: 5, ...this.tone(unit, strength) }));
+      const mark = this.option(unit, s("circle", { cx: px.toFixed(1), cy: py.toFixed(1), r: model.effect(unit) ? 5 : 3, ...this.tone(unit, strength) }));
       marks.append(mark);
       this.points.push({ unit, x: px, y: py, mark });
     });
     this.caption.textContent =
       `Each point is one ${model.piece}; higher points weigh more. The dashed line is the prediction for the whole text` +
-      (model.corrected || model.fixed ? "." : ": points right of it pull the output up, left of it down.") + ` Colours show ${model.title(model.score)}.` +
-      (sink && !model.fixed ? ` The sink stands for what is ${model.corrected ? "missing" : "always there"}.` : "") +
-      (!model.errors ? "" : barred.size < importances.length ? ` Bars: one standard error, for the ${barred.size} strongest and the one you point at.` : " Bars: one standard error.");
+      (model.fixed ? "." : `: points right of it ${model.bounded ? "mostly " : ""}pull the output up, left of it down.`) + ` Colours show ${model.title(model.score)}.` +
+      (model.without ? ` Grey: no effect.` : "") +
+      (sink && !model.fixed ? ` The sink ${model.bounded ? `takes the place of each ${model.piece} that is removed` : "is always there"}.` : "") +
+      (bounds.length > 0 ? ` Dotted: ${bounds.length === 2 ? "the ends" : "an end"} of the range of the model output.` : "") +
+      (!model.errors ? "" : barred.size < importances.length - model.without ? ` Bars: one standard error, for the ${barred.size} strongest and the one you point at.` : " Bars: one standard error.");
     const clip = freshId();
     this.clip = `url(#${clip})`;
     this.halo = s("g", { class: "halo" });
@@ -153,7 +159,7 @@ export class Chart {
 
   /** How far the points reach, with the error bars that are drawn. */
   private reach(name: "value" | "importance", barred: ReadonlySet<number>): number[] {
-    const scores = this.model.scores(name);
+    const scores = this.model.fitted(name);
     const most = spread(scores);
     return scores.flatMap((score, unit) => {
       const error = barred.has(unit) ? Math.min(this.model.error(name, unit) ?? 0, most) : 0;
@@ -164,7 +170,7 @@ export class Chart {
   /** The units whose error bars are drawn. */
   private barred(strength: readonly number[]): Set<number> {
     if (!this.model.errors) return new Set();
-    const order = strength.map((_, unit) => unit).sort((a, b) => Math.abs(strength[b]!) - Math.abs(strength[a]!));
+    const order = strength.map((_, unit) => unit).filter((unit) => this.model.effect(unit)).sort((a, b) => Math.abs(strength[b]!) - Math.abs(strength[a]!));
     return new Set(order.length <= MOST_ERRORS ? order : order.slice(0, MOST_ERRORS / 3));
   }
   /** One unit's error bars in the scatter. */
@@ -183,7 +189,7 @@ export class Chart {
   private labels(width: number, height: number, strength: readonly number[]): SVGElement {
     const group = s("g", { class: "labels", "aria-hidden": "true" });
     const taken: [number, number, number, number][] = [];
-    const order = [...this.points].sort((a, b) => Math.abs(strength[b.unit]!) - Math.abs(strength[a.unit]!));
+    const order = this.points.filter(({ unit }) => this.model.effect(unit)).sort((a, b) => Math.abs(strength[b.unit]!) - Math.abs(strength[a.unit]!));
     const near = order.slice(0, 400);
     let left = Math.round(width / 22);
     for (const point of order.slice(0, 80)) {
@@ -206,7 +212,7 @@ export class Chart {
   private bars(): SVGSVGElement {
     const { model, width } = this;
     const scores = model.scores();
-    const sorted = scores.map((score, unit) => ({ unit, score: score ?? 0 })).sort((a, b) => Math.abs(b.score) - Math.abs(a.score));
+    const sorted = scores.map((score, unit) => ({ unit, score: score ?? 0 })).filter(({ unit }) => model.effect(unit)).sort((a, b) => Math.abs(b.score) - Math.abs(a.score));
     const shown = sorted.slice(0, MOST_BARS).sort((a, b) => b.score - a.score);
     const height = shown.length * ROW + 30;
     const names = Math.min(width * 0.34, 150);
@@ -232,7 +238,8 @@ export class Chart {
     this.halo = s("g", { class: "halo" });
     this.caption.textContent =
       (model.additive ? "This method gives one score per unit and no importance, so a bar chart stands in for the scatter. " : "") +
-      (shown.length < scores.length ? `The ${shown.length} strongest of ${scores.length}. ` : "") +
+      (shown.length < sorted.length ? `The ${shown.length} strongest of ${sorted.length}. ` : "") +
+      (model.without ? `${model.without} without effect ${model.without === 1 ? "is" : "are"} left out. ` : "") +
       `${model.title(model.score)}: ${model.meaning(model.score)}.` + (model.errors ? " Lines: one standard error." : "");
     return s("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": "Bars" }, axes, marks, rest);
   }

@@ -1,7 +1,7 @@
 /** The data inside the page, checked before anything is drawn: a damaged file gets a message, never a blank page. */
 import { BITS, type Surrogate } from "./formula";
 
-export const SCORES = ["value", "importance", "removal", "alone", "slope", "shapley", "linearized"] as const;
+export const SCORES = ["value", "importance", "removal", "alone", "slope", "shapley", "linearized", "filled"] as const;
 export type Score = (typeof SCORES)[number];
 const SOURCES = ["measured", "fitted"] as const;
 export type Source = (typeof SOURCES)[number];
@@ -14,16 +14,16 @@ export interface Agreement {
   readonly r2_high?: number | null;
 }
 
-/** Agreement on deletions of few and of many units. */
-export interface FewAndMany {
-  readonly local: Agreement;
-  readonly wide: Agreement;
+/** Agreement with 1 to 10 units removed, and with any number removed. */
+export interface FewAndAny {
+  readonly few: Agreement;
+  readonly any: Agreement;
 }
 
-export interface Fidelity extends FewAndMany {
-  readonly linear_local: Agreement | null;
-  readonly linear_wide: Agreement | null;
-  readonly two_scores: FewAndMany | null;
+/** Of the explanation, and of two simpler ones on the same calls: an additive one, and one score per unit with the same range. */
+export interface Fidelity extends FewAndAny {
+  readonly linear: FewAndAny | null;
+  readonly one_score: FewAndAny | null;
 }
 
 export interface Column {
@@ -33,6 +33,10 @@ export interface Column {
   readonly sink: readonly [number, number] | null;
   readonly fidelity: Fidelity | null;
   readonly trust: string;
+  /** Whether each unit has an effect; where it has none, its scores say nothing and are not shown. */
+  readonly effect: readonly boolean[];
+  /** The lowest and the highest output of the model; null where it has no bound. */
+  readonly range: readonly [number, number] | null;
 }
 
 export interface Explanation {
@@ -81,7 +85,7 @@ export interface Index {
 }
 
 export const FORMAT = "slalom-view";
-export const VERSION = 1;
+export const VERSION = 2;
 
 /** Something in the page's data that cannot be shown; the message is for the reader. */
 export class DataError extends Error {}
@@ -95,6 +99,8 @@ const fail = (where: string, expected: string, value: unknown): never => {
 };
 const text: Check = (value, where) => void (typeof value === "string" || fail(where, "a text", value));
 const number: Check = (value, where) => void ((typeof value === "number" && Number.isFinite(value)) || fail(where, "a number", value));
+const notNegative: Check = (value, where) => void ((typeof value === "number" && Number.isFinite(value) && value >= 0) || fail(where, "a number of at least 0", value));
+const truth: Check = (value, where) => void (typeof value === "boolean" || fail(where, "true or false", value));
 const whole: Check = (value, where) => void ((Number.isInteger(value) && (value as number) >= 0) || fail(where, "a whole number", value));
 const maybe = (check: Check): Check => (value, where) => value === null || check(value, where);
 const list = (check: Check, length?: number): Check => (value, where) => {
@@ -121,15 +127,14 @@ const agreement: Check = (value, where) => {
   maybe(number)(found["r2"], `${where}.r2`);
   for (const name of ["r2_low", "r2_high"]) if (name in found) maybe(number)(found[name], `${where}.${name}`);
 };
-const fewAndMany: Check = (value, where) => {
+const fewAndAny: Check = (value, where) => {
   const found = object(value, where);
-  for (const part of ["local", "wide"]) agreement(found[part], `${where}.${part}`);
+  for (const part of ["few", "any"]) agreement(found[part], `${where}.${part}`);
 };
 const fidelity: Check = (value, where) => {
-  fewAndMany(value, where);
+  fewAndAny(value, where);
   const found = object(value, where);
-  for (const part of ["linear_local", "linear_wide"]) maybe(agreement)(found[part], `${where}.${part}`);
-  maybe(fewAndMany)(found["two_scores"], `${where}.two_scores`);
+  for (const baseline of ["linear", "one_score"]) maybe(fewAndAny)(found[baseline], `${where}.${baseline}`);
 };
 const oneOf = (known: readonly string[]): Check => (value, where) =>
   void (known.includes(value as string) || fail(where, known.map((name) => `"${name}"`).join(" or "), value));
@@ -137,10 +142,11 @@ const oneOf = (known: readonly string[]): Check => (value, where) =>
 function surrogate(units: number, columns: number): Check {
   return (value, where) => {
     const { kind, ...rest } = object(value, where);
+    if (kind === "bounded") return bounded(units, columns)(rest, where);
     if (kind === "linear") return record({ unit_scores: list(list(number, columns), units), full: list(number, columns) })(rest, where);
     if (kind === "pairs") return pairs(units, columns, rest, where);
     if (kind === "process") return process(units, columns, rest, where);
-    if (kind !== "slalom") fail(`${where}.kind`, '"slalom", "linear", "pairs" or "process"', kind);
+    if (kind !== "slalom") fail(`${where}.kind`, '"bounded", "slalom", "linear", "pairs" or "process"', kind);
     const heads = Array.isArray(rest["values"]) ? rest["values"].length : 0;
     if (heads === 0) fail(`${where}.values`, "a list of heads", rest["values"]);
     record({
@@ -148,47 +154,24 @@ function surrogate(units: number, columns: number): Check {
       importances: list(list(number, units), heads),
       sink_values: maybe(list(list(number, columns), heads)),
       sink_importances: maybe(list(number, heads)),
-      length_offsets: maybe(list(list(number, columns), units + 1)),
-      two_scores: maybe(record({
-        kind: oneOf(["two scores"]),
-        values: list(list(number, columns), units),
-        importances: list(number, units),
-        sink_value: list(number, columns),
-        sink_importance: number,
-      })),
-      repeats: maybe(list(list(number, columns), units)),
-      correction: maybe(correction(units, columns)),
-      interactions: maybe(interactions(units, columns)),
-    }, ["length_offsets", "two_scores", "repeats", "correction", "interactions"])(rest, where);
+    })(rest, where);
   };
 }
 
-function correction(units: number, columns: number): Check {
-  return record({
-    kind: oneOf(["correction"]),
-    share: number,
-    process: (value, where) => {
-      const { kind, ...rest } = object(value, where);
-      if (kind !== "process") fail(`${where}.kind`, '"process"', kind);
-      process(units, columns, rest, where);
-    },
-    shapley: list(list(number, columns), units),
-  });
-}
+const bounded = (units: number, columns: number): Check => record({
+  inner_values: list(list(number, columns), units),
+  importances: list(number, units),
+  inner_sink: list(number, columns),
+  sink_importance: number,
+  centre: list(number, columns),
+  curvature: list(notNegative, columns),
+  shapley: list(list(number, columns), units),
+});
 
 /** The number of a unit. */
 const unitOf = (units: number): Check => (number, at) => {
   whole(number, at);
   if ((number as number) >= units) throw new DataError(`${at} names unit ${number as number}, and there are ${units}`);
-};
-
-const interactions = (units: number, columns: number): Check => (value, where) => {
-  const found = object(value, where);
-  const many = Array.isArray(found["pairs"]) ? found["pairs"].length : 0;
-  const numbers = list(list(number, columns), many);
-  record({
-    kind: oneOf(["interactions"]), pairs: list(list(unitOf(units), 2)), strengths: numbers, errors: numbers, shares: list(number, columns),
-  })(value, where);
 };
 
 function pairs(units: number, columns: number, value: Fields, where: string): void {
@@ -207,7 +190,6 @@ function process(units: number, columns: number, value: Fields, where: string): 
     level: number,
     length_level: number,
     length_reach: number,
-    place_level: number,
     growth: number,
   })(value, where);
 }
@@ -220,7 +202,10 @@ function column(units: number): Check {
     }
   };
   const scores = byScore(list(maybe(number), units));
-  return record({ scores, errors: scores, sources: byScore(oneOf(SOURCES)), sink: maybe(list(number, 2)), fidelity: maybe(fidelity), trust: text });
+  return record({
+    scores, errors: scores, sources: byScore(oneOf(SOURCES)), sink: maybe(list(number, 2)), fidelity: maybe(fidelity), trust: text,
+    effect: list(truth, units), range: maybe(list(number, 2)),
+  });
 }
 
 /** Parses one block. */

@@ -7,7 +7,7 @@ export class Detail {
   readonly element: HTMLElement;
   private readonly name = h("strong", { dir: "auto" });
   private readonly scores = h("dl", {});
-  private readonly pairs = h("p", { class: "caption pairs" });
+  private readonly none = h("p", { class: "caption" }, "Its effect cannot be told from noise: it has no numbers to read.");
   private readonly count = h("span", { class: "number" });
   private readonly stepper: HTMLElement;
   private readonly hint: HTMLElement;
@@ -17,8 +17,7 @@ export class Detail {
       h("button", { type: "button", class: "step", "aria-label": label, on: { click: () => this.step(by) } }, sign);
     this.stepper = h("span", { class: "stepper" }, "kept ", step(-1, "−", "one less"), this.count, step(1, "+", "one more"), " times");
     this.hint = h("p", { class: "caption" }, `Point at a ${model.piece}, or reach the text with Tab and walk with the arrow keys.`);
-    this.element = h("div", { class: "detail" }, this.hint, h("p", { class: "title" }, this.name, model.fixed ? null : this.stepper), h("div", { id }, this.scores, this.pairs));
-    this.pairs.hidden = !model.hasPairs; // where there are any, room is kept: nothing below may move under the pointer
+    this.element = h("div", { class: "detail" }, this.hint, h("p", { class: "title" }, this.name, model.fixed ? null : this.stepper), h("div", { id }, this.scores, this.none));
     model.listen(() => this.draw());
     this.draw();
   }
@@ -28,24 +27,17 @@ export class Detail {
     if (active !== null) this.model.setCount([active], counts[active]! + by);
   }
 
-  /** What a unit does together with others, in a sentence. */
-  private together(unit: number): string {
-    const pairs = this.model.pairsOf(unit).map(({ other, strength, error }) =>
-      `“${clipped(this.model.explanation.units[other]!, 40)}” ${signed(strength)}${error > 0 ? ` ± ${size(error)}` : ""}`);
-    return pairs.length === 0 ? "" : `Together with ${pairs.join(", ")} (measured), beyond what each does by itself.`;
-  }
-
   private draw(): void {
     const { model } = this;
     const unit = model.active;
     this.hint.hidden = unit !== null;
     this.name.parentElement!.hidden = unit === null;
-    this.pairs.textContent = unit === null ? "" : this.together(unit);
+    this.none.hidden = unit === null || model.effect(unit);
     if (unit === null) return this.scores.replaceChildren();
     const occurrences = model.explanation.occurrences[unit] ?? 1;
     this.name.textContent = clipped(model.explanation.units[unit]!, 120) + (occurrences > 1 ? ` (stands ${occurrences} times)` : "");
     this.count.textContent = String(model.counts[unit]);
-    this.scores.replaceChildren(...model.shownNames.map((name) => {
+    this.scores.replaceChildren(...(model.effect(unit) ? model.shownNames : []).map((name) => {
       const error = model.error(name, unit);
       const source = model.source(name);
       return h("div", { class: name === model.score ? "chosen" : "", title: model.meaning(name), "data-score": name },

@@ -1,6 +1,6 @@
 /** What one explanation's view currently shows. Parts of the view read it and listen for changes. */
 import { columnOf, SCORES, signOf, type Column, type Explanation, type Score, type Source } from "./data";
-import { lengthEffect, predict, probability, type Surrogate } from "./formula";
+import { predict, probability, type Surrogate } from "./formula";
 
 export type Change = "score" | "target" | "errors" | "chart" | "counts" | "active" | "more";
 export type Chart = "scatter" | "bars";
@@ -9,38 +9,40 @@ export type ClickMode = "remove" | "repeat" | "select";
 export const MOST_REPEATS = 9;
 
 export const TITLES: Readonly<Record<Score, string>> = {
-  value: "value", importance: "importance", removal: "removal", alone: "alone", slope: "slope", shapley: "Shapley", linearized: "linearized",
+  value: "value", importance: "importance", removal: "removal", alone: "alone", slope: "slope", shapley: "Shapley value", linearized: "linearized",
+  filled: "filled",
 };
 /** The scores that are always shown; the others are one click away. */
-const IN_FRONT: readonly Score[] = ["value", "importance", "removal"];
+const IN_FRONT: readonly Score[] = ["value", "importance", "shapley"];
 export const MEANINGS: Readonly<Record<Score, string>> = {
-  value: "what the model answers when this unit fills the text",
-  importance: "how loudly it speaks against the others, on a log scale",
-  removal: "what is lost without it",
-  alone: "what the model answers to this unit alone",
+  value: "the model output that it argues for",
+  importance: "how strongly it is heard against the others, on a log scale",
+  removal: "what is lost when it is removed",
+  alone: "the model output for it alone",
   slope: "what one more copy of it adds",
-  shapley: "its fair part of the prediction",
+  shapley: "its fair share of the prediction",
   linearized: "value times exp(importance), in one number",
+  filled: "the model output when it fills the text",
 };
+
+/** How a removed unit is kept from the model. */
+const REMOVALS: Readonly<Record<string, string>> = {
+  hide: "hidden from the attention", delete: "deleted", mask: "replaced by the mask token", unk: "replaced by the unknown token",
+};
+export const removalOf = (name: string): string => REMOVALS[name] ?? `removed by "${name}"`;
 
 /** What the one score of a method without importances is. */
 const SCORE_MEANINGS: Readonly<Record<Surrogate["kind"], string>> = {
+  bounded: MEANINGS.value,
   slalom: MEANINGS.value,
-  linear: "what is lost when it goes, in an additive explanation",
-  pairs: "its own part of what is lost when it goes, and half of what each of its pairs adds to that",
-  process: "what is predicted to be lost when it goes",
+  linear: "what is lost when it is removed, in an additive explanation",
+  pairs: "its own part of what is lost when it is removed, and half of what each of its pairs adds to that",
+  process: "what is predicted to be lost when it is removed",
 };
 
 export interface Prediction {
   readonly output: number;
   readonly probability: number | null;
-}
-
-/** What a unit does together with another one. */
-export interface Pair {
-  readonly other: number;
-  readonly strength: number;
-  readonly error: number;
 }
 
 export class Model {
@@ -61,7 +63,7 @@ export class Model {
   constructor(readonly explanation: Explanation) {
     this.counts = explanation.units.map(() => 1);
     this.target = explanation.target;
-    this.additive = explanation.function === null ? this.data.scores.importance === undefined : explanation.function.kind !== "slalom";
+    this.additive = explanation.function === null ? this.data.scores.importance === undefined : !["bounded", "slalom"].includes(explanation.function.kind);
     this.scoreNames = SCORES.filter((name) => this.data.scores[name] !== undefined);
     this.score = this.firstScore;
     this.chart = this.additive ? "bars" : "scatter";
@@ -109,14 +111,17 @@ export class Model {
   get piece(): string {
     return this.explanation.granularity === "type" ? "token" : this.explanation.granularity;
   }
-  /** Whether values and importances are read from measured values, and predictions correct what these say. */
-  get corrected(): boolean {
-    const { function: surrogate } = this.explanation;
-    return surrogate?.kind === "slalom" && !!surrogate.two_scores;
+  /** Whether what is removed leaves the sink in its place. */
+  get bounded(): boolean {
+    return this.explanation.function?.kind === "bounded";
   }
   /** The scores on show. */
   get shownNames(): readonly Score[] {
     return this.more ? this.scoreNames : this.scoreNames.filter((name) => IN_FRONT.includes(name) || name === this.firstScore);
+  }
+  /** Whether there are scores that are not in front. */
+  get hasMore(): boolean {
+    return this.scoreNames.some((name) => !IN_FRONT.includes(name) && name !== this.firstScore);
   }
   /** Where a score comes from; null for additive methods, whose scores are what each method makes of the model. */
   source(name: Score): Source | null {
@@ -129,23 +134,6 @@ export class Model {
     return this.additive && name === "value" ? SCORE_MEANINGS[this.explanation.function?.kind ?? "linear"] : MEANINGS[name];
   }
 
-  /** Whether any two units act together. */
-  get hasPairs(): boolean {
-    return this.explanation.units.some((_, unit) => this.pairsOf(unit).length > 0);
-  }
-  /** The pairs that a unit is part of: the other unit, and what both do together beyond what each does by itself. */
-  pairsOf(unit: number): readonly Pair[] {
-    const { function: surrogate } = this.explanation;
-    if (surrogate?.kind !== "slalom" || !surrogate.interactions) return [];
-    const { pairs, strengths, errors } = surrogate.interactions;
-    const found: Pair[] = [];
-    pairs.forEach(([first, second], pair) => {
-      if (first !== unit && second !== unit) return;
-      found.push({ other: first === unit ? second! : first!, strength: this.sign * strengths[pair]![this.column]!, error: errors[pair]![this.column]! });
-    });
-    return found;
-  }
-
   listen(listener: (change: Change) => void): void {
     this.listeners.push(listener);
   }
@@ -154,16 +142,30 @@ export class Model {
     for (const listener of this.listeners) listener(change);
   }
 
+  /** Whether a unit has an effect that stands out of the noise. */
+  effect(unit: number): boolean {
+    return this.data.effect[unit]!;
+  }
+  /** How many units have none. */
+  get without(): number {
+    return this.data.effect.filter((effect) => !effect).length;
+  }
+  /** The scores to read; null for a unit without effect. */
   scores(name: Score = this.score): readonly (number | null)[] {
     const known = this.cache.get(name);
     if (known) return known;
-    const sign = name === "importance" ? 1 : this.sign;
-    const found = (this.data.scores[name] ?? []).map((score) => (score === null ? null : sign * score));
+    const found = this.fitted(name).map((score, unit) => (this.effect(unit) ? score : null));
     this.cache.set(name, found);
     return found;
   }
-  /** The standard error; null where it is not known, and for an exact answer of the model. */
+  /** The scores of all units, with or without effect: where their points are, not what to read. */
+  fitted(name: Score): readonly (number | null)[] {
+    const sign = name === "importance" ? 1 : this.sign;
+    return (this.data.scores[name] ?? []).map((score) => (score === null ? null : sign * score));
+  }
+  /** The standard error; null where it is not known, for a unit without effect, and for an exact output of the model. */
   error(name: Score, unit: number): number | null {
+    if (!this.effect(unit)) return null;
     const error = this.data.errors[name]?.[unit] ?? null;
     return error === 0 && (this.fixed || this.source(name) === "measured") ? null : error;
   }
@@ -189,7 +191,14 @@ export class Model {
     return this.data.sink && [this.data.sink[0] * this.sign, this.data.sink[1]];
   }
 
-  /** The model's own answer for the whole text. */
+  /** The lowest and the highest output; null where the model has no bound. */
+  range(): [number, number] | null {
+    if (!this.data.range) return null;
+    const [low, high] = this.data.range;
+    return this.sign < 0 ? [-high, -low] : [low, high];
+  }
+
+  /** The model's own output for the whole text. */
   own(): Prediction {
     return this.read(this.explanation.full);
   }
@@ -206,12 +215,6 @@ export class Model {
     const { function: surrogate } = this.explanation;
     const columns = surrogate && predict(surrogate, counts);
     return columns && this.read(columns);
-  }
-  /** What of the edit's change is due to the number of units kept, whichever they are; 0 where that changes nothing. */
-  lengthPart(): number {
-    const { function: surrogate } = this.explanation;
-    const [now, whole] = [this.counts, this.counts.map(() => 1)].map((counts) => (surrogate && lengthEffect(surrogate, counts)?.[this.column]) ?? 0);
-    return this.sign * (now! - whole!);
   }
   /** Outputs per column, as the target sees them. */
   read(columns: readonly number[]): Prediction {

@@ -21,6 +21,12 @@ export function percent(share: number): string {
   return `${shown}%`;
 }
 
+/** A share in whole per cent, such as an R²; it can be below nothing. */
+export function wholePercent(share: number | null | undefined): string {
+  if (share == null) return "–";
+  return `${Math.round(100 * share)}%`.replace("-", "−");
+}
+
 /** The ends of a set of numbers, those that are missing left out, with room around them. */
 export function extent(numbers: Iterable<number | null | undefined>, room = 0.08): [number, number] {
   let low = Infinity;

@@ -1,4 +1,4 @@
-/** Every number, in a table to sort and filter. */
+/** Every number, in a table to sort and filter: in front the scores that are always shown, the rest on request. */
 import type { Score } from "./data";
 import { freshId, h } from "./dom";
 import type { Model } from "./model";
@@ -76,7 +76,13 @@ export class UnitTable {
     if (key === "place") return this.descending ? units.reverse() : units;
     if (key === "text") return units.sort((a, b) => down * model.explanation.units[a]!.localeCompare(model.explanation.units[b]!));
     const numbers = key === "count" ? model.counts : model.scores(key);
-    return units.sort((a, b) => down * ((numbers[a] ?? -Infinity) - (numbers[b] ?? -Infinity)) || a - b);
+    const missing = (unit: number): number => Number(numbers[unit] == null); // these are last, whichever way it is sorted
+    return units.sort((a, b) => missing(a) - missing(b) || down * ((numbers[a] ?? 0) - (numbers[b] ?? 0)) || a - b);
+  }
+
+  /** Whether places, counts and the standard errors of all scores are shown as well. */
+  private get full(): boolean {
+    return this.model.more || !this.model.hasMore;
   }
 
   private draw(limit = this.limit): void {
@@ -84,7 +90,8 @@ export class UnitTable {
     const { model } = this;
     const header = (key: Key, title: string, hint: string, source: string | null = null) => h("th", { scope: "col", "aria-sort": key === this.key ? (this.descending ? "descending" : "ascending") : undefined },
       h("button", { type: "button", title: hint, "data-key": key, on: { click: () => { this.sort(key); this.head.querySelector<HTMLElement>(`[data-key="${key}"]`)?.focus(); } } }, h("span", {}, title), source === null ? null : h("small", {}, ` ${source}`)));
-    this.head.replaceChildren(header("place", "#", "place in the text"), header("text", model.piece, "by the alphabet"), ...(model.fixed ? [] : [header("count", "times", "how often it is kept in your edited text")]),
+    this.head.replaceChildren(...(this.full ? [header("place", "#", "place in the text")] : []), header("text", model.piece, "by the alphabet"),
+      ...(this.full && !model.fixed ? [header("count", "times", "how often it is kept in your edited text")] : []),
       ...model.shownNames.map((name) => header(name, model.title(name), model.meaning(name), model.source(name))));
     const order = this.order();
     const shown = order.slice(0, limit);
@@ -103,13 +110,14 @@ export class UnitTable {
     }, sign);
     const occurrences = model.explanation.occurrences[unit] ?? 1;
     const row = h("tr", { "data-unit": unit },
-      h("td", {}, String(unit + 1)),
+      this.full ? h("td", {}, String(unit + 1)) : null,
       h("th", { scope: "row", dir: "auto" }, text.trim() || "␣", occurrences > 1 ? h("small", {}, ` stands ${occurrences} times`) : null),
-      model.fixed ? null : h("td", { class: "count" }, step(-1, "−", "one less of"), h("span", {}, String(model.counts[unit])), step(1, "+", "one more of")),
-      ...model.shownNames.map((name) => {
-        const error = model.error(name, unit);
+      model.fixed || !this.full ? null : h("td", { class: "count" }, step(-1, "−", "one less of"), h("span", {}, String(model.counts[unit])), step(1, "+", "one more of")),
+      ...(model.effect(unit) ? model.shownNames.map((name) => {
+        const error = this.full || name === model.firstScore ? model.error(name, unit) : null;
         return h("td", { "data-score": name }, signed(model.scores(name)[unit]), error === null ? null : h("small", {}, ` ± ${size(error)}`));
-      }));
+      }) : [h("td", { colspan: model.shownNames.length }, "no effect")]));
+    row.classList.toggle("faint", !model.effect(unit));
     row.classList.toggle("removed", model.counts[unit] === 0);
     this.rows.set(unit, row);
     return row;
@@ -123,7 +131,8 @@ export class UnitTable {
 
   private count(): void {
     for (const [unit, row] of this.rows) {
-      row.querySelector(".count span")!.textContent = String(this.model.counts[unit]);
+      const count = row.querySelector(".count span");
+      if (count) count.textContent = String(this.model.counts[unit]);
       row.classList.toggle("removed", this.model.counts[unit] === 0);
     }
   }

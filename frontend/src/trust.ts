@@ -1,40 +1,39 @@
-/** How far to trust an explanation: a sentence, and the agreement with the model of the two scores, of all of it and of a linear one. */
-import type { Agreement, Fidelity } from "./data";
+/** How far to trust an explanation: one sentence, and behind one click the held-out agreement that it rests on, beside simpler explanations. */
+import type { Agreement, Fidelity, FewAndAny } from "./data";
 import { h } from "./dom";
 import type { Model } from "./model";
+import { wholePercent } from "./numbers";
 
 export function trust(model: Model): HTMLElement {
-  const element = h("section", { class: "trust", "aria-label": "How far to trust it" });
+  const sentence = h("p", { class: "sentence" });
+  const tested = h("div", { class: "parts" });
+  const { explanation } = model;
   const draw = () => {
-    const { fidelity, trust: sentence } = model.data;
-    const { explanation } = model;
-    element.replaceChildren(h("p", { class: "sentence" }, sentence));
-    if (fidelity) {
-      const without = explanation.method === "linear"; // it would be beside itself
-      element.append(h("div", { class: "pairs" }, bars("1 to 10 deleted", fidelity, "local", without), bars("any number deleted", fidelity, "wide", without)));
-    }
-    if (model.corrected) element.append(h("p", { class: "caption" }, "The two scores are value and importance. For an edited text, the explanation corrects what they predict."));
-    for (const note of explanation.notes) element.append(h("p", { class: "caption" }, note));
-    if (explanation.left_out) element.append(h("p", { class: "caption" }, `The last ${explanation.left_out} characters are left out: the model cannot read more.`));
+    const { fidelity, trust } = model.data;
+    sentence.textContent = trust;
     const calls = explanation.calls ? `${explanation.calls} model calls, ${explanation.calls_check} of them only for the test. ` : "";
-    const sources = model.additive || model.fixed ? "" : "Measured: the model's own answer. Fitted: estimated from its answers to other texts. ";
-    element.append(h("p", { class: "caption" }, `${calls}${sources}${model.hasErrors ? "± is one standard error." : ""}`));
+    const sources = model.additive || model.fixed ? "" : "Measured: the model's own output. Fitted: estimated from its outputs for other texts. ";
+    tested.replaceChildren(
+      ...(fidelity ? [bars(`1 to 10 ${model.piece}s removed`, model, fidelity, "few"), bars("any number removed", model, fidelity, "any")] : []),
+      h("p", { class: "caption" }, `${calls}${sources}${model.hasErrors ? "± is one standard error." : ""}`));
   };
   model.listen((change) => {
     if (change === "target") draw();
   });
   draw();
-  return element;
+  return h("section", { class: "trust", "aria-label": "How far to trust it" }, sentence,
+    ...explanation.notes.map((note) => h("p", { class: "caption" }, note)),
+    explanation.left_out ? h("p", { class: "caption" }, `The last ${explanation.left_out} characters are left out: the model cannot read more.`) : null,
+    h("details", { class: "tested" }, h("summary", {}, "How it was tested"), tested));
 }
 
-/** What each predicts of deletions of few or of many units. */
-function bars(title: string, fidelity: Fidelity, part: "local" | "wide", withoutLinear: boolean): HTMLElement {
-  const two = fidelity.two_scores?.[part] ?? null;
-  const own = fidelity[part];
-  const linear = withoutLinear ? null : fidelity[`linear_${part}`];
-  const same = two !== null && two.r2 === own.r2 && two.mse === own.mse; // nothing is corrected
-  return h("div", { class: "pair" }, h("p", {}, `Held-out R², ${title}`),
-    two && bar("the two scores", two, "own"), same ? null : bar("the explanation", own, "whole"), linear && bar("linear", linear, "linear"));
+/** What each explanation reproduces of what removing few or any number of units does; none stands beside itself. */
+function bars(title: string, { explanation, additive }: Model, fidelity: Fidelity, part: keyof FewAndAny): HTMLElement {
+  const { linear, one_score: one } = fidelity;
+  return h("div", { class: "part" }, h("p", {}, `Held-out R², ${title}`),
+    bar(additive ? "this explanation" : "these scores", fidelity[part], "own"),
+    one && explanation.method !== "one-score" ? bar("one score each", one[part], "baseline") : null,
+    linear && explanation.method !== "linear" ? bar("linear", linear[part], "baseline") : null);
 }
 
 function bar(name: string, { r2, r2_low: low, r2_high: high }: Agreement, kind: string): HTMLElement {
@@ -48,9 +47,7 @@ function bar(name: string, { r2, r2_low: low, r2_high: high }: Agreement, kind: 
     whisker.style.left = `${100 * within(low)}%`;
     whisker.style.width = `${100 * (within(high) - within(low))}%`;
     track.append(whisker);
-    interval = ` (${shown(low)} to ${shown(high)})`;
+    interval = ` (${wholePercent(low)} to ${wholePercent(high)})`;
   }
-  return h("div", { class: "row" }, h("span", { class: "who" }, name), track, h("span", { class: "number" }, (r2 === null ? "–" : shown(r2)) + interval));
+  return h("div", { class: "row" }, h("span", { class: "who" }, name), track, h("span", { class: "number" }, wholePercent(r2) + interval));
 }
-
-const shown = (r2: number): string => r2.toFixed(2).replace("-", "−");

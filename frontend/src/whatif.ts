@@ -1,9 +1,7 @@
-/** What the explanation predicts for the text as the reader has edited it; no model is asked. */
+/** What the explanation predicts for the text as the reader has edited it; the model is not called. */
 import { choice, h } from "./dom";
-import type { ClickMode, Model, Prediction } from "./model";
+import { removalOf, type ClickMode, type Model, type Prediction } from "./model";
 import { percent, signed } from "./numbers";
-
-const STANDS_IN: Readonly<Record<string, string>> = { mask: "the mask token", unk: "the unknown token" };
 
 export class WhatIf {
   readonly element: HTMLElement;
@@ -12,12 +10,13 @@ export class WhatIf {
   private readonly undo: HTMLButtonElement;
 
   constructor(private readonly model: Model) {
+    const { removal } = model.explanation;
     this.undo = h("button", { type: "button", class: "reset", on: { click: () => model.reset() } }, "Reset");
     this.element = h("section", { class: "whatif", "aria-label": "What if" }, this.result, this.gauge,
       h("div", { class: "bar" },
         choice<ClickMode>("A click on a word", [["remove", "removes it"], ["repeat", "repeats it"], ["select", "only selects"]], model.mode, (mode) => (model.mode = mode)),
         this.undo),
-      model.explanation.removal in STANDS_IN ? h("p", { class: "caption" }, `To remove is to put ${STANDS_IN[model.explanation.removal]} in its place, as the explanation did.`) : null);
+      h("p", { class: "caption" }, `A removed ${model.piece} is ${removalOf(removal)}${removal === "hide" ? "; the others keep their positions" : ""}.`));
     model.listen((change) => {
       if (change === "counts" || change === "target") this.draw();
     });
@@ -35,26 +34,17 @@ export class WhatIf {
   }
 
   private edited(now: Prediction, whole: Prediction): HTMLElement {
-    const { counts } = this.model;
+    const { counts, additive, bounded } = this.model;
     const removed = counts.filter((count) => count === 0).length;
     const repeated = counts.filter((count) => count > 1).length;
     const edits = [removed ? `${removed} removed` : "", repeated ? `${repeated} repeated` : ""].filter(Boolean).join(" and ");
-    const empty = removed === counts.length ? this.model.additive ? " Nothing is left: this is the method's base value." : " Nothing is left: this is the prediction for an empty text." : "";
-    return h("strong", {}, `With ${edits}: `, number(now, "edited"), `, a change of ${signed(now.output - whole.output)}`, ...this.length(), ".", empty);
-  }
-
-  /** The part of the change that is no word's doing. */
-  private length(): (Node | string)[] {
-    const { model } = this;
-    const part = model.lengthPart();
-    if (part === 0) return [];
-    const why = model.counts.some((count) => count > 1) ? `${model.piece}s are missing, whichever they are`
-      : model.explanation.removal in STANDS_IN ? `fewer ${model.piece}s are left, whichever they are` : `the text is shorter, whichever ${model.piece}s go`;
-    return [", of which ", h("data", { value: part, "data-kind": "length" }, signed(part)), ` because ${why}`];
+    const base = additive ? "the method's base value" : bounded ? "the sink's value" : "the prediction for an empty text";
+    const empty = removed === counts.length ? ` Nothing is left: this is ${base}.` : "";
+    return h("strong", {}, `With ${edits}: `, number(now, "edited"), `, a change of ${signed(now.output - whole.output)}.`, empty);
   }
 
   private nothing(): HTMLElement {
-    return h("strong", { class: "nothing" }, "Nothing is left. This explanation has no sink, so it cannot say what the model answers to an empty text: keep at least one.");
+    return h("strong", { class: "nothing" }, "Nothing is left. This explanation has no sink, so it does not know the model output for an empty text: keep at least one.");
   }
 
   /** Two marks on a line from 0 to 100%, or around the whole text's output where there are no probabilities. */

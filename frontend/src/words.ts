@@ -1,7 +1,7 @@
-/** The text with coloured words. Hue and strength show the chosen score, the line below a word its importance. */
-import { freshId, h, s } from "./dom";
+/** The text with coloured words. Hue and strength show the chosen score, the line below a word its importance; a word without effect is grey. */
+import { freshId, h } from "./dom";
 import type { Model } from "./model";
-import { ranks, signed, strengths } from "./numbers";
+import { ranks, strengths } from "./numbers";
 
 export class Words {
   readonly element: HTMLElement;
@@ -10,7 +10,6 @@ export class Words {
   private readonly placesOf = new Map<number, number[]>();
   private lit: HTMLElement[] = [];
   private current = 0;
-  private arcs: SVGElement | null = null;
 
   constructor(private readonly model: Model, detailId: string) {
     const hint = freshId();
@@ -31,7 +30,6 @@ export class Words {
       if (change === "active") this.light();
       else if (change === "counts") this.count();
       else if (change === "score" || change === "target") this.colour();
-      if (change === "target") this.drawArcs();
     });
   }
 
@@ -145,34 +143,6 @@ export class Words {
     const { active } = this.model;
     this.lit = active === null ? [] : (this.placesOf.get(active) ?? []).map((place) => this.places[place]!);
     for (const word of this.lit) word.classList.add("lit");
-    this.drawArcs();
-  }
-
-  /** Arcs from the lit word to those it does something together with. */
-  private drawArcs(): void {
-    this.arcs?.remove();
-    this.arcs = null;
-    const { active } = this.model;
-    const pairs = active === null ? [] : this.model.pairsOf(active);
-    const from = this.lit[0];
-    if (!from || pairs.length === 0) return;
-    const frame = this.element.getBoundingClientRect();
-    const top = (word: HTMLElement): readonly [number, number] => {
-      const box = word.getClientRects()[0] ?? word.getBoundingClientRect();
-      return [(box.left + box.right) / 2 - frame.left + this.element.scrollLeft, box.top - frame.top + this.element.scrollTop];
-    };
-    const [x, y] = top(from);
-    const paths: SVGElement[] = [];
-    for (const { other, strength } of pairs) {
-      const place = this.placesOf.get(other)?.[0];
-      if (place === undefined) continue;
-      const [endX, endY] = top(this.places[place]!);
-      const high = Math.max(0, Math.min(y, endY) - 14);
-      paths.push(s("path", { class: strength < 0 ? "arc down" : "arc up", d: `M${x} ${y}C${x} ${high} ${endX} ${high} ${endX} ${endY}` },
-        s("title", {}, `together ${signed(strength)}`)));
-    }
-    this.arcs = s("svg", { class: "arcs", width: this.element.scrollWidth, height: this.element.scrollHeight, "aria-hidden": "true" }, ...paths);
-    this.element.append(this.arcs);
   }
 
   /** Scrolls the lit word into the text's own window, never the page. */
@@ -192,13 +162,15 @@ export class Words {
     const weight = model.additive ? null : ranks(model.scores("importance"));
     this.places.forEach((word, place) => {
       const unit = this.units[place]![0]!;
-      const amount = strength[unit]!;
+      const effect = model.effect(unit);
+      const amount = effect ? strength[unit]! : 0;
+      word.classList.toggle("faint", !effect);
       word.classList.toggle("up", !neutral && amount > 0);
       word.classList.toggle("down", !neutral && amount < 0);
-      word.classList.toggle("neutral", neutral);
+      word.classList.toggle("neutral", neutral && effect);
       word.style.setProperty("--strength", (0.62 * Math.abs(amount) ** 0.7).toFixed(3));
       // The line is dashed below what pulls down, so that hue is never the only sign.
-      const line = weight ? 4 * weight[unit]! ** 1.5 : amount < -0.1 ? 1.5 : 0;
+      const line = !effect ? 0 : weight ? 4 * weight[unit]! ** 1.5 : amount < -0.1 ? 1.5 : 0;
       word.style.setProperty("--weight", `${line.toFixed(1)}px`);
     });
   }

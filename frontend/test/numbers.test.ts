@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { clipped, extent, percent, ranks, scale, signed, size, strengths, tickLabel, ticks } from "../src/numbers";
+import { clipped, extent, percent, ranks, scale, signed, size, strengths, tickLabel, ticks, wholePercent } from "../src/numbers";
 
 test("numbers for people", () => {
   assert.equal(signed(1.005), "+1.00");
@@ -15,6 +15,7 @@ test("numbers for people", () => {
   assert.equal(percent(0.99999), "> 99.9%");
   assert.equal(percent(0.00001), "< 0.1%");
   assert.equal(percent(1), "100.0%");
+  assert.deepEqual([0.844, 1, 0, -0.18, null].map(wholePercent), ["84%", "100%", "0%", "−18%", "–"]);
 });
 
 test("ticks are round and inside", () => {

@@ -49,6 +49,8 @@ export interface Job extends Question {
 
 export interface Answers {
   readonly answers: readonly { readonly full: readonly number[]; readonly label: string | null }[];
+  /** How removed units were kept from the model; where a server says so, it also reads edited texts as new ones. */
+  readonly removal?: string;
 }
 
 export interface DataInfo {
@@ -156,9 +158,9 @@ export const api = {
   cancel: async (id: number): Promise<Job> => (await send(`api/jobs/${id}`, { method: "DELETE" })).json(),
   events: (id: number) => new EventSource(`api/jobs/${id}/events`),
   view: async (id: number) => (await send(`api/jobs/${id}/view`)).text(),
-  predict: (question: Question, counts: readonly number[]) => {
-    const { model, text, text_pair, granularity, removal } = question;
-    return post<Answers>("api/predict", { model, text, text_pair, granularity, removal, counts: [counts] });
+  predict: ({ model, text, text_pair, granularity }: Question, removal: string, counts: readonly number[], asNewText: boolean) => {
+    const edited = { model, text, text_pair, granularity, removal, counts: [counts] };
+    return post<Answers>("api/predict", asNewText ? { ...edited, as_new_text: true } : edited);
   },
   snippet: async (key: string) => (await get<{ python: string }>(`api/explanations/${key}/snippet`)).python,
   file: async (address: string) => (await send(address)).blob(),

@@ -1,19 +1,27 @@
-/** "Ask the model": its own answer to the edited text, beside what the explanation predicts. */
+/** "Ask the model": its own output for the edited text, beside what the explanation predicts. */
 import { h } from "../dom";
-import type { Model } from "../model";
+import { removalOf, type Model } from "../model";
 import { signed } from "../numbers";
 import { number } from "../whatif";
 import { api, sentence, type Question } from "./api";
 
+/** An output of the model, and how the edited text came to it. */
+interface Answer {
+  readonly full: readonly number[];
+  readonly how: string;
+}
+
 export class AskModel {
   readonly element: HTMLElement;
   private readonly result = h("output", { class: "asked", "aria-live": "polite" });
-  private answer: readonly number[] | null = null;
+  private readonly fresh: HTMLButtonElement;
+  private answer: Answer | null = null;
   private asked = 0;
 
   constructor(private readonly model: Model, private readonly question: Question) {
-    const button = h("button", { type: "button", class: "ask", on: { click: () => this.ask() } }, "Ask the model");
-    this.element = h("div", { class: "asking" }, button, this.result);
+    const button = h("button", { type: "button", class: "ask", on: { click: () => this.ask(false) } }, "Ask the model");
+    this.fresh = h("button", { type: "button", class: "fresh", hidden: true, on: { click: () => this.ask(true) } }, "Ask it as a new text");
+    this.element = h("div", { class: "asking" }, button, this.fresh, this.result);
     this.hint();
     model.listen((change) => {
       if (change === "counts") this.hint();
@@ -21,20 +29,27 @@ export class AskModel {
     });
   }
 
-  /** An answer to another text than the one on show would mislead. */
+  /** An output for another text than the one on show would mislead. */
   private hint(): void {
     this.asked++;
     this.answer = null;
-    this.result.replaceChildren(h("span", { class: "caption" }, "Its own answer to the text as you have edited it."));
+    this.result.replaceChildren(h("span", { class: "caption" }, `Its own output for the edited text, ${this.removed(this.model.explanation.removal)}.`));
   }
 
-  private async ask(): Promise<void> {
+  private removed(removal: string): string {
+    return `with removed ${this.model.piece}s ${removalOf(removal)}`;
+  }
+
+  private async ask(asNewText: boolean): Promise<void> {
     const turn = ++this.asked;
-    this.result.replaceChildren("The model is being asked …");
+    this.answer = null;
+    this.result.replaceChildren("The model is reading the text …");
     try {
-      const { answers } = await api.predict(this.question, this.model.counts);
+      const { removal } = this.model.explanation;
+      const found = await api.predict(this.question, removal, this.model.counts, asNewText);
       if (turn !== this.asked) return; // the text was edited meanwhile
-      this.answer = answers[0]!.full;
+      if (found.removal !== undefined) this.fresh.hidden = false;
+      this.answer = { full: found.answers[0]!.full, how: asNewText ? "for the edited text as a new text" : this.removed(found.removal ?? removal) };
       this.draw();
     } catch (error) {
       if (turn === this.asked) this.result.replaceChildren(h("span", { class: "wrong" }, sentence(error)));
@@ -43,9 +58,10 @@ export class AskModel {
 
   private draw(): void {
     if (this.answer === null) return;
-    const own = this.model.read(this.answer);
+    const { full, how } = this.answer;
+    const own = this.model.read(full);
     const predicted = this.model.predicted();
-    const said = h("strong", {}, "The model answers ", number(own, "asked"), ".");
+    const said = h("strong", {}, "The model output is ", number(own, "asked"), ` ${how}.`);
     if (predicted === null) return this.result.replaceChildren(said);
     const gap = predicted.output - own.output;
     this.result.replaceChildren(said, " The explanation predicts ", number(predicted, "surrogate"), ", a difference of ",

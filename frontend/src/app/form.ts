@@ -3,7 +3,8 @@ import { freshId, h } from "../dom";
 import type { MethodInfo, ModelInfo, Question } from "./api";
 
 const GRANULARITIES = [["word", "words"], ["token", "tokens"], ["type", "distinct tokens"], ["phrase", "phrases"], ["sentence", "sentences"], ["passage", "passages"]] as const;
-const REMOVALS = [["delete", "is deleted"], ["mask", "becomes the mask token"], ["unk", "becomes the unknown token"]] as const;
+const AUTO = "auto";
+const REMOVALS = [[AUTO, "as suits the model"], ["hide", "is hidden from the attention"], ["delete", "is deleted"], ["mask", "becomes the mask token"], ["unk", "becomes the unknown token"]] as const;
 
 type Options = readonly (readonly [value: string, label: string])[];
 
@@ -81,7 +82,7 @@ export class AskForm {
     choose(this.removal, question.removal);
     this.budget.value = question.budget === null ? "" : String(question.budget);
     this.seed.value = String(question.seed);
-    this.more.open = question.text_pair !== null || question.removal !== "delete" || question.seed !== 0;
+    this.more.open = question.text_pair !== null || question.removal !== AUTO || question.seed !== 0;
   }
 
   setText(text: string, model: string | null): void {

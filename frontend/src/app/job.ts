@@ -148,10 +148,11 @@ function replaceKeepingPlace(place: HTMLElement, card: HTMLElement): void {
   const word = place.contains(document.activeElement) ? document.activeElement!.getAttribute("data-place") : null;
   const focused = [...place.querySelectorAll(REACHED)].indexOf(document.activeElement!);
   const scrolled = place.querySelector(".words")?.scrollTop ?? 0;
-  const open = place.querySelector<HTMLDetailsElement>("details.table")?.open;
+  const opened = (part: HTMLElement) => [...part.querySelectorAll<HTMLDetailsElement>("details.tested, details.table")];
+  const open = opened(place).map((details) => details.open);
   place.replaceChildren(card);
   if (scrolled) card.querySelector(".words")!.scrollTop = scrolled;
-  if (open !== undefined) card.querySelector<HTMLDetailsElement>("details.table")!.open = open;
+  opened(card).forEach((details, at) => (details.open = open[at] ?? details.open));
   const again = word === null ? place.querySelectorAll<HTMLElement>(REACHED)[focused] : place.querySelector<HTMLElement>(`[data-place="${word}"]`);
   again?.focus({ preventScroll: true });
 }

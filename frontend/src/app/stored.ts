@@ -1,5 +1,6 @@
 /** A text of a corpus as it is stored, made into what the view shows. Its scores are there, what predicts edits is not. */
 import type { Column, Explanation, Score } from "../data";
+import { wholePercent } from "../numbers";
 
 export interface StoredUnit {
   readonly start: number;
@@ -12,6 +13,9 @@ export interface StoredUnit {
   readonly value_se: number | null;
   readonly importance_se: number | null;
   readonly removal_se: number | null;
+  readonly shapley?: number | null;
+  readonly shapley_se?: number | null;
+  readonly effect?: boolean | null;
 }
 
 export interface StoredText {
@@ -32,7 +36,7 @@ export interface StoredText {
   readonly notes: readonly string[];
 }
 
-const KEPT = ["value", "importance", "removal"] as const;
+const KEPT = ["value", "importance", "removal", "shapley"] as const;
 
 /** What the view shows; null where there is nothing, because the text could not be explained. */
 export function storedExplanation(stored: StoredText, model: string): Explanation | null {
@@ -40,21 +44,26 @@ export function storedExplanation(stored: StoredText, model: string): Explanatio
   if (units.length === 0 || prediction === null) return null;
   return {
     model, method: "", granularity: "unit", removal: "delete", kind: "regression", labels: [target ?? ""], target: 0, full: [prediction],
-    highlight: "removal", function: null, units: units.map(({ unit }) => unit), spans: units.map(({ part, start, end }) => [part, start, end]),
+    highlight: known(units).includes("shapley") ? "shapley" : "removal", function: null, units: units.map(({ unit }) => unit), spans: units.map(({ part, start, end }) => [part, start, end]),
     occurrences: [], parts: [stored.text, stored.text_pair].flatMap((text, part) => (text === null ? [] : [pieces(text, part, units)])),
     left_out: 0, columns: [column(stored)], calls: 0, calls_check: 0, notes: stored.notes,
   };
 }
 
+/** The scores that any unit has. */
+const known = (units: readonly StoredUnit[]) => KEPT.filter((name) => units.some((unit) => unit[name] != null));
+
 function column({ units, sink, fidelity }: StoredText): Column {
-  const known = KEPT.filter((name) => units.some((unit) => unit[name] !== null));
-  const by = (end: "" | "_se"): Partial<Record<Score, (number | null)[]>> => Object.fromEntries(known.map((name) => [name, units.map((unit) => unit[`${name}${end}`])]));
+  const by = (end: "" | "_se"): Partial<Record<Score, (number | null)[]>> =>
+    Object.fromEntries(known(units).map((name) => [name, units.map((unit) => unit[`${name}${end}`] ?? null)]));
   const agreement = (name: string) => ({ r2: fidelity?.[`${name}_r2`] ?? null, mse: fidelity?.[`${name}_mse`] ?? 0, rows: 0 });
-  const linear = (name: string) => (fidelity?.[`${name}_r2`] == null ? null : agreement(name));
+  const baseline = (name: string) =>
+    fidelity?.[`${name}_few_r2`] == null && fidelity?.[`${name}_any_r2`] == null ? null : { few: agreement(`${name}_few`), any: agreement(`${name}_any`) };
   return {
-    scores: by(""), errors: by("_se"), sources: {}, sink: sink && [sink.value, sink.importance],
-    fidelity: fidelity && { local: agreement("local"), wide: agreement("wide"), linear_local: linear("linear_local"), linear_wide: linear("linear_wide"), two_scores: null },
-    trust: fidelity ? "How much of what deletions do the explanation predicted when it was made:" : "It was not tested on deletions.",
+    scores: by(""), errors: by("_se"), sources: {}, sink: sink && [sink.value, sink.importance], effect: units.map(({ effect }) => effect ?? true), range: null,
+    fidelity: fidelity && { few: agreement("few"), any: agreement("any"), linear: baseline("linear"), one_score: baseline("one_score") },
+    trust: fidelity ? `Held-out R² when it was explained: ${wholePercent(fidelity["few_r2"])} with 1 to 10 units removed, ${wholePercent(fidelity["any_r2"])} with any number removed.`
+      : "It was not tested on texts with units removed.",
   };
 }
 
