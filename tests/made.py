@@ -17,7 +17,7 @@ from slalom_xai.surrogates.formula import SlalomSurrogate, TwoScores
 from slalom_xai.surrogates.interactions import Interactions
 from slalom_xai.surrogates.pairs import PairsSurrogate
 from slalom_xai.surrogates.process import Kernel, Noise, Process
-from slalom_xai.surrogates.quality import Agreement, FewAndMany, Fidelity
+from slalom_xai.slalom.trust import Agreement, FewAndMany, Fidelity
 from slalom_xai.surrogates.scores import SCORES, OneScore
 from slalom_xai.text import Unit, words
 

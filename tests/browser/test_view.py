@@ -10,7 +10,7 @@ from made import FIDELITY, SHAPES, TEXT, explanation_with, made, shaped
 from marks import long_except
 
 from slalom_xai.surrogates.additive import AdditiveSurrogate
-from slalom_xai.surrogates.quality import FewAndMany
+from slalom_xai.slalom.trust import FewAndMany
 from slalom_xai.surrogates.scores import DEFAULT_SCORE, SCORES
 from slalom_xai.text import Unit
 

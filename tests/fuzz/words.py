@@ -7,7 +7,7 @@ import re
 
 from slalom_xai.errors import ModelError, SlalomError
 from slalom_xai.explanation import Explanation
-from slalom_xai.surrogates.quality import Agreement
+from slalom_xai.slalom.trust import Agreement
 
 UNCLEAR = re.compile(
     r"\bNone\b|NoneType|Traceback|object at 0x|__\w+__|object is not"

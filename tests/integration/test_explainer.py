@@ -11,7 +11,7 @@ from slalom_xai.metrics import asker
 from slalom_xai.models import prompt
 from slalom_xai.outputs import Outputs
 from slalom_xai.queries import Queries
-from slalom_xai.surrogates.quality import percent
+from slalom_xai.slalom.trust import percent
 from slalom_xai.surrogates.scores import DEFAULT_SCORE
 
 MODEL = tiny("bert")

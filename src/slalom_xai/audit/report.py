@@ -7,7 +7,7 @@ from typing import Any
 
 from slalom_xai.audit.document import Block, Heading, Paragraph, Points, Table
 from slalom_xai.audit.report_groups import slices, words_in_groups
-from slalom_xai.surrogates.quality import QUALITY
+from slalom_xai.slalom.trust import TRUST
 
 _SHOWN = 20  # words of a table, at most
 
@@ -186,25 +186,25 @@ def _turned(attacks: Sequence[Mapping[str, Any]]) -> int:
 
 
 def _fidelity(found: Mapping[str, Any]) -> list[Block]:
-    known = [one for one in found["explanations"] if one["wide_r2"] is not None]
+    known = [one for one in found["explanations"] if one["any_r2"] is not None]
     missing = found["not explained"]
     lost = f" {missing:,} texts could not be explained." if missing else ""
     if not known:
         return [Heading("Worst explanations"), Paragraph(lost.strip())] if lost else []
-    worst = sorted(known, key=lambda one: one["wide_r2"])[:5]
+    worst = sorted(known, key=lambda one: one["any_r2"])[:5]
     rows = [
         [
             f"{one['row']:,}",
             one["text"][:100],
-            f"{one['wide_r2']:.2f}",
-            _number(one["local_r2"], ".2f"),
+            f"{one['any_r2']:.2f}",
+            _number(one["few_r2"], ".2f"),
         ]
         for one in worst
     ]
     said = (
         f"{len(known)} texts were explained.{lost} The share of what deletions do that an "
         "explanation predicts (R²) says how far to trust it. The worst fidelity is "
-        f"{worst[0]['wide_r2']:.2f}; these are the lowest.{_doubts(known)}"
+        f"{worst[0]['any_r2']:.2f}; these are the lowest.{_doubts(known)}"
     )
     head = ["row", "text", "R², any number of deletions", "R², few deletions"]
     return [Heading("Worst explanations"), Paragraph(said), Table(head, rows)]
@@ -212,14 +212,13 @@ def _fidelity(found: Mapping[str, Any]) -> list[Block]:
 
 def _doubts(known: Sequence[Mapping[str, Any]]) -> str:
     """How many explanations predict less than half, and how many less than nothing."""
-    poor = sum(one["wide_r2"] < QUALITY.doubtful for one in known)
+    poor = sum(one["any_r2"] < TRUST.doubtful for one in known)
     if not poor:
         return ""
-    below = sum(one["wide_r2"] < 0 for one in known)
+    below = sum(one["any_r2"] < 0 for one in known)
     worse = f", {below} of them worse than no explanation (below 0)" if below else ""
     return (
-        f" Do not trust {poor} of {len(known)}: they predict less than {QUALITY.doubtful:.0%}"
-        f"{worse}."
+        f" Do not trust {poor} of {len(known)}: they predict less than {TRUST.doubtful:.0%}{worse}."
     )
 
 

@@ -99,8 +99,8 @@ def _explained(audit: Audit) -> list[dict[str, Any]]:
         {
             "row": _row(audit, one.text),
             "text": one.text,
-            "local_r2": _plain(one.fidelity.local.r2),
-            "wide_r2": _plain(one.fidelity.wide.r2),
+            "few_r2": _plain(one.fidelity.few.r2),
+            "any_r2": _plain(one.fidelity.any.r2),
         }
         for one in audit.explanations
         if one.fidelity is not None

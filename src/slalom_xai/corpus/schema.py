@@ -17,9 +17,19 @@ if TYPE_CHECKING:
     from slalom_xai.slalom.trust import Fidelity
 
 FORMAT = "slalom-corpus"
-VERSION = 1  # of the columns below
+VERSION = 2  # of the columns below
 VERSION_KEY = b"slalom_corpus_version"
-SCORES = ("value", "importance", "removal")
+SCORES = ("value", "importance", "removal", "shapley")
+FIDELITY = (
+    "few_r2",
+    "few_mse",
+    "any_r2",
+    "any_mse",
+    "linear_few_r2",
+    "linear_any_r2",
+    "one_score_few_r2",
+    "one_score_any_r2",
+)
 EXPLAINED, FAILED = "explained", "failed"
 
 Record = dict[str, Any]
@@ -49,16 +59,12 @@ def explained_schema() -> Any:
             ("unit", pa.string()),
             *scores,
             *errors,
+            ("effect", pa.bool_()),
         ]
     )
     fidelity = pa.struct(
         [
-            ("local_r2", number),
-            ("local_mse", number),
-            ("wide_r2", number),
-            ("wide_mse", number),
-            ("linear_local_r2", number),
-            ("linear_wide_r2", number),
+            *((name, number) for name in FIDELITY),
         ]
     )
     return pa.schema(
@@ -218,25 +224,27 @@ def _units(explanation: Explanation) -> list[Record]:
         if name in columns and name in explanation.standard_errors:
             columns[f"{name}_se"] = explanation.standard_errors[name].tolist()
     units = []
+    effect = explanation.has_effect
     for index, unit in enumerate(explanation.units):
         scores = {name: _finite(numbers[index]) for name, numbers in columns.items()}
         where = {"start": unit.start, "end": unit.end, "part": unit.part, "unit": unit.text}
-        units.append({**where, **scores})
+        units.append({**where, **scores, "effect": bool(effect[index])})
     return units
 
 
 def _fidelity(fidelity: Fidelity | None) -> Record | None:
     if fidelity is None:
         return None
-    linear_local, linear_wide = fidelity.linear_local, fidelity.linear_wide
-    return {
-        "local_r2": _finite(fidelity.local.r2),
-        "local_mse": _finite(fidelity.local.mse),
-        "wide_r2": _finite(fidelity.wide.r2),
-        "wide_mse": _finite(fidelity.wide.mse),
-        "linear_local_r2": None if linear_local is None else _finite(linear_local.r2),
-        "linear_wide_r2": None if linear_wide is None else _finite(linear_wide.r2),
-    }
+    found: Record = dict.fromkeys(FIDELITY)
+    parts = {"": fidelity, "linear_": fidelity.linear, "one_score_": fidelity.one_score}
+    for begin, part in parts.items():
+        for kind in ("few", "any"):
+            if part is not None:
+                agreement = getattr(part, kind)
+                found[f"{begin}{kind}_r2"] = _finite(agreement.r2)
+                if not begin:
+                    found[f"{kind}_mse"] = _finite(agreement.mse)
+    return found
 
 
 def _finite(number: float) -> float | None:

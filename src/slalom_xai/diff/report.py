@@ -21,7 +21,7 @@ from slalom_xai.reports.colour import printable
 from slalom_xai.reports.figures.canvas import FAINT, WIDTH, look, new_figure, save, strong
 from slalom_xai.reports.figures.captions import label
 from slalom_xai.reports.figures.points import Points, limit_plane, name_points
-from slalom_xai.surrogates.quality import QUALITY
+from slalom_xai.slalom.trust import TRUST
 from slalom_xai.system.files import write_file
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def _doubts(diff: Diff) -> list[str]:
             below = f" ({trust.below_zero:,} of them below 0)" if trust.below_zero else ""
             lines.append(
                 f"Do not trust {trust.poor:,} of {trust.checked:,} explanations of {name}: they "
-                f"predict less than {QUALITY.doubtful:.0%} of what deletions do{below}. Words may "
+                f"predict less than {TRUST.doubtful:.0%} of what deletions do{below}. Words may "
                 "seem to change there because the explanations fail."
             )
     before, after = (trust.median for trust in diff.trust)

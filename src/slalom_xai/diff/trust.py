@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from slalom_xai.surrogates.quality import QUALITY
+from slalom_xai.slalom.trust import TRUST
 
 
 @dataclass(frozen=True)
@@ -30,13 +30,13 @@ class Trust:
 def trust_in(records: Iterable[Mapping[str, Any]]) -> Trust:
     """What the rows of a corpus say of their explanations."""
     found = [
-        float(one["fidelity"]["wide_r2"])
+        float(one["fidelity"]["any_r2"])
         for one in records
-        if one["fidelity"] is not None and one["fidelity"]["wide_r2"] is not None
+        if one["fidelity"] is not None and one["fidelity"]["any_r2"] is not None
     ]
     return Trust(
         checked=len(found),
         median=median(found) if found else None,
-        poor=sum(r2 < QUALITY.doubtful for r2 in found),
+        poor=sum(r2 < TRUST.doubtful for r2 in found),
         below_zero=sum(r2 < 0 for r2 in found),
     )

@@ -4,8 +4,8 @@ Choices between fits minimise
 
     log E_few + log E_any,
 
-the mean squared errors of changes against the whole text where few units and where any number of them
-are removed. Logarithms keep the larger of the two from drowning the other.
+the mean squared errors of changes against the whole text where few units and where any number of
+them are removed. Logarithms keep the larger of the two from drowning the other.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ def held_out_loss(evidence: Evidence, surrogate: Surrogate) -> float:
     """What choices minimise: the log errors of few and of any number of removals, added up."""
     assert evidence.choose is not None
     floor = _ROUNDING * float((evidence.fit.outputs**2).mean()) + TINY
-    errors = [float((evidence.errors(surrogate, rows) ** 2).mean()) for rows in evidence.choose.both]
+    errors = [
+        float((evidence.errors(surrogate, rows) ** 2).mean()) for rows in evidence.choose.both
+    ]
     return sum(math.log(max(error, floor)) for error in errors)
 
 
@@ -105,4 +107,3 @@ def count_changes(full: Tensor, parts: Sequence[AnsweredRows]) -> tuple[int, int
     limit = 2e-6 * outputs.abs().amax(dim=0)
     changed = ((outputs - full).abs() > limit).any(dim=1)
     return int(changed.sum()), len(outputs)
-

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -18,7 +19,7 @@ from torch import Tensor
 from slalom_xai.designs import count_distinct_rows
 from slalom_xai.errors import InputError
 from slalom_xai.estimators.base import Estimator, Findings, register
-from slalom_xai.estimators.evidence import AnsweredRows
+from slalom_xai.estimators.evidence import AnsweredRows, Surrogate
 from slalom_xai.estimators.gathering import ask_held_out, ask_masks
 from slalom_xai.estimators.held_out import compare, compare_columns, count_changes
 from slalom_xai.estimators.row_budget import accepts_empty, count_rows, row_pool
@@ -74,10 +75,10 @@ class Slalom(Estimator):
 
     Attributes:
         pairs: neighbouring units that may be heard together ("not good"), at most; 0 for none.
-        filled: also send the text filled with each unit, one call for each distinct one. The outputs
-            are the score "filled".
-        tolerance: without a budget, calls grow in rounds until doubling them would add less than this
-            to the share of left-out calls that is predicted.
+        filled: also send the text filled with each unit, one call for each distinct one. The
+            outputs are the score "filled".
+        tolerance: without a budget, calls grow in rounds until doubling them would add less than
+            this to the share of left-out calls that is predicted.
         settings: tuned numbers that need no attention.
     """
 
@@ -102,8 +103,8 @@ class Slalom(Estimator):
             raise InputError(f"pairs is {self.pairs!r}: give a whole number, 0 for no pairs")
         if not 0 <= self.tolerance < math.inf:
             raise InputError(
-                f"tolerance is {self.tolerance!r}: give a share of the variance, such as 0.02, or 0 "
-                "to use the whole budget"
+                f"tolerance is {self.tolerance!r}: give a share of the variance, such as 0.02, "
+                "or 0 to use the whole budget"
             )
 
     def least_calls(self, question: Prompt) -> int:
@@ -125,7 +126,7 @@ class Slalom(Estimator):
         calls = Calls(queries, rng, self)
         fitted = calls.fit()
         while not calls.enough(fitted):
-            queries.show(lambda: self._report(calls, fitted))
+            queries.show(partial(self._report, calls, fitted))
             calls.extend()
             fitted = calls.fit()
         return self._report(calls, fitted)
@@ -136,15 +137,15 @@ class Slalom(Estimator):
         form = fitted.form
         left = rows.outputs - form.predict(rows.table)
         rest = fit_rest(rows.table, left)
-        form = replace(form, shapley=compute_shapley(form.cpu(), self.settings.orders).to(left) + rest)
-        errors = tuple(
-            self._errors(calls, fitted, column) for column in range(len(full))
+        form = replace(
+            form, shapley=compute_shapley(form.cpu(), self.settings.orders).to(left) + rest
         )
+        errors = tuple(self._errors(calls, fitted, column) for column in range(len(full)))
         fidelity = calls.test(fitted)
         return Findings(form, errors, fidelity, calls.notes, measured=calls.measure(self.filled))
 
     def _errors(self, calls: Calls, fitted: FittedForm, column: int) -> dict[str, Tensor]:
-        """Standard errors of every score of one column, (n,) each, by leaving out groups of calls."""
+        """Standard errors of one column's scores, (n,) each, by leaving out groups of calls."""
         own = fitted.form.of_column(column)
         others = fitted.jackknife[column]
         if len(others) < 2:
@@ -292,13 +293,19 @@ class Calls:
         if tested is None:
             both = self._left_out(fitted)
         else:
-            formulas = [fitted.form, linear, fitted.one_score]
+            formulas: list[Surrogate] = [fitted.form, linear, fitted.one_score]
             both = [compare(self.full, rows, formulas) for rows in tested.both]
         if both is None:
             return None
         return tuple(
-            Fidelity(few[0], every[0], FewAndAny(few[1], every[1]), FewAndAny(few[2], every[2]),
-                     changed, calls)
+            Fidelity(
+                few[0],
+                every[0],
+                FewAndAny(few[1], every[1]),
+                FewAndAny(few[2], every[2]),
+                changed,
+                calls,
+            )
             for few, every in zip(*both, strict=True)
         )
 
@@ -309,11 +316,13 @@ class Calls:
             return None
         linear = _left_out_of_linear(rows, self.full)
         missing = rows.deleted.cpu()
-        whole = [one.predict(torch.ones_like(rows.table[:1])).cpu()
-                 for one in (fitted.form, fitted.one_score)]
-        predicted = torch.stack([
-            fitted.left_out.cpu() - whole[0], linear, fitted.one_score_left_out.cpu() - whole[1]
-        ])
+        whole = [
+            one.predict(torch.ones_like(rows.table[:1])).cpu()
+            for one in (fitted.form, fitted.one_score)
+        ]
+        predicted = torch.stack(
+            [fitted.left_out.cpu() - whole[0], linear, fitted.one_score_left_out.cpu() - whole[1]]
+        )
         removed = missing > 0
         few = removed & (missing <= _FEW)
         if int(few.sum()) < self._method.settings.least_few:

@@ -56,10 +56,8 @@ def fit_vocabulary(
     logits = answers(model.network, encoded, side=side, precise=True).double()
     outputs = (logits[:, 1] - logits[:, 0])[:, None]
     counts = counts_of(torch.as_tensor(pairs), len(tokens))
-    nothing = torch.zeros(len(tokens), dtype=torch.float64)
-    evidence = Evidence(
-        AnsweredRows(counts, outputs), None, None, outputs.mean(dim=0), nothing, OneByOne()
-    )
+    answered = AnsweredRows(counts, outputs)
+    evidence = Evidence(answered, None, None, outputs.mean(dim=0), OneByOne())
     return fit_with_best_prior(evidence, counts).surrogate.normalised()
 
 

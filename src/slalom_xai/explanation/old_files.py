@@ -1,8 +1,9 @@
 """Files that earlier versions wrote, as data of this one.
 
-Their explanations had a second function beside the two scores (a Gaussian process, offsets by length,
-pairs of units) that can no longer be evaluated. What is kept is what they printed: the values, the
-importances and the sink, which are the formula of this version without a bound. A note says so.
+Their explanations had a second function beside the two scores (a Gaussian process, offsets by
+length, pairs of units) that can no longer be evaluated. What is kept is what they printed: the
+values, the importances and the sink, which are the formula of this version without a bound. A
+note says so.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ from typing import Any
 
 _NO_WEIGHT = 60  # a difference in importance; exp(-60) is nothing beside 1
 _CORRECTED = (
-    "This file was written by an earlier version: its values, importances and sink predict now, and its "
-    "corrections can no longer be evaluated. Explain again for a formula that predicts by itself."
+    "This file was written by an earlier version: its values, importances and sink predict now, "
+    "and its corrections can no longer be evaluated. Explain again for a formula that predicts by "
+    "itself."
 )
 _DROPPED = ("two_scores", "nearest", "repeats", "correction", "interactions")
 
@@ -50,7 +52,7 @@ def _updated(data: dict[str, Any]) -> dict[str, Any]:
 
 
 def _as_form(two: dict[str, Any], correction: dict[str, Any] | None) -> dict[str, Any]:
-    """Two scores with a sink for the share of units that is missing, as the formula without a bound."""
+    """Two scores, with a sink for the share of missing units, as the formula without a bound."""
     values = two["values"]
     units, columns = len(values), len(values[0])
     shapley = correction["shapley"] if correction else [[0.0] * columns for _ in values]

@@ -59,8 +59,14 @@ _TOO_FEW_CALLS = (
 )
 _NOT_WANTED = "Not tested: the method was told to leave the test out (tested=False)."
 # What reports call the units of each granularity.
-_UNITS = {"token": "tokens", "type": "tokens", "word": "words", "phrase": "phrases",
-          "sentence": "sentences", "passage": "passages"}
+_UNITS = {
+    "token": "tokens",
+    "type": "tokens",
+    "word": "words",
+    "phrase": "phrases",
+    "sentence": "sentences",
+    "passage": "passages",
+}
 
 
 @dataclass(frozen=True)
@@ -165,15 +171,13 @@ class ScoredText:
         """
         function = self.function
         if isinstance(function, BoundedSlalom):
-            value, importance = self._of_target(function.sink_value), function.sink_importance
-        elif not isinstance(function, SlalomSurrogate):
-            return None
-        elif function.sink_values is None or function.sink_importances is None:
-            return None
+            value, importance = function.sink_value, function.sink_importance
+        elif isinstance(function, SlalomSurrogate) and function.sink_values is not None:
+            assert function.sink_importances is not None
+            value, importance = function.sink_values[0], function.sink_importances[0]
         else:
-            value = self._of_target(function.sink_values[0])
-            importance = function.sink_importances[0]
-        return value, float(importance + self._log_occurrences().mean())
+            return None
+        return self._of_target(value), float(importance + self._log_occurrences().mean())
 
     @property
     def range(self) -> tuple[float, float] | None:
@@ -280,7 +284,9 @@ class ScoredText:
             total = sum(math.exp(min(output, 700.0)) for output in self.full)
             share = math.exp(min(self.full[self._target.column], 700.0)) / total
             odds = math.log(max(share, 1e-300)) - math.log(max(1 - share, 1e-300))
-        ends = [1 / (1 + math.exp(-max(min(odds + step, 700), -700))) for step in (-change, 0, change)]
+        ends = [
+            1 / (1 + math.exp(-max(min(odds + step, 700), -700))) for step in (-change, 0, change)
+        ]
         return max(abs(end - ends[1]) for end in ends)
 
     def scores(self, name: str = DEFAULT_SCORE, *, gamma: float = 0.0) -> Array:

@@ -80,8 +80,8 @@ def in_one_line(explanation: Explanation) -> str:
         return f"{explanation.calls} calls"
     wide, local = percent(fidelity.any.r2), percent(fidelity.few.r2)
     return (
-        f"{explanation.calls} calls: reproduces {wide} of what removing any number does, {local} of "
-        "what removing a few does"
+        f"{explanation.calls} calls: reproduces {wide} of what removing any number does, "
+        f"{local} of what removing a few does"
     )
 
 

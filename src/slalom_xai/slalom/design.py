@@ -1,15 +1,16 @@
 """Which perturbed texts are sent to the model.
 
-First how many units go, then which: every choice of so many units is equally likely. Half of the texts
-lack a number of units drawn on a log scale, as many between 1 and 10 as between 10 and 100: readers
-remove a few words. The other half lack any number, all equally likely. Where there are few calls for so
-many units, most texts keep about half of the units: each then tells something of all of them.
+First how many units go, then which: every choice of so many units is equally likely. Half of the
+texts lack a number of units drawn on a log scale, as many between 1 and 10 as between 10 and 100:
+readers remove a few words. The other half lack any number, all equally likely. Where there are
+few calls for so many units, most texts keep about half of the units: each then tells something of
+all of them.
 
-The texts without one single unit come first where the budget allows for all of them, because what they
-change is a score of its own (``removal``). The empty text says where the sink is.
+The texts without one single unit come first where the budget allows for all of them, because what
+they change is a score of its own (``removal``). The empty text says where the sink is.
 
-The calls that only test are drawn in the same two kinds, 1 to 10 units removed and any number, and are
-set apart before anything else.
+The calls that only test are drawn in the same two kinds, 1 to 10 units removed and any number,
+and are set apart before anything else.
 """
 
 from __future__ import annotations
@@ -43,9 +44,7 @@ class DesignOfCalls:
 CALLS = DesignOfCalls()
 
 
-def draw_test(
-    pool: RowPool, calls: int, budget: int, rng: np.random.Generator
-) -> HeldOut | None:
+def draw_test(pool: RowPool, calls: int, budget: int, rng: np.random.Generator) -> HeldOut | None:
     """The texts of one round that only test; None where all calls are needed to fit.
 
     Args:

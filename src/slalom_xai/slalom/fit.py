@@ -4,22 +4,23 @@ One weighted least-squares problem per text, with two priors:
 
     minimise  sum_r  w_r ( F(x_r) - y_r )²  +  a sum_j ( u_j - u_0 )²  +  b sum_j s_j²
 
-in units of the range: u = (v - c) / A. The weights w are one over the squared error that a text with so
-many units missing can be expected to have: otherwise the large changes of nearly empty texts drown the
-small ones that readers care about. The prior on values keeps them near the sink's, inside the range;
-that on importances keeps them equal. Between "all importances equal", which is one score per unit, and
-two free scores there is no switch but the number b, and it is chosen by the marginal likelihood
-(MacKay's updates). The number a is the error's variance over tau²; of several tau the smallest, that is
-the strongest prior, is taken that predicts about as well as the best. "Predicts" means left-out calls:
-the error on each call, had it not been used, follows from the fit in closed form (leave-one-out).
+in units of the range: u = (v - c) / A. The weights w are one over the squared error that a text
+with so many units missing can be expected to have: otherwise the large changes of nearly empty
+texts drown the small ones that readers care about. The prior on values keeps them near the
+sink's, inside the range; that on importances keeps them equal. Between "all importances equal",
+which is one score per unit, and two free scores there is no switch but the number b, and it is
+chosen by the marginal likelihood (MacKay's updates). The number a is the error's variance over
+tau²; of several tau the smallest, that is the strongest prior, is taken that predicts about as
+well as the best. "Predicts" means left-out calls: the error on each call, had it not been used,
+follows from the fit in closed form (leave-one-out).
 
-The same measure decides whether the bound describes this model, and whether a few neighbouring words
-are heard together (pairs).
+The same measure decides whether the bound describes this model, and whether a few neighbouring
+words are heard together (pairs).
 
-Everything is done for many problems at once, texts and their candidates alike: they are stacked along
-a first axis B and padded to a common size. The steps are those of Levenberg and Marquardt. The values
-of one output know of those of another only through the importances, so each step eliminates the
-values first, output by output.
+Everything is done for many problems at once, texts and their candidates alike: they are stacked
+along a first axis B and padded to a common size. The steps are those of Levenberg and Marquardt.
+The values of one output know of those of another only through the importances, so each step
+eliminates the values first, output by output.
 
 Shapes: B problems, m perturbed texts, p elements (units, pairs, the sink last), C outputs.
 """
@@ -110,8 +111,8 @@ class FittedForm:
 
     Attributes:
         form: the formula, its Shapley values not yet filled in.
-        jackknife: formulas (C, G) as lists, each fitted without one group of calls: those of a column
-            have one column.
+        jackknife: formulas (C, G) as lists, each fitted without one group of calls: those of a
+            column have one column.
         left_out: (m, C), the formula's prediction for each call, had it not been used.
         one_score: the best formula with all importances equal, for comparison.
         one_score_left_out: (m, C), likewise.
@@ -227,15 +228,17 @@ class _Curvature:
     grad_s: Tensor
 
 
-def _differentiate(stack: _Stack, u: Tensor, left: Tensor, slope: Tensor, average: Tensor,
-                   shares: Tensor) -> _Curvature:
+def _differentiate(
+    stack: _Stack, u: Tensor, left: Tensor, slope: Tensor, average: Tensor, shares: Tensor
+) -> _Curvature:
     """Gauss and Newton's approximation.
 
-    The derivative of F by u_j is slope a_j, and by s_j slope a_j (u_j - U), with the shares a. Three
-    weighted products of the shares with themselves hold all of it.
+    The derivative of F by u_j is slope a_j, and by s_j slope a_j (u_j - U), with the shares a.
+    Three weighted products of the shares with themselves hold all of it.
     """
     uu, us, grad_u = [], [], []
-    ss, grad_s = 0.0, 0.0
+    ss = torch.zeros_like(shares[:, :1, :]).transpose(1, 2) * shares[:, :1, :]
+    grad_s = torch.zeros_like(u[..., 0])
     turned = shares.transpose(1, 2)
     single = shares.float()  # second derivatives only direct the steps: seven digits are enough
     turned_single = single.transpose(1, 2)
@@ -312,8 +315,9 @@ def _descend(stack: _Stack, point: _Point, steps: int) -> _Point:
     return point
 
 
-def _solve(uu: Tensor, us: Tensor, ss: Tensor, pull_u: Tensor, pull_s: Tensor,
-           damping: Tensor) -> tuple[Tensor, Tensor]:
+def _solve(
+    uu: Tensor, us: Tensor, ss: Tensor, pull_u: Tensor, pull_s: Tensor, damping: Tensor
+) -> tuple[Tensor, Tensor]:
     """One damped step: values are eliminated first, output by output (the Schur complement)."""
     factor = torch.linalg.cholesky_ex(_damped(uu, damping[:, None, None]))[0]
     solved = torch.cholesky_solve(torch.cat([us, pull_u[..., None]], dim=3), factor)
@@ -429,8 +433,8 @@ def _settle(stack: _Stack, point: _Point, taus: Tensor, equal: Tensor) -> tuple[
 def _weigh(missing: Tensor, squares: Tensor, real: Tensor) -> Tensor:
     """Weights (B, m): one over the squared error expected of a text with so many units missing.
 
-    The expectation is a power of that number, fitted on a log scale to errors ``squares`` (B, m), and
-    drawn towards the number itself where there are few calls.
+    The expectation is a power of that number, fitted on a log scale to errors ``squares`` (B, m),
+    and drawn towards the number itself where there are few calls.
     """
     size = torch.log(missing.clamp(min=1))
     log_error = torch.log(squares + 1e-12 * squares.amax(dim=1, keepdim=True) + 1e-300)
@@ -497,8 +501,9 @@ def _find_scale(request: FitRequest) -> tuple[Tensor, Tensor]:
     return (low + high) / 2, half.clamp(min=1e-6 * (1 + high.abs() + low.abs()))
 
 
-def _stack(requests: Sequence[FitRequest], scales: Sequence[tuple[Tensor, Tensor]],
-           pairs: Sequence[Tensor]) -> _Stack:
+def _stack(
+    requests: Sequence[FitRequest], scales: Sequence[tuple[Tensor, Tensor]], pairs: Sequence[Tensor]
+) -> _Stack:
     """Problems one above the other, filled up with zeros; elements end with the sink."""
     elements = [list_elements(one.counts, two) for one, two in zip(requests, pairs, strict=True)]
     rows = max(len(one) for one in elements)
@@ -539,16 +544,25 @@ def _start(stack: _Stack) -> _Point:
     return _Point(u.clamp(-1.5, 1.5), stack.rest.clone(), prior, prior)
 
 
-def _add_pairs(requests: Sequence[FitRequest], scales: Sequence[tuple[Tensor, Tensor]],
-               stack: _Stack, point: _Point, left: _Left) -> list[Tensor]:
+def _add_pairs(
+    requests: Sequence[FitRequest],
+    scales: Sequence[tuple[Tensor, Tensor]],
+    stack: _Stack,
+    point: _Point,
+    left: _Left,
+) -> list[Tensor]:
     """The neighbouring units that are heard together, (P, 2) for each text; often none.
 
     Candidates are ranked by how much of the remaining error a pair would take, to first order. The
     best few are fitted, and kept where left-out calls say so.
     """
     ranked = [
-        _rank_pairs(request, stack.pick(torch.tensor([b])), point.pick(torch.tensor([b])),
-                    left.pick(torch.tensor([b])))
+        _rank_pairs(
+            request,
+            stack.pick(torch.tensor([b])),
+            point.pick(torch.tensor([b])),
+            left.pick(torch.tensor([b])),
+        )
         for b, request in enumerate(requests)
     ]
     none = [pairs[:0] for pairs in ranked]
@@ -604,8 +618,13 @@ def _widen(point: _Point, old: _Stack, new: _Stack, requests: Sequence[FitReques
     return replace(point, u=u, s=torch.where(new.real > 0, s, torch.zeros_like(s)))
 
 
-def _finish(requests: Sequence[FitRequest], scales: Sequence[tuple[Tensor, Tensor]], stack: _Stack,
-            point: _Point, pairs: Sequence[Tensor]) -> list[FittedForm]:
+def _finish(
+    requests: Sequence[FitRequest],
+    scales: Sequence[tuple[Tensor, Tensor]],
+    stack: _Stack,
+    point: _Point,
+    pairs: Sequence[Tensor],
+) -> list[FittedForm]:
     """The fit with each spread of values, the best of them, and one score per unit beside it."""
     texts, spreads = len(requests), len(FIT.taus)
     last = _stack(requests, scales, pairs)
@@ -633,24 +652,32 @@ def _finish(requests: Sequence[FitRequest], scales: Sequence[tuple[Tensor, Tenso
     best = good.to(torch.int64).argmax(dim=2)  # the first that is good enough: the strongest prior
     fitted = []
     for number, request in enumerate(requests):
-        own, other = (2 * spreads * number + spreads * kind + int(best[number, kind])
-                      for kind in (0, 1))
+        own, other = (
+            2 * spreads * number + spreads * kind + int(best[number, kind]) for kind in (0, 1)
+        )
         two, one = (
-            _Fitted(request, scales[number], pairs[number] if kind == 0 else pairs[number][:0],
-                    whole.pick(torch.tensor([at])), settled.pick(torch.tensor([at])),
-                    left.pick(torch.tensor([at])))
+            _Fitted(
+                request,
+                scales[number],
+                pairs[number] if kind == 0 else pairs[number][:0],
+                whole.pick(torch.tensor([at])),
+                settled.pick(torch.tensor([at])),
+                left.pick(torch.tensor([at])),
+            )
             for kind, at in ((0, own), (1, other))
         )
         groups = _group(len(request.counts))
-        fitted.append(FittedForm(
-            two.form(two.point.u[0], two.point.s[0]),
-            two.jackknife(groups),
-            two.left_out(),
-            one.form(one.point.u[0], one.point.s[0]),
-            one.left_out(),
-            groups,
-            float(shares[number, 0, best[number, 0]]),
-        ))
+        fitted.append(
+            FittedForm(
+                two.form(two.point.u[0], two.point.s[0]),
+                two.jackknife(groups),
+                two.left_out(),
+                one.form(one.point.u[0], one.point.s[0]),
+                one.left_out(),
+                groups,
+                float(shares[number, 0, best[number, 0]]),
+            )
+        )
     return fitted
 
 
@@ -682,8 +709,15 @@ class _Fitted:
         inner = centre + half * u
         shift = s[:n].mean()
         return BoundedSlalom(
-            inner[:n], s[:n] - shift, inner[-1], s[-1] - shift, centre, curvature,
-            torch.zeros_like(inner[:n]), self.pairs.to(inner), inner[n : n + count],
+            inner[:n],
+            s[:n] - shift,
+            inner[-1],
+            s[-1] - shift,
+            centre,
+            curvature,
+            torch.zeros_like(inner[:n]),
+            self.pairs.to(inner),
+            inner[n : n + count],
             s[n : n + count] - shift,
         )
 

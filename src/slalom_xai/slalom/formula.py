@@ -3,17 +3,17 @@
     V(x) = ( sum_j n_j w_j v_j + m w_0 v_0 ) / ( sum_j n_j w_j + m w_0 ),    w = exp(s)
     F(x) = c + A tanh( (V(x) - c) / A )
 
-Unit j (a word, say) is in the perturbed text x n_j times: once in the text as it is, not at all where
-it was removed. It has an importance s_j and a value. The sink 0 stands for what is missing: m units
-are. The model's outputs lie between c - A and c + A, its range; a model without bounds is the limit of
-a wide range, F = V.
+Unit j (a word, say) is in the perturbed text x n_j times: once in the text as it is, not at all
+where it was removed. It has an importance s_j and a value. The sink 0 stands for what is missing:
+m units are. The model's outputs lie between c - A and c + A, its range; a model without bounds is
+the limit of a wide range, F = V.
 
 What a reader sees of a unit is c + A tanh((v_j - c) / A), the output that a text of this unit alone
-would have, and s_j. Two words may also be heard together ("not good"): such a **pair** has a value and
-an importance of its own and is there where both of its words are.
+would have, and s_j. Two words may also be heard together ("not good"): such a **pair** has a
+value and an importance of its own and is there where both of its words are.
 
-Without bounds, sink and pairs this is the SLALOM of Leemann et al. (2024). With all importances equal
-it is one additive score per unit behind the same bound.
+Without bounds, sink and pairs this is the SLALOM of Leemann et al. (2024). With all importances
+equal it is one additive score per unit behind the same bound.
 
 Shapes: m perturbed texts, n units, P pairs, C columns (explained outputs).
 """
@@ -37,7 +37,8 @@ class BoundedSlalom:
         inner_sink: (C,), the sink's value before the bound.
         sink_importance: ().
         centre: (C,), c, the middle of the range.
-        curvature: (C,), 1 / A, one over half of the range's width; 0 where nothing bounds the output.
+        curvature: (C,), 1 / A, one over half of the range's width; 0 where nothing bounds the
+            output.
         shapley: (n, C), each unit's share of the prediction (see ``shapley``). Predictions do not
             use it.
         pairs: (P, 2), the units of each pair, as numbers from 0 on, the first one first.
@@ -88,7 +89,8 @@ class BoundedSlalom:
         """Predictions for perturbed texts.
 
         Args:
-            counts: (m, n), how often each unit is there: zeros remove units, fractions remove softly.
+            counts: (m, n), how often each unit is there: zeros remove units, fractions remove
+                softly.
 
         Returns:
             (m, C). Where nothing is kept, that is the sink's value.
@@ -121,9 +123,7 @@ class BoundedSlalom:
 
     def cpu(self) -> BoundedSlalom:
         """The same function on the CPU."""
-        moved: dict[str, Any] = {
-            part.name: getattr(self, part.name).cpu() for part in fields(self)
-        }
+        moved: dict[str, Any] = {part.name: getattr(self, part.name).cpu() for part in fields(self)}
         return BoundedSlalom(**moved)
 
 

@@ -1,12 +1,12 @@
 """Between which ends a model's outputs lie.
 
-A classifier saturates: beyond some number of favourable words its output hardly rises. Where it does is
-a property of the model and not of the text, so the model is asked once, before the first text: single
-words of its vocabulary, then short texts of those that came out highest and lowest. They are always the
-same words, so that the range does not depend on what was explained before.
+A classifier saturates: beyond some number of favourable words its output hardly rises. Where it
+does is a property of the model and not of the text, so the model is asked once, before the first
+text: single words of its vocabulary, then short texts of those that came out highest and lowest.
+They are always the same words, so that the range does not depend on what was explained before.
 
-Models without a vocabulary (functions, pipelines, services) have the range of the outputs to each text's
-own perturbations; ``fit`` widens every range to hold those anyway.
+Models without a vocabulary (functions, pipelines, services) have the range of the outputs to each
+text's own perturbations; ``fit`` widens every range to hold those anyway.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Shapley values: each unit's share of the prediction.
 
-The Shapley value of a unit is what it adds to the output when it joins the others, averaged over all
-orders in which they may come. A unit that joins changes two sums, and the formula is cheap: so orders
-are simply drawn, a few thousand, and each costs one cumulative sum. Two things make few orders
-enough. Each drawn order is used in all its rotations (spread evenly), so that every unit comes early
-as often as late. And each is used backwards as well.
+The Shapley value of a unit is what it adds to the output when it joins the others, averaged over
+all orders in which they may come. A unit that joins changes two sums, and the formula is cheap:
+so orders are simply drawn, a few thousand, and each costs one cumulative sum. Two things make few
+orders enough. Each drawn order is used in all its rotations (spread evenly), so that every unit
+comes early as often as late. And each is used backwards as well.
 
 The model's own Shapley values differ from those of the formula by what the formula leaves. A linear
 fit of that, weighted as Kernel SHAP weights, is added.
@@ -127,4 +127,3 @@ def fit_rest(counts: Tensor, left: Tensor, weights: Tensor | None = None) -> Ten
     steady = gram + (1e-3 * scale) * torch.eye(len(gram), dtype=gram.dtype, device=gram.device)
     scores = torch.linalg.solve(steady, weighted.T @ left)[:-1]
     return torch.cat([scores, -scores.sum(dim=0, keepdim=True)])
-

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -21,8 +20,8 @@ class TrustSettings:
     """Where words change, and how intervals are drawn.
 
     Attributes:
-        doubtful: a share of variance. An explanation that predicts less of what removals do is not to
-            be trusted. Half is a convention: below it, more is missed than is predicted.
+        doubtful: a share of variance. An explanation that predicts less of what removals do is
+            not to be trusted. Half is a convention: below it, more is missed than is predicted.
         unsure: the same for the lower end of the interval.
         saturated: points of probability. Where removing a few units moves the prediction by less,
             what they do is next to nothing, and how well that is predicted says little.
@@ -171,7 +170,8 @@ class Fidelity:
         if self.any.r2 >= TRUST.doubtful:
             found += f", and perhaps only {percent(self.any.at_least)}"
         advice = "sentences in their place" if units in ("words", "tokens") else "larger parts"
-        return f"{found}.{self._beside(units)} Allow more calls (a larger budget), or explain {advice}."
+        told = f"{found}.{self._beside(units)}"
+        return f"{told} Allow more calls (a larger budget), or explain {advice}."
 
     def _nothing_tested(self, units: str) -> str:
         if not self.changed:
@@ -196,8 +196,8 @@ def _points(share: float | None) -> str:
 def compare_changes(predicted: Tensor, true: Tensor, level: float) -> list[Agreement]:
     """Compares changes of one output as several formulas predict them.
 
-    A change within single-precision rounding of the outputs is none. Where every removal changes the
-    output by the same, nothing of it can be told apart, and r2 is 0.
+    A change within single-precision rounding of the outputs is none. Where every removal changes
+    the output by the same, nothing of it can be told apart, and r2 is 0.
 
     Args:
         predicted: (k, m), what the formulas say.

@@ -40,10 +40,8 @@ from slalom_xai.surrogates.quadrature import (
 def shapley_values(surrogate: SlalomSurrogate) -> Tensor:
     """Shapley values (n, C) of removing units from the whole text.
 
-    They sum to F(all) - F(empty). With a correction of the heads, its own are those of both.
+    They sum to F(all) - F(empty).
     """
-    if surrogate.correction is not None:
-        return surrogate.correction.shapley
     total = torch.zeros_like(surrogate.values[0])
     for head in range(surrogate.values.shape[0]):
         total = total + _values(_Head.of(surrogate, head))

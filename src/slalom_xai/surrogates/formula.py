@@ -8,7 +8,8 @@ Unit j occurs n_j times in the row x. Each head k averages the values v under th
 where s are the importances. The sink 0 is always present. The offset o, often 0, depends on nothing
 but the number of units kept. One head without a sink and without o is the paper's SLALOM (Eq. 4).
 
-The main method's formula is another one, ``slalom.formula``; this one is the paper's, and its theory's.
+The main method's formula is another one, ``slalom.formula``; this one is the paper's, and its
+theory's.
 
 The functions here treat the sink as one more **slot** whose count is one. A row is then a vector of
 p counts, one per slot, and a head has one value (per column c) and one importance per slot.

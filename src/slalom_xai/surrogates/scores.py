@@ -10,8 +10,8 @@ With ``a_i`` the share of unit i in the whole text and F the prediction for it:
     removal     a_i (v_i - F) / (1 - a_i)  F(all) - F(all but i)
     shapley     the exact Shapley value of removing units
 
-Several heads add. What only the number of units kept decides (``length_offsets``) belongs to no unit:
-it is in what is predicted for certain rows, alone and removal, and not in slope and shapley.
+Several heads add. What only the number of units kept decides (``length_offsets``) belongs to no
+unit: it is in what is predicted for certain rows, alone and removal, and not in slope and shapley.
 
 These are closed forms of what the formula predicts for certain rows, and the tests compare them
 with those predictions. Standard errors follow by the delta method: with the derivative d of a score

@@ -16,8 +16,8 @@ from slalom_xai.errors import InputError, optional_packages
 
 Order = Literal["row", "fidelity", "failed"]
 
-_LISTED = ["row", "id", "status", "problem", "text", "predicted", "prediction", "fidelity.wide_r2"]
-_SORTED = ["status", "fidelity.wide_r2"]
+_LISTED = ["row", "id", "status", "problem", "text", "predicted", "prediction", "fidelity.any_r2"]
+_SORTED = ["status", "fidelity.any_r2"]
 _BEGINNING = 300  # characters of a text in a list
 
 
@@ -73,7 +73,7 @@ class StoredCorpus:
             places = self._orders[order].slice(start, count).to_pylist()
         records = self._read(places, _LISTED)
         for record in records:
-            record["fidelity"] = (record["fidelity"] or {}).get("wide_r2")
+            record["fidelity"] = (record["fidelity"] or {}).get("any_r2")
             record["text"] = (record["text"] or "")[:_BEGINNING]
         return records
 
@@ -91,7 +91,7 @@ class StoredCorpus:
         parts = [self._part(part, _SORTED) for part in range(len(self.ends))]
         table = arrow().concat_tables(parts).flatten()
         return {
-            "fidelity": compute.sort_indices(table, [("fidelity.wide_r2", "ascending")]),
+            "fidelity": compute.sort_indices(table, [("fidelity.any_r2", "ascending")]),
             "failed": compute.sort_indices(table, [("status", "descending")]),
         }
 
