@@ -144,6 +144,8 @@ def test_a_port_in_use(tmp_path):
         (["--host", "203.0.113.7"], "cannot listen on 203.0.113.7"),
         (["--base-path", "/a b"], "--base-path is '/a b'"),
         (["--token", "short"], "the token has 5 characters: give 8 to 200 letters"),
+        (["--allow-host", "https://a.example"], "--allow-host is 'https://a.example': give a name"),
+        (["--allow-host", "a.example:80"], "--allow-host is 'a.example:80': give a name"),
         (["--model", "=x"], "--model is '=x': give NAME=FOLDER"),
         (["--model", "a=x", "--model", "a=y"], "--model names 'a' twice"),
         (["--data", "not-there.csv"], "No such file"),
