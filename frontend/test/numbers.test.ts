@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { clipped, extent, percent, ranks, scale, signed, size, strengths, tickLabel, ticks } from "../src/numbers";
+import { clipped, extent, percent, ranks, said, scale, signed, size, strengths, tickLabel, ticks } from "../src/numbers";
 
 test("numbers for people", () => {
   assert.equal(signed(1.005), "+1.00");
@@ -15,6 +15,13 @@ test("numbers for people", () => {
   assert.equal(percent(0.99999), "> 99.9%");
   assert.equal(percent(0.00001), "< 0.1%");
   assert.equal(percent(1), "100.0%");
+});
+
+test("a list shows the predicted class with its probability, and else the output", () => {
+  assert.equal(said("negative", 0.9615, -3.22), "negative 96.2%");
+  assert.equal(said("stars", null, -3.22), "stars −3.22");
+  assert.equal(said(null, null, -3.22), "−3.22");
+  assert.equal(said(null, null, null), "");
 });
 
 test("ticks are round and inside", () => {

@@ -44,6 +44,9 @@ export interface Job extends Question {
   readonly error: string | null;
   readonly key: string | null;
   readonly prediction: number | null;
+  readonly predicted: string | null;
+  readonly probability: number | null;
+  readonly fingerprint: string | null;
   readonly cached: boolean;
 }
 
@@ -94,6 +97,7 @@ export interface ListedText {
   readonly status: string;
   readonly problem: string | null;
   readonly text: string;
+  readonly target: string | null;
   readonly predicted: string | null;
   readonly prediction: number | null;
   readonly fidelity: number | null;
@@ -156,9 +160,9 @@ export const api = {
   cancel: async (id: number): Promise<Job> => (await send(`api/jobs/${id}`, { method: "DELETE" })).json(),
   events: (id: number) => new EventSource(`api/jobs/${id}/events`),
   view: async (id: number) => (await send(`api/jobs/${id}/view`)).text(),
-  predict: (question: Question, counts: readonly number[]) => {
-    const { model, text, text_pair, granularity, removal } = question;
-    return post<Answers>("api/predict", { model, text, text_pair, granularity, removal, counts: [counts] });
+  predict: (job: Job, counts: readonly number[]) => {
+    const { model, fingerprint, text, text_pair, granularity, removal } = job;
+    return post<Answers>("api/predict", { model, fingerprint, text, text_pair, granularity, removal, counts: [counts] });
   },
   snippet: async (key: string) => (await get<{ python: string }>(`api/explanations/${key}/snippet`)).python,
   file: async (address: string) => (await send(address)).blob(),

@@ -3,7 +3,7 @@ import { h } from "../dom";
 import type { Model } from "../model";
 import { signed } from "../numbers";
 import { number } from "../whatif";
-import { api, sentence, type Question } from "./api";
+import { api, sentence, type Job } from "./api";
 
 export class AskModel {
   readonly element: HTMLElement;
@@ -11,7 +11,7 @@ export class AskModel {
   private answer: readonly number[] | null = null;
   private asked = 0;
 
-  constructor(private readonly model: Model, private readonly question: Question) {
+  constructor(private readonly model: Model, private readonly job: Job) {
     const button = h("button", { type: "button", class: "ask", on: { click: () => this.ask() } }, "Ask the model");
     this.element = h("div", { class: "asking" }, button, this.result);
     this.hint();
@@ -32,7 +32,7 @@ export class AskModel {
     const turn = ++this.asked;
     this.result.replaceChildren("The model is being asked …");
     try {
-      const { answers } = await api.predict(this.question, this.model.counts);
+      const { answers } = await api.predict(this.job, this.model.counts);
       if (turn !== this.asked) return; // the text was edited meanwhile
       this.answer = answers[0]!.full;
       this.draw();

@@ -48,15 +48,18 @@ def router(service: Service) -> APIRouter:
         """Numbers for Prometheus."""
         return Response(measured(service), media_type="text/plain; charset=utf-8")
 
+    def described(model: ModelState) -> schema.Model:
+        jobs = service.jobs.counts(model.bound)
+        return _model(
+            model, jobs.get((model.name, "queued"), 0), jobs.get((model.name, "running"), 0)
+        )
+
     @routes.get("/api/models")
     def models() -> schema.Models:
         """The models that can be asked, with what waits for each."""
-        jobs = service.jobs.counts()
-        found = [
-            _model(model, jobs.get((model.name, "queued"), 0), jobs.get((model.name, "running"), 0))
-            for model in service.supervisor.models.values()
-        ]
-        return schema.Models(models=found)
+        return schema.Models(
+            models=[described(model) for model in service.supervisor.models.values()]
+        )
 
     @routes.get("/api/methods")
     def methods() -> schema.Methods:
