@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
+import zlib
 from contextlib import closing
 from pathlib import Path
 
 from slalom_xai.app.store.file import Store
-from slalom_xai.app.store.jobs import Bound, Jobs
-from slalom_xai.app.store.results import Result, as_json
+from slalom_xai.app.store.results import as_json
 
 SETTINGS = as_json(
     {
@@ -20,25 +21,33 @@ SETTINGS = as_json(
         "seed": 0,
     }
 )
-MODEL = Bound("none", "nowhere", "f")
 PAGE = 4096  # bytes
+STATES = ("done", "done", "queued", "failed", "cancelled")
 
 
 def filled(path: Path, count: int = 40) -> list[str]:
     """Makes a store of many pages, one file without a log beside it; the keys of its results."""
-    store = Store(path)
-    jobs = Jobs(store)
-    keys = []
-    for number in range(count):
-        keys.append(f"{number:032x}")
-        text = f"Film number {number}. " * 60
-        job = jobs.add(MODEL, text, None, SETTINGS, most=10 * count)
-        jobs.claim(MODEL, "w", 1)
-        content = as_json({"text": text, "numbers": [number * 0.7**k for k in range(300)]})
-        known = (keys[-1], "none", "f", SETTINGS, "9 calls", 9, 0.5, "good", 0.9, None)
-        jobs.finish(job, Result(*known, content, content))
-    store.connection.close()
+    Store(path).connection.close()
+    keys = [f"{number:032x}" for number in range(count)]
     with closing(sqlite3.connect(path)) as connection:
+        for number, key in enumerate(keys):
+            text = f"Film number {number}. " * 60
+            content = {"text": text, "text_pair": None, "model": "none"}
+            content["numbers"] = [number * 0.7**k for k in range(300)]
+            packed = zlib.compress(json.dumps(content).encode(), 3)
+            connection.execute(
+                "INSERT INTO explanations (key, created, model, settings, summary, calls, "
+                "prediction, file, view) VALUES (?, 1.0, 'none', ?, '9 calls', 9, 0.5, ?, ?)",
+                (key, SETTINGS, packed, packed),
+            )
+            state = STATES[number % len(STATES)]
+            known = (key, 0.5) if state == "done" else (None, None)
+            connection.execute(
+                "INSERT INTO jobs (model, settings, text, state, created, key, prediction) "
+                "VALUES ('none', ?, ?, ?, 1.0, ?, ?)",
+                (SETTINGS, text, state, *known),
+            )
+        connection.commit()
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     return keys
 

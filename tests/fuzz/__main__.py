@@ -8,7 +8,16 @@ import sys
 from fuzz.report import Report, alone, say
 from fuzz.workers import KINDS, Plan, one, results
 
-CASES = {"text": 15_000, "file": 20_000, "folder": 600, "plant": 600, "trust": 900, "list": 300}
+CASES = {
+    "text": 15_000,
+    "file": 20_000,
+    "folder": 600,
+    "plant": 600,
+    "trust": 900,
+    "list": 300,
+    "store": 1_000,
+    "door": 2_000,
+}
 
 
 def main() -> int:

@@ -22,6 +22,8 @@ KINDS = {
     "plant": "fuzz.plants",
     "trust": "fuzz.trusting",
     "list": "fuzz.lists",
+    "store": "fuzz.stores",
+    "door": "fuzz.doors",
 }
 # Bytes: a model that reads a very long text runs out of memory, not the machine.
 MEMORY = 10 * 2**30
