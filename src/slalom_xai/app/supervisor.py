@@ -84,7 +84,10 @@ class Supervisor:
     def start(self) -> None:
         """Starts the workers; none of them is waited for."""
         self._started = time.time()
-        self._sign_on()
+        try:
+            self._sign_on()
+        except sqlite3.Error as error:  # a busy or full disk: the next sign may come through
+            log.error("no sign of this server could be written: %s", error)
         for keeper in self._keepers:
             keeper.start()
         threading.Thread(target=self._find_lost, daemon=True).start()
@@ -133,13 +136,8 @@ class Supervisor:
 
     def _sign_on(self) -> None:
         """Tells other servers on this store which models there are here."""
-        owners = {
-            keeper.spec.owner: self.models[keeper.spec.name].known for keeper in self._keepers
-        }
-        try:
-            self._jobs.sign_on(owners)
-        except sqlite3.Error as error:  # a busy or full disk: the next sign may come through
-            log.error("no sign of this server could be written: %s", error)
+        specs = [keeper.spec for keeper in self._keepers]
+        self._jobs.sign_on({spec.owner: self.models[spec.name].known for spec in specs})
 
     def _find_unmatched(self) -> None:
         """Ends jobs for other models of the same names, which no server has had since the start.
@@ -156,8 +154,8 @@ class Supervisor:
     def _find_lost(self) -> None:
         """Puts back jobs whose worker has died with its server."""
         while not self.ending.wait(self._limits.lease / 3):
-            self._sign_on()
             try:
+                self._sign_on()
                 self._find_unmatched()
                 before = time.time() - self._limits.lease
                 found = self._jobs.hand_back_lost(before=before, most=self._limits.attempts)
