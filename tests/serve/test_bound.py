@@ -71,8 +71,11 @@ def test_a_queue_is_that_of_one_model(jobs):
         add(jobs, HERE)
     job = add(jobs, THERE)
     assert jobs.find(job)["ahead"] == 0
-    assert jobs.counts("here") == {("m", "queued"): 2}
-    assert jobs.counts() == {("m", "queued"): 3}
+    assert jobs.open_counts(HERE) == {"queued": 2}
+    jobs.claim(HERE, "w", 1)
+    assert jobs.open_counts(HERE) == {"queued": 1, "running": 1}
+    assert jobs.open_counts(THERE) == {"queued": 1}
+    assert jobs.counts() == {("m", "queued"): 2, ("m", "running"): 1}
 
 
 def test_a_job_that_was_asked_before_its_model_was_loaded_is_bound_when_it_is(jobs):

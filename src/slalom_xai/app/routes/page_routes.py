@@ -48,18 +48,14 @@ def router(service: Service) -> APIRouter:
         """Numbers for Prometheus."""
         return Response(measured(service), media_type="text/plain; charset=utf-8")
 
-    def described(model: ModelState) -> schema.Model:
-        jobs = service.jobs.counts(model.bound)
-        return _model(
-            model, jobs.get((model.name, "queued"), 0), jobs.get((model.name, "running"), 0)
-        )
-
     @routes.get("/api/models")
     def models() -> schema.Models:
         """The models that can be asked, with what waits for each."""
-        return schema.Models(
-            models=[described(model) for model in service.supervisor.models.values()]
-        )
+        found = [
+            _model(model, service.jobs.open_counts(model.known))
+            for model in service.supervisor.models.values()
+        ]
+        return schema.Models(models=found)
 
     @routes.get("/api/methods")
     def methods() -> schema.Methods:
@@ -83,7 +79,7 @@ def _static(name: str) -> bytes:
     return (files("slalom_xai.app") / "static" / name).read_bytes()
 
 
-def _model(model: ModelState, queued: int, running: int) -> schema.Model:
+def _model(model: ModelState, jobs: dict[str, int]) -> schema.Model:
     facts = model.facts
     return schema.Model(
         name=model.name,
@@ -93,6 +89,6 @@ def _model(model: ModelState, queued: int, running: int) -> schema.Model:
         labels=facts.get("labels", []),
         limit=facts.get("limit"),
         fingerprint=facts.get("fingerprint"),
-        queued=queued,
-        running=running,
+        queued=jobs.get("queued", 0),
+        running=jobs.get("running", 0),
     )

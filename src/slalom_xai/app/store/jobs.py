@@ -132,18 +132,21 @@ class Jobs:
                 (time.time(), job),
             )
 
-    def counts(self, bound: str | None = None) -> dict[tuple[str, str], int]:
-        """How many jobs there are, by model and state.
-
-        Args:
-            bound: only those of models that are loaded from this; None: all.
-        """
+    def counts(self) -> dict[tuple[str, str], int]:
+        """How many jobs there are, by the name of their model and by state."""
         rows = self._store.connection.execute(
-            "SELECT model, state, count(*) FROM jobs WHERE bound = ? OR ? IS NULL "
-            "GROUP BY model, state",
-            (bound, bound),
+            "SELECT model, state, count(*) FROM jobs GROUP BY model, state"
         ).fetchall()
         return {(row[0], row[1]): row[2] for row in rows}
+
+    def open_counts(self, model: Bound) -> dict[str, int]:
+        """How many jobs wait for a model, and how many are under way, by state."""
+        rows = self._store.connection.execute(
+            "SELECT state, count(*) FROM jobs WHERE model = ? AND bound = ? "
+            "AND state IN ('queued', 'running') GROUP BY state",
+            (model.model, model.bound),
+        ).fetchall()
+        return {row[0]: row[1] for row in rows}
 
     # What workers do.
 
