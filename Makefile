@@ -111,7 +111,7 @@ lowest: ## run the tests with the lowest transformers, fastapi, starlette, uvico
 # in full.
 fuzz: SECONDS = 2400
 fuzz: SEED = 0
-fuzz: $(TEST) ## drive the package with hostile texts and servers, damaged files and planted models; fails if anything breaks
+fuzz: $(TEST) ## drive the package with hostile texts, servers and requests, damaged files and stores, and planted models; fails if anything breaks
 	HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python -m fuzz \
 		--seconds $(SECONDS) --seed $(SEED) $(if $(CASE),--case $(CASE))
 

@@ -72,7 +72,9 @@ export interface Predicting extends Explanation {
 
 export interface Entry {
   readonly text: string;
+  /** What the model predicts, with its probability; where it chooses no class, what is explained, with the model's output. */
   readonly label: string;
+  readonly probability: number | null;
   readonly prediction: number;
   readonly names: readonly string[];
   readonly items: readonly number[];
@@ -225,7 +227,7 @@ export function readIndex(json: string): Index {
     const given = JSON.stringify(data["version"])?.slice(0, 40) ?? "none";
     throw new DataError(`the report's data have version ${given} and this page reads version ${VERSION}: write the report again with one version of slalom-xai`);
   }
-  const entry = record({ text, label: text, prediction: number, names: list(text), items: list(whole) });
+  const entry = record({ text, label: text, probability: maybe(number), prediction: number, names: list(text), items: list(whole) });
   record({ format: text, version: number, title: text, count: whole, texts: list(entry) })(data, "the list of texts");
   return data as unknown as Index;
 }

@@ -27,6 +27,12 @@ export function wholePercent(share: number | null | undefined): string {
   return `${Math.round(100 * share)}%`.replace("-", "−");
 }
 
+/** A predicted class with its probability, or the output where there is none. */
+export function said(label: string | null, probability: number | null, output: number | null): string {
+  const shown = probability === null ? (output === null ? "" : signed(output)) : percent(probability);
+  return [label ?? "", shown].filter(Boolean).join(" ");
+}
+
 /** The ends of a set of numbers, those that are missing left out, with room around them. */
 export function extent(numbers: Iterable<number | null | undefined>, room = 0.08): [number, number] {
   let low = Infinity;

@@ -4,7 +4,7 @@ import { DataError, type Entry, type Explanation, type Index } from "./data";
 import { h } from "./dom";
 import { Links } from "./links";
 import { Model } from "./model";
-import { signed } from "./numbers";
+import { said } from "./numbers";
 import { themeSwitch } from "./theme";
 
 export class Report {
@@ -43,7 +43,7 @@ export class Report {
   private entry(entry: Entry, place: number): HTMLLIElement {
     const names = entry.items.length > 1 ? ` · ${entry.items.length} explanations` : "";
     const button = h("button", { type: "button", on: { click: () => this.choose(place) } },
-      h("span", { class: "preview", dir: "auto" }, entry.text), h("span", { class: "caption" }, `${entry.label} ${signed(entry.prediction)}${names}`));
+      h("span", { class: "preview", dir: "auto" }, entry.text), h("span", { class: "caption" }, `${said(entry.label, entry.probability, entry.prediction)}${names}`));
     this.buttons.push(button);
     return h("li", {}, button);
   }

@@ -10,7 +10,7 @@ const good = () => ({
   calls: 3, calls_check: 0, notes: [],
 });
 const agreement = { r2: 0.5, mse: 1, rows: 10 };
-const index = () => ({ format: "slalom-view", version: 2, title: "t", count: 1, texts: [{ text: "a b", label: "yes", prediction: 0.5, names: ["slalom m"], items: [0] }] });
+const index = () => ({ format: "slalom-view", version: 2, title: "t", count: 1, texts: [{ text: "a b", label: "yes", probability: 0.62, prediction: 0.5, names: ["slalom m"], items: [0] }] });
 const read = (change: (data: any) => void) => {
   const data = good();
   change(data);

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { clipped, extent, percent, ranks, scale, signed, size, strengths, tickLabel, ticks, wholePercent } from "../src/numbers";
+import { clipped, extent, percent, ranks, said, scale, signed, size, strengths, tickLabel, ticks, wholePercent } from "../src/numbers";
 
 test("numbers for people", () => {
   assert.equal(signed(1.005), "+1.00");
@@ -16,6 +16,13 @@ test("numbers for people", () => {
   assert.equal(percent(0.00001), "< 0.1%");
   assert.equal(percent(1), "100.0%");
   assert.deepEqual([0.844, 1, 0, -0.18, null].map(wholePercent), ["84%", "100%", "0%", "−18%", "–"]);
+});
+
+test("a list shows the predicted class with its probability, and else the output", () => {
+  assert.equal(said("negative", 0.9615, -3.22), "negative 96.2%");
+  assert.equal(said("stars", null, -3.22), "stars −3.22");
+  assert.equal(said(null, null, -3.22), "−3.22");
+  assert.equal(said(null, null, null), "");
 });
 
 test("ticks are round and inside", () => {

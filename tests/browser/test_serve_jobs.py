@@ -65,6 +65,19 @@ def test_history_opens_what_was_asked(visit, server):
     assert page.url.endswith(f"?job={second['id']},{first['id']}")
 
 
+def test_history_says_what_the_model_predicts_with_its_probability(visit, server):
+    """The output that is explained is that of "positive", also for a negative review."""
+    job = server.explained("A dull and tired film, awful to the end.")
+    assert job["prediction"] < 0
+    page = visit("?tab=history")
+    entry = page.locator(".asked-list .open").first
+    entry.wait_for()
+    assert "negative" in entry.inner_text()
+    assert "positive" not in entry.inner_text()
+    assert "%" in entry.inner_text()
+    assert "−" not in entry.inner_text()
+
+
 def test_older_questions_are_a_page_away(visit, server):
     for number in range(33):
         server.ask(text=f"Film number {number}.", budget=40, method="linear", granularity="token")

@@ -586,6 +586,14 @@ def test_a_list_of_texts_has_a_filter(show):
     assert "1 of 3" in page.locator("nav").inner_text()
 
 
+def test_a_list_of_texts_says_what_the_model_predicts(show):
+    """A negative review is none of "positive" with a negative output."""
+    texts = {TEXT: -3.22, "A very funny film.": 3.22}
+    page = show([replace(made(text), full=(output,)) for text, output in texts.items()])
+    captions = page.locator("nav li .caption").all_inner_texts()
+    assert captions == ["negative 96.2%", "positive 96.2%"]
+
+
 def test_an_answer_stands_beside_its_question_and_two_sentences_can_be_dropped(show):
     text = "Anna moved to Paris. Tom stayed. The weather was nice."
     places = [(0, 20), (21, 32), (33, 54)]

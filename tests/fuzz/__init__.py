@@ -9,4 +9,6 @@ A case is a kind and a seed, such as ``text:17``, and is a function of these two
     plant    explains a model that is a SLALOM: its scores are found, or the result says otherwise
     api      asks models behind servers that mean harm: a clear error, and no harm
     trust    explains models that are none: what the trust sentence claims holds on fresh rows
+    store    opens the server's store after damage: a clear error, or a server that tells it in JSON
+    door     odd cookies, hostile hosts and origins: what is the server's own comes in, nothing else
 """

@@ -16,6 +16,8 @@ CASES = {
     "trust": 900,
     "list": 300,
     "api": 1500,
+    "store": 1_000,
+    "door": 2_000,
 }
 
 

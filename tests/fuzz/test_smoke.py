@@ -52,6 +52,18 @@ def test_servers_that_mean_harm_do_none(block):
         assert not one("api", seed).problems, f"make fuzz CASE=api:{seed}"
 
 
+@pytest.mark.parametrize("block", long_except((0, 1), range(6)))
+def test_damaged_stores_are_refused_or_told_in_json(block):
+    for seed in range(10 * block, 10 * block + 10):
+        assert not one("store", seed).problems, f"make fuzz CASE=store:{seed}"
+
+
+@pytest.mark.parametrize("block", long_except((0, 1), range(6)))
+def test_the_door_is_open_to_our_own_page_and_user_alone(block):
+    for seed in range(20 * block, 20 * block + 20):
+        assert not one("door", seed).problems, f"make fuzz CASE=door:{seed}"
+
+
 def test_claims_hold_on_fresh_rows():
     outcomes = [one("trust", seed) for seed in range(8)]
     assert not any(outcome.problems for outcome in outcomes)

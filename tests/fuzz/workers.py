@@ -23,6 +23,8 @@ KINDS = {
     "trust": "fuzz.trusting",
     "list": "fuzz.lists",
     "api": "fuzz.serving",
+    "store": "fuzz.stores",
+    "door": "fuzz.doors",
 }
 # Bytes: a model that reads a very long text runs out of memory, not the machine.
 MEMORY = 10 * 2**30

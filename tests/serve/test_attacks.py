@@ -83,6 +83,47 @@ def test_the_token_opens_as_a_bearer_and_as_the_cookie(guarded):
     assert "; Secure" in proxied.headers["set-cookie"]
 
 
+OTHERS = [
+    "a b=1",
+    "[x]=1",
+    "a=[1, 2]",
+    "name=J\xc3\xb6rg",
+    'json={"a": "b, c"}',
+    "=nameless",
+    "valueless",
+    'open="',
+    "a=b=c",
+    "$Version=1",
+    "x=\x7f",
+    "",
+]
+
+
+@pytest.mark.parametrize("other", OTHERS)
+def test_cookies_of_other_programs_keep_nobody_out(guarded, other):
+    """All programs of a machine share their cookies, whatever their ports."""
+    own = guarded.get(f"/?token={TOKEN}").headers["set-cookie"].partition(";")[0]
+    for cookies in (f"{other}; {own}", f"{own}; {other}", f"{other}; {own}; {other}"):
+        assert guarded.get("/api/models", Cookie=cookies).status == 200, cookies
+    assert guarded.get("/api/models", Cookie=other).status == 401
+
+
+def test_cookies_may_come_in_several_headers_and_under_an_old_value(guarded):
+    own = guarded.get(f"/?token={TOKEN}").headers["set-cookie"].partition(";")[0]
+    name = own.partition("=")[0]
+    assert guarded.get("/api/models", Cookie=f"{name}=old; {own}").status == 200
+    sent = f"GET /api/models HTTP/1.1\r\nHost: localhost\r\nCookie: {own}\r\nCookie: a=b\r\n\r\n"
+    assert raw(guarded.port, sent.encode()).split(b" ")[1] == b"200"
+
+
+def test_the_address_without_its_last_slash_keeps_the_token(guarded):
+    moved = guarded.get(f"/slalom?token={TOKEN}&tab=history&x=a%26b")
+    assert moved.status == 303
+    assert moved.headers["location"] == f"/slalom/?token={TOKEN}&tab=history&x=a%26b"
+    assert "set-cookie" in guarded.get(moved.headers["location"]).headers
+    assert guarded.get("/slalom").headers["location"] == "/slalom/"
+
+
 def test_the_token_in_an_address_is_for_the_page_only(guarded):
     assert guarded.get(f"/api/models?token={TOKEN}").status == 401
     assert guarded.post(f"/?token={TOKEN}", {}).status == 401
@@ -109,7 +150,14 @@ def test_off_this_machine_a_token_is_made_and_printed(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "host", ["evil.example", "localhost.evil.example", "127.0.0.1.nip.io", "192.0.2.7", "", "[::2]"]
+    "host",
+    [
+        *("evil.example", "localhost.evil.example", "127.0.0.1.nip.io", "192.0.2.7", "", "[::2]"),
+        *("[::1]evil.example", "[::1].evil.example", "[::1]:80:80", "[::1", "::1", "[127.0.0.1]"),
+        *("localhost:80@evil.example", "evil.example@localhost", "localhost:80/evil.example"),
+        *("localhost:", "localhost:x", "localhost:99999", "localhost..", "localhost,evil.example"),
+        *("localhost evil.example", "http://localhost", "loc\xe4lhost", "localhost%00"),
+    ],
 )
 def test_another_name_for_this_machine_is_refused(server, host):
     reply = server.get("/api/models", Host=host)
@@ -117,13 +165,18 @@ def test_another_name_for_this_machine_is_refused(server, host):
     assert "is not called" in reply.error
 
 
-@pytest.mark.parametrize("host", ["localhost", "LOCALHOST:80", "127.0.0.1:9", "[::1]:8765"])
+@pytest.mark.parametrize(
+    "host", ["localhost", "LOCALHOST:80", "localhost.:80", "127.0.0.1:9", "[::1]:8765", "[0::1]"]
+)
 def test_the_names_of_this_machine_are_known(server, host):
     assert server.get("/healthz", Host=host).status == 200
 
 
-def test_two_hosts_in_one_request_are_refused(server):
-    sent = b"GET /api/models HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\n\r\n"
+@pytest.mark.parametrize("name", ["Host", "Origin", "Authorization"])
+def test_two_hosts_or_origins_in_one_request_are_refused(server, name):
+    sent = b"GET /api/models HTTP/1.1\r\n"
+    given = [name] * 2 if name == "Host" else ["Host", name, name]
+    sent += b"".join(b"%s: localhost\r\n" % each.encode() for each in given) + b"\r\n"
     assert raw(server.port, sent).split(b" ")[1] == b"400"
 
 
@@ -138,12 +191,22 @@ def test_two_hosts_in_one_request_are_refused(server):
         "",
         "http://[::1",
         "file://",
+        "evil://localhost:{port}",
+        "httpx://localhost:{port}",
+        "//localhost:{port}",
+        "localhost:{port}",
+        "http://localhost:{port}/",
+        "http://localhost:{port}@evil.example",
+        "http://evil.example@localhost:{port}",
+        "http://evil.example http://localhost:{port}",
+        "http://http://localhost:{port}",
     ],
 )
 @pytest.mark.parametrize(("method", "path"), [("POST", "/api/jobs"), ("DELETE", "/api/jobs/1")])
 def test_a_page_of_another_site_can_change_nothing(server, origin, method, path):
     host = f"localhost:{server.port}"
-    reply = server.request(method, path, {"model": "x", "text": "x"}, Origin=origin, Host=host)
+    body, origin = {"model": "x", "text": "x"}, origin.format(port=server.port)
+    reply = server.request(method, path, body, Origin=origin, Host=host)
     assert reply.status == 403
     assert "another site" in reply.error
 

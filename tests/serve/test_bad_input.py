@@ -144,8 +144,17 @@ def test_a_port_in_use(tmp_path):
         (["--host", "203.0.113.7"], "cannot listen on 203.0.113.7"),
         (["--base-path", "/a b"], "--base-path is '/a b'"),
         (["--token", "short"], "the token has 5 characters: give 8 to 200 letters"),
+        (["--allow-host", "https://a.example"], "--allow-host is 'https://a.example': give a name"),
+        (["--allow-host", "a.example:80"], "--allow-host is 'a.example:80': give a name"),
         (["--model", "=x"], "--model is '=x': give NAME=FOLDER"),
         (["--model", "a=x", "--model", "a=y"], "--model names 'a' twice"),
+        (["--labels", "a,,b"], "--labels is 'a,,b': give every class a name of its own"),
+        (["--labels", "a,a"], "--labels is 'a,a': give every class a name of its own"),
+        (["--labels", "a,b", "--labels", "c,d"], "--labels names the classes of 'embedded' twice"),
+        (
+            ["--model", "x=y", "--model", "z=y", "--labels", "a,b"],
+            "--labels is 'a,b', and there are 2 models: say whose names they are, as x=negative",
+        ),
         (["--data", "not-there.csv"], "No such file"),
         (["--data", "table.xlsx"], "give a file that ends in .csv, .tsv"),
         (["--data", "no-text.csv"], "has no column 'text', only"),
@@ -184,7 +193,7 @@ def test_a_store_of_a_newer_version_is_left_alone(tmp_path):
         connection.execute("PRAGMA user_version = 7")
     connection.close()
     before = path.read_bytes()
-    with pytest.raises(InputError, match="has version 7, but this package reads up to version 1"):
+    with pytest.raises(InputError, match="has version 7, but this package reads up to version 2"):
         Store(path)
     assert path.read_bytes() == before
     assert "has version 7" in failed("--port", 0, "--store", path)

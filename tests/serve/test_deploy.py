@@ -69,6 +69,8 @@ def test_behind_nginx_under_a_sub_path_the_main_way_works(tmp_path):
     with serving(tmp_path / "serve", *options) as direct, proxied(tmp_path, direct.port) as port:
         visitor = replace(direct, port=port, headers={"Host": "explain.example.org"})
         assert visitor.get("/slalom").headers["location"] == "/slalom/"
+        kept = visitor.get(f"/slalom?token={TOKEN}&tab=data").headers["location"]
+        assert kept == f"/slalom/?token={TOKEN}&tab=data"
         assert visitor.get("/slalom/healthz").json == {"status": "ok"}
         assert visitor.get("/slalom/api/models").status == 401
         assert visitor.get("/slalom/metrics").status == 404
@@ -82,15 +84,14 @@ def test_behind_nginx_under_a_sub_path_the_main_way_works(tmp_path):
             lambda: visitor.get("/slalom/api/models").json["models"][0]["state"] == "ready",
             "the model",
         )
-        asked = visitor.post(
-            "/slalom/api/jobs", {"model": "embedded", "text": "A fine film, here."}
-        )
+        text = " ".join(f"A fine film, here in row {number}." for number in range(12))
+        asked = visitor.post("/slalom/api/jobs", {"model": "embedded", "text": text})
         assert asked.status == 202
         events = followed(port, f"/slalom/api/jobs/{asked.json['id']}/events", visitor.headers)
         assert events[-1]["state"] == "done"
         assert len(events) > 2  # each came when it was there, not all at the end
         key = events[-1]["key"]
-        assert visitor.get(f"/slalom/api/explanations/{key}").json["text"] == "A fine film, here."
+        assert visitor.get(f"/slalom/api/explanations/{key}").json["text"] == text
         visitor.headers["Origin"] = "https://evil.example"
         refused = visitor.post("/slalom/api/jobs", {"model": "embedded", "text": "x"})
         assert refused.status == 403

@@ -9,7 +9,7 @@ import pytest
 
 from slalom_xai import Explainer, Explanation
 from slalom_xai.app.store.file import Store
-from slalom_xai.app.store.jobs import Jobs, QueueFull
+from slalom_xai.app.store.jobs import Bound, Jobs, QueueFull
 from slalom_xai.app.store.results import Result, as_json
 from slalom_xai.reports.view import explanation_data
 
@@ -26,6 +26,7 @@ SETTINGS = as_json(
         "seed": 0,
     }
 )
+M = Bound("m", "here", "f")
 
 
 @pytest.fixture
@@ -136,25 +137,25 @@ def test_help_needs_neither_torch_nor_the_packages_of_the_server():
 
 
 def result(key):
-    return Result(key, "m", SETTINGS, "9 calls", 9, 0.5, None, "{}", "{}")
+    return Result(key, "m", "f", SETTINGS, "9 calls", 9, 0.5, "good", 0.9, None, "{}", "{}")
 
 
 def test_jobs_with_and_without_a_second_text_are_never_asked_in_one_list(store):
     jobs = Jobs(store)
     for pair in (None, "pair", None):
-        jobs.add("m", "text", pair, SETTINGS, most=9)
-    assert [task.id for task in jobs.claim("m", "w", 9)] == [1, 3]
-    assert [task.text_pair for task in jobs.claim("m", "w", 9)] == ["pair"]
+        jobs.add(M, "text", pair, SETTINGS, most=9)
+    assert [task.id for task in jobs.claim(M, "w", 9)] == [1, 3]
+    assert [task.text_pair for task in jobs.claim(M, "w", 9)] == ["pair"]
 
 
 def test_a_job_whose_worker_died_is_taken_alone_and_given_up_after_three_times(store):
     jobs = Jobs(store)
     for _ in range(2):
-        jobs.add("m", "text", None, SETTINGS, most=9)
-    assert len(jobs.claim("m", "w", 9)) == 2
+        jobs.add(M, "text", None, SETTINGS, most=9)
+    assert len(jobs.claim(M, "w", 9)) == 2
     assert jobs.hand_back("w", most=3) == 2
     for _ in range(2):
-        assert [task.id for task in jobs.claim("m", "w", 9)] == [1]
+        assert [task.id for task in jobs.claim(M, "w", 9)] == [1]
         jobs.hand_back("w", most=3)
     assert jobs.find(1)["state"] == "failed"
     assert "ended 3 times" in jobs.find(1)["error"]
@@ -163,17 +164,17 @@ def test_a_job_whose_worker_died_is_taken_alone_and_given_up_after_three_times(s
 
 def test_a_worker_that_is_told_to_stop_costs_no_attempt(store):
     jobs = Jobs(store)
-    jobs.add("m", "text", None, SETTINGS, most=9)
+    jobs.add(M, "text", None, SETTINGS, most=9)
     for _ in range(5):
-        assert len(jobs.claim("m", "w", 9)) == 1
+        assert len(jobs.claim(M, "w", 9)) == 1
         assert jobs.hand_back("w", most=3, fault=False) == 1
     assert jobs.find(1)["state"] == "queued"
 
 
 def test_the_result_of_a_job_that_was_cancelled_is_kept_and_the_job_stays_cancelled(store):
     jobs = Jobs(store)
-    job = jobs.add("m", "text", None, SETTINGS, most=9)
-    jobs.claim("m", "w", 9)
+    job = jobs.add(M, "text", None, SETTINGS, most=9)
+    jobs.claim(M, "w", 9)
     assert jobs.still_wanted([job], "w") == {job}
     jobs.cancel(job)
     assert jobs.still_wanted([job], "w") == set()
@@ -185,17 +186,17 @@ def test_the_result_of_a_job_that_was_cancelled_is_kept_and_the_job_stays_cancel
 def test_a_queue_has_an_end(store):
     jobs = Jobs(store)
     for _ in range(2):
-        jobs.add("m", "text", None, SETTINGS, most=2)
+        jobs.add(M, "text", None, SETTINGS, most=2)
     with pytest.raises(QueueFull):
-        jobs.add("m", "text", None, SETTINGS, most=2)
-    jobs.add("other", "text", None, SETTINGS, most=2)
+        jobs.add(M, "text", None, SETTINGS, most=2)
+    jobs.add(Bound("other", "there"), "text", None, SETTINGS, most=2)
     assert jobs.find(2)["ahead"] == 1
 
 
 def test_jobs_of_a_worker_that_gives_no_sign_wait_again(store):
     jobs = Jobs(store)
-    jobs.add("m", "text", None, SETTINGS, most=2)
-    jobs.claim("m", "w", 1)
+    jobs.add(M, "text", None, SETTINGS, most=2)
+    jobs.claim(M, "w", 1)
     assert jobs.hand_back_lost(before=0.0, most=3) == 0
     assert jobs.hand_back_lost(before=2e12, most=3) == 1
     assert jobs.find(1)["state"] == "queued"

@@ -82,7 +82,8 @@ def test_many_clients_lose_nothing_and_get_what_explainer_gives(server):
     assert sorted(keys) == list(range(20))
     assert len(set(keys.values())) == 15
     expected = Explainer(budget=45)(texts[7])
-    assert server.get(f"/api/explanations/{keys[7]}").json["full"] == list(expected.full)
+    found = server.get(f"/api/explanations/{keys[7]}").json["full"]
+    assert found == pytest.approx(expected.full, rel=2e-5)  # it was explained beside other texts
 
 
 @pytest.mark.long

@@ -92,6 +92,22 @@ def test_of_a_path_the_name_is_enough(name, shown):
     assert model_name(name) == shown
 
 
+@pytest.mark.parametrize(
+    ("explanation", "label", "probability"),
+    [
+        (with_output(-3.22), "negative", 0.96158),
+        (with_output(3.22), "positive", 0.96158),
+        (with_output(-3.22, kind="single", labels=("toxic",), target=0), "toxic", None),
+        (with_output(-3.22, kind="regression", labels=("stars",), target=0), "stars", None),
+    ],
+)
+def test_a_list_names_the_predicted_class_with_its_probability(explanation, label, probability):
+    entry = index_data([explanation], "t")["texts"][0]
+    assert entry["label"] == label
+    assert entry["probability"] == (probability and pytest.approx(probability, abs=1e-5))
+    assert entry["prediction"] == explanation.prediction
+
+
 def test_no_report_shows_the_path_of_a_model():
     explanation = dataclasses.replace(explained(), model="/home/somebody/models/mine")
     assert explanation_data(explanation)["model"] == "mine"

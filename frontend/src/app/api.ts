@@ -44,6 +44,9 @@ export interface Job extends Question {
   readonly error: string | null;
   readonly key: string | null;
   readonly prediction: number | null;
+  readonly predicted: string | null;
+  readonly probability: number | null;
+  readonly fingerprint: string | null;
   readonly cached: boolean;
 }
 
@@ -96,6 +99,7 @@ export interface ListedText {
   readonly status: string;
   readonly problem: string | null;
   readonly text: string;
+  readonly target: string | null;
   readonly predicted: string | null;
   readonly prediction: number | null;
   readonly fidelity: number | null;
@@ -158,8 +162,9 @@ export const api = {
   cancel: async (id: number): Promise<Job> => (await send(`api/jobs/${id}`, { method: "DELETE" })).json(),
   events: (id: number) => new EventSource(`api/jobs/${id}/events`),
   view: async (id: number) => (await send(`api/jobs/${id}/view`)).text(),
-  predict: ({ model, text, text_pair, granularity }: Question, removal: string, counts: readonly number[], asNewText: boolean) => {
-    const edited = { model, text, text_pair, granularity, removal, counts: [counts] };
+  predict: (job: Job, removal: string, counts: readonly number[], asNewText: boolean) => {
+    const { model, fingerprint, text, text_pair, granularity } = job;
+    const edited = { model, fingerprint, text, text_pair, granularity, removal, counts: [counts] };
     return post<Answers>("api/predict", asNewText ? { ...edited, as_new_text: true } : edited);
   },
   snippet: async (key: string) => (await get<{ python: string }>(`api/explanations/${key}/snippet`)).python,

@@ -3,7 +3,7 @@ import { h } from "../dom";
 import { removalOf, type Model } from "../model";
 import { signed } from "../numbers";
 import { number } from "../whatif";
-import { api, sentence, type Question } from "./api";
+import { api, sentence, type Job } from "./api";
 
 /** An output of the model, and how the edited text came to it. */
 interface Answer {
@@ -18,7 +18,7 @@ export class AskModel {
   private answer: Answer | null = null;
   private asked = 0;
 
-  constructor(private readonly model: Model, private readonly question: Question) {
+  constructor(private readonly model: Model, private readonly job: Job) {
     const button = h("button", { type: "button", class: "ask", on: { click: () => this.ask(false) } }, "Ask the model");
     this.fresh = h("button", { type: "button", class: "fresh", hidden: true, on: { click: () => this.ask(true) } }, "Ask it as a new text");
     this.element = h("div", { class: "asking" }, button, this.fresh, this.result);
@@ -46,7 +46,7 @@ export class AskModel {
     this.result.replaceChildren("The model is reading the text …");
     try {
       const { removal } = this.model.explanation;
-      const found = await api.predict(this.question, removal, this.model.counts, asNewText);
+      const found = await api.predict(this.job, removal, this.model.counts, asNewText);
       if (turn !== this.asked) return; // the text was edited meanwhile
       if (found.removal !== undefined) this.fresh.hidden = false;
       this.answer = { full: found.answers[0]!.full, how: asNewText ? "for the edited text as a new text" : this.removed(found.removal ?? removal) };

@@ -141,7 +141,7 @@ function line(text: ListedText): HTMLTableRowElement {
   const failed = text.problem !== null;
   return h("tr", { "data-row": text.number },
     cell("text", whole(text.number)), h("th", { scope: "row" }, h("button", { type: "button", class: "text", dir: "auto" }, text.text || "(empty)")),
-    cell("prediction", text.predicted), cell("output", text.prediction === null ? null : signed(text.prediction)),
+    cell("prediction", text.predicted), cell("output", text.prediction === null ? null : [signed(text.prediction), text.target].filter(Boolean).join(" for ")),
     cell("fidelity", text.fidelity === null ? null : text.fidelity.toFixed(2).replace("-", "−")),
     h("td", { class: failed ? "no" : "", title: text.problem }, text.status));
 }

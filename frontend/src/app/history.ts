@@ -1,6 +1,6 @@
 /** What was asked, the newest first. */
 import { h } from "../dom";
-import { clipped, signed } from "../numbers";
+import { clipped, said } from "../numbers";
 import { api, type Job } from "./api";
 
 const PAGE = 30;
@@ -52,7 +52,7 @@ export class HistoryTab {
   }
 
   private entry(job: Job): HTMLElement {
-    const facts = [job.model, job.method, `by ${job.granularity}`, job.prediction === null ? "" : signed(job.prediction), when(job.created)].filter(Boolean).join(" · ");
+    const facts = [job.model, job.method, `by ${job.granularity}`, said(job.predicted, job.probability, job.prediction), when(job.created)].filter(Boolean).join(" · ");
     const text = job.text_pair === null ? job.text : `${job.text} | ${job.text_pair}`;
     return h("li", {},
       h("button", { type: "button", class: "open", on: { click: () => this.desk.open(job.id) } },

@@ -5,10 +5,13 @@ from __future__ import annotations
 import hashlib
 import hmac
 import ipaddress
+import re
 from dataclasses import dataclass
-from http.cookies import CookieError, SimpleCookie
 
 _YEAR = 31_536_000  # seconds
+_HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([a-z0-9._-]+?)\.?)(?::([0-9]{1,5}))?", re.ASCII)
+_ORIGIN = re.compile(r"https?://(.+)", re.ASCII)
+_LAST_PORT = 65_535
 
 
 @dataclass(frozen=True)
@@ -30,8 +33,11 @@ class Access:
     token: str | None = None
     base_path: str = ""
 
-    def knows(self, name: str) -> bool:
-        """Whether this server goes by a name."""
+    def knows(self, host: str) -> bool:
+        """Whether this server goes by the name in a header Host."""
+        name = host_name(host)
+        if name is None:
+            return False
         return name in self.hosts | self.proxied or (self.numbers and _is_number(name))
 
     def is_own_page(self, origin: str, host: str) -> bool:
@@ -41,8 +47,11 @@ class Access:
             origin: the header, such as "http://localhost:8765".
             host: the header, such as "localhost:8765".
         """
-        place = origin.lower().partition("://")[2]
-        return place == host.strip().lower() or host_name(place) in self.proxied
+        place = _ORIGIN.fullmatch(origin.lower())
+        if place is None:
+            return False
+        name = host_name(place[1])
+        return name is not None and (place[1] == host.lower() or name in self.proxied)
 
     def is_token(self, given: str) -> bool:
         """Whether this is the token."""
@@ -53,11 +62,12 @@ class Access:
         kind, _, bearer = headers.get("authorization", "").partition(" ")
         if kind.lower() == "bearer" and self.is_token(bearer.strip()):
             return True
-        try:
-            found = SimpleCookie(headers.get("cookie", "")).get(self._cookie_name)
-        except CookieError:
-            return False
-        return found is not None and self.is_token(found.value)
+        # Each cookie by itself: other programs on this machine set some that no parser takes.
+        pairs = (cookie.partition("=") for cookie in headers.get("cookie", "").split(";"))
+        return any(
+            name.strip() == self._cookie_name and self.is_token(value.strip())
+            for name, _, value in pairs
+        )
 
     def cookie(self, *, https: bool) -> str:
         """The cookie that keeps the token.
@@ -75,12 +85,18 @@ class Access:
         return "slalom_" + hashlib.sha256((self.token or "").encode()).hexdigest()[:8]
 
 
-def host_name(host: str) -> str:
-    """A host without its port, in lower case."""
-    host = host.strip().lower()
-    if host.startswith("["):  # an IPv6 address
-        return host.partition("]")[0] + "]"
-    return host.partition(":")[0].rstrip(".")
+def host_name(host: str) -> str | None:
+    """A host without its port, in lower case; None where it is not a host with perhaps a port."""
+    found = _HOST.fullmatch(host.lower())
+    if found is None or int(found[3] or 0) > _LAST_PORT:
+        return None
+    number, name, _ = found.groups()
+    if number is None:
+        return str(name)
+    try:
+        return f"[{ipaddress.IPv6Address(number)}]"
+    except ValueError:
+        return None
 
 
 def _is_number(name: str) -> bool:

@@ -21,7 +21,7 @@ from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
 from slalom_xai.app import logs
-from slalom_xai.app.access import Access, host_name
+from slalom_xai.app.access import Access
 from slalom_xai.app.limits import Limits
 
 log = logging.getLogger("slalom.serve")
@@ -36,6 +36,7 @@ OPEN = ("/healthz",)  # what is told to everybody
 FAULT = "an error in slalom-xai itself; the server's log has more"
 _PAGE = "/"
 _SAFE = ("GET", "HEAD")
+_ONCE = ("host", "origin", "authorization")  # headers that mean nothing twice
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -104,7 +105,8 @@ class Guard:
         self._check_origin(scope, headers)
         base = self._access.base_path
         if base and scope["path"] == base and scope["method"] in _SAFE:
-            return await _move(f"{base}/", answer)
+            query = scope["query_string"].decode("latin-1")  # the token may be in it
+            return await _move(f"{base}/{'?' if query else ''}{query}", answer)
         if base and scope["path"].startswith(f"{base}/"):
             scope = {**scope, "path": scope["path"][len(base) :]}
         if scope["path"] not in OPEN and await self._check_token(scope, headers, answer):
@@ -113,11 +115,11 @@ class Guard:
         await self._app(scope, _again(body, receive), answer)
 
     def _check_host(self, headers: dict[str, str]) -> None:
-        name = host_name(headers.get("host", ""))
-        if not self._access.knows(name):
+        host = headers.get("host", "")
+        if not self._access.knows(host):
             raise _Refusal(
                 421,
-                f"this server is not called {name[:100]!r}: "
+                f"this server is not called {host[:100]!r}: "
                 "open it by a name that it was given with --allow-host",
             )
 
@@ -175,10 +177,12 @@ class Guard:
 def _headers(scope: Scope) -> dict[str, str]:
     found: dict[str, str] = {}
     for name, value in scope["headers"]:
-        key = name.decode("latin-1").lower()
-        if key == "host" and key in found:
-            raise _Refusal(400, "the request names two hosts: send one")
-        found[key] = value.decode("latin-1")
+        key, text = name.decode("latin-1").lower(), value.decode("latin-1")
+        if key in _ONCE and key in found:
+            raise _Refusal(400, f"the request has the header {key} twice: send it once")
+        if key == "cookie" and key in found:
+            text = f"{found[key]}; {text}"
+        found[key] = text
     return found
 
 

@@ -106,6 +106,8 @@ class Keeper(threading.Thread):
             for future in left.values():
                 future.set_exception(NoAnswer("the model's worker ended: try again in a moment"))
             code = process.wait()
+            if process.stdout is not None:
+                process.stdout.close()
         return code, failed
 
     def _listen(self, process: subprocess.Popen[str]) -> bool:

@@ -42,6 +42,9 @@ class PredictRequest(Asked):
     text_pair: Text | None = None
     granularity: Granularity = "token"
     removal: Removal = "delete"
+    fingerprint: Name | None = Field(
+        default=None, description="of the model that is meant; another one is refused"
+    )
     counts: list[list[Annotated[int, Field(ge=0, le=100)]]] | None = Field(
         default=None, min_length=1, description="how often each unit stands in the edited text"
     )
@@ -55,7 +58,7 @@ class Problem(BaseModel):
 
 def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """What can go wrong at an address, beside what can go wrong at all of them."""
-    everywhere = (400, 401, 403, 404, 405, 408, 413, 415, 421, 422, 503, 507)
+    everywhere = (400, 401, 403, 404, 405, 408, 413, 415, 421, 422, 500, 503, 507)
     return {status: {"model": Problem} for status in (*everywhere, *statuses)}
 
 
@@ -132,7 +135,10 @@ class Job(BaseModel):
     summary: str | None
     error: str | None
     key: str | None = Field(description="names the explanation, when it is done")
-    prediction: float | None
+    prediction: float | None = Field(description="the output that is explained, for the whole text")
+    predicted: str | None = Field(description="the class that the model predicts, where it does")
+    probability: float | None = Field(description="of the predicted class")
+    fingerprint: str | None = Field(description="of the model's weights, once they are loaded")
     cached: bool = Field(description="whether the answer was known")
 
 
@@ -226,6 +232,7 @@ class ListedText(BaseModel):
     status: str
     problem: str | None
     text: str
+    target: str | None = Field(description="what is explained, and the output is for")
     predicted: str | None
     prediction: float | None
     fidelity: float | None

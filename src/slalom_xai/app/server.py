@@ -13,7 +13,7 @@ from fastapi.responses import JSONResponse, Response
 from starlette.exceptions import HTTPException
 
 from slalom_xai import __version__
-from slalom_xai.app.guard import App, Guard
+from slalom_xai.app.guard import FAULT, App, Guard
 from slalom_xai.app.routes import (
     data_routes,
     explanation_routes,
@@ -22,8 +22,9 @@ from slalom_xai.app.routes import (
     page_routes,
 )
 from slalom_xai.app.service import Problem, Service
+from slalom_xai.app.store.file import DAMAGED
 from slalom_xai.errors import SlalomError
-from slalom_xai.system.transactions import has_no_room
+from slalom_xai.system.transactions import Damaged, has_no_room, is_damaged
 
 
 def application(service: Service) -> App:
@@ -52,6 +53,7 @@ def application(service: Service) -> App:
     app.add_exception_handler(HTTPException, _plain_problem)
     app.add_exception_handler(SlalomError, _cannot)
     app.add_exception_handler(sqlite3.Error, _store_problem)
+    app.add_exception_handler(Exception, _fault)
     return Guard(app, service.access, service.limits, log_texts=service.log_texts)
 
 
@@ -94,4 +96,11 @@ async def _store_problem(_: Request, error: Exception) -> Response:
     assert isinstance(error, sqlite3.Error)
     if has_no_room(error):
         return _answer(507, "the disk of the server is full: make room there, then try again")
+    if is_damaged(error):
+        return _answer(500, str(error) if isinstance(error, Damaged) else DAMAGED)
     raise error
+
+
+async def _fault(_: Request, __: Exception) -> Response:
+    """What nobody expected; the guard writes it to the log."""
+    return _answer(500, FAULT)

@@ -17,10 +17,11 @@ from slalom_xai.app.limits import Limits
 from slalom_xai.app.schema import JobRequest
 from slalom_xai.app.store.file import Store
 from slalom_xai.app.store.jobs import Jobs, QueueFull
-from slalom_xai.app.store.results import Results, as_json, question_key
+from slalom_xai.app.store.results import Known, Results, as_json, question_key
 from slalom_xai.app.supervisor import ModelState, Refused, Supervisor
 from slalom_xai.app.work.spec import WorkerSpec
 from slalom_xai.errors import SlalomError
+from slalom_xai.system.transactions import Damaged
 
 if TYPE_CHECKING:
     from slalom_xai.app.data import Dataset
@@ -100,6 +101,9 @@ class Service:
         except SlalomError as error:
             log.error("the data set could not be read to its end: %s", error)
             self.data_problem = str(error).replace(str(self.dataset.source), self.dataset.name)
+        except Damaged as error:
+            log.error("the data set cannot be read: %s", error)
+            self.data_problem = str(error)
         except Exception as error:
             log.error("reading the data set failed: %s", logs.trace(error, texts=self.log_texts))
             self.data_problem = "it could not be read to its end; the server's log has more"
@@ -114,6 +118,21 @@ class Service:
             raise Problem(409, f"the model {model.name} cannot be used: {model.message}")
         return model
 
+    def spec_of(self, result: Known) -> WorkerSpec | None:
+        """Of the model that a result was made with; None where this server does not have it.
+
+        Raises:
+            Problem: it may be one that is still being loaded.
+        """
+        models = self.supervisor.models
+        for spec in sorted(self.specs, key=lambda spec: spec.name != result.model):
+            if models[spec.name].facts.get("fingerprint") == result.fingerprint:
+                return spec
+        loading = [name for name, model in models.items() if model.state == "loading"]
+        if loading:
+            raise Problem(503, f"the model {loading[0]} is being loaded: try again soon", _RETRY)
+        return None
+
     def ask(self, request: JobRequest) -> tuple[int, bool]:
         """Puts a question into the queue; its job's id, and whether the answer was known."""
         model = self.model(request.model)
@@ -122,14 +141,15 @@ class Service:
         text, text_pair = given.pop("text"), given.pop("text_pair")
         name = given.pop("model")
         settings = as_json(given)
-        if "fingerprint" in model.facts:
-            key = question_key(text, text_pair, model.facts["fingerprint"], settings)
+        asked = model.known
+        if asked.fingerprint is not None:
+            key = question_key(text, text_pair, asked.fingerprint, settings)
             known = self.results.known(key)
             if known is not None:
                 self.counts["answered from the store"] += 1
-                return self.jobs.add_answered(name, text, text_pair, settings, known), True
+                return self.jobs.add_answered(asked, text, text_pair, settings, known), True
         try:
-            job = self.jobs.add(name, text, text_pair, settings, most=self.limits.queue)
+            job = self.jobs.add(asked, text, text_pair, settings, most=self.limits.queue)
         except QueueFull as error:
             self.counts["refused"] += 1
             raise Problem(

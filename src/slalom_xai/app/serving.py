@@ -15,7 +15,7 @@ from typing import TextIO
 from urllib.parse import urlencode
 
 from slalom_xai.app import logs
-from slalom_xai.app.access import Access
+from slalom_xai.app.access import Access, host_name
 from slalom_xai.app.service import Service
 from slalom_xai.errors import InputError
 
@@ -61,7 +61,7 @@ def access(address: Address, token: str | None, allowed: list[str]) -> Access:
         allowed: other names of this server.
 
     Raises:
-        InputError: the token cannot be one.
+        InputError: the token, or another name, cannot be one.
     """
     if token is not None and not _TOKEN.fullmatch(token):
         raise InputError(
@@ -74,14 +74,25 @@ def access(address: Address, token: str | None, allowed: list[str]) -> Access:
     if address.host in _EVERYWHERE:
         hosts.add(socket.gethostname().lower())
     else:
-        hosts.add(_bracketed(address.host))
+        hosts.add(host_name(_bracketed(address.host)) or address.host)
     return Access(
         frozenset(hosts),
-        frozenset(_bracketed(name) for name in allowed),
+        frozenset(map(_allowed, allowed)),
         numbers=address.host in _EVERYWHERE,
         token=token,
         base_path=address.base_path,
     )
+
+
+def _allowed(given: str) -> str:
+    """A name as it stands in requests, without its port."""
+    name = host_name(_bracketed(given))
+    if name is None:
+        raise InputError(
+            f"--allow-host is {given!r}: give a name or a number without scheme, port and path, "
+            "such as explain.example.org"
+        )
+    return name
 
 
 def default_store() -> Path:

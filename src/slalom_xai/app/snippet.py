@@ -28,7 +28,11 @@ def snippet(file: dict[str, Any], settings: dict[str, Any], spec: WorkerSpec | N
     if spec is None:
         options.append(f"model=...,  # {file['model']!a}, which this server no longer has")
     else:
-        given = {"model": spec.source, "dtype": spec.dtype}
+        given = {
+            "model": spec.source,
+            "dtype": spec.dtype,
+            "labels": None if spec.labels is None else list(spec.labels),
+        }
         options += [f"{name}={value!r}," for name, value in given.items() if value is not None]
     for name, usual in _DEFAULTS.items():
         if settings[name] != usual:

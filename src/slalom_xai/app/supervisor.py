@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from slalom_xai.app.keeper import Keeper, NoAnswer
 from slalom_xai.app.limits import Limits
-from slalom_xai.app.store.jobs import Jobs
+from slalom_xai.app.store.jobs import Bound, Jobs
 from slalom_xai.app.work.spec import WorkerSpec
 
 log = logging.getLogger("slalom.serve")
@@ -36,15 +36,22 @@ class ModelState:
 
     Attributes:
         name: on this server.
+        bound: what it is loaded from, and how.
         state: "loading", "ready" or "failed".
         message: why it failed.
         facts: what a worker said about it when it was ready.
     """
 
     name: str
+    bound: str = ""
     state: State = "loading"
     message: str | None = None
     facts: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def known(self) -> Bound:
+        """What jobs of this model are bound to."""
+        return Bound(self.name, self.bound, self.facts.get("fingerprint"))
 
 
 class Supervisor:
@@ -63,7 +70,7 @@ class Supervisor:
     """
 
     def __init__(self, specs: list[WorkerSpec], workers: int, jobs: Jobs, limits: Limits) -> None:
-        self.models = {spec.name: ModelState(spec.name) for spec in specs}
+        self.models = {spec.name: ModelState(spec.name, spec.bound) for spec in specs}
         self.restarts = 0
         self.ending = threading.Event()
         self._jobs, self._limits = jobs, limits
@@ -76,6 +83,11 @@ class Supervisor:
 
     def start(self) -> None:
         """Starts the workers; none of them is waited for."""
+        self._started = time.time()
+        try:
+            self._sign_on()
+        except sqlite3.Error as error:  # a busy or full disk: the next sign may come through
+            log.error("no sign of this server could be written: %s", error)
         for keeper in self._keepers:
             keeper.start()
         threading.Thread(target=self._find_lost, daemon=True).start()
@@ -122,10 +134,29 @@ class Supervisor:
             raise NoAnswer("an error in slalom-xai itself; the server's log has more")
         return said["result"]
 
+    def _sign_on(self) -> None:
+        """Tells other servers on this store which models there are here."""
+        specs = [keeper.spec for keeper in self._keepers]
+        self._jobs.sign_on({spec.owner: self.models[spec.name].known for spec in specs})
+
+    def _find_unmatched(self) -> None:
+        """Ends jobs for other models of the same names, which no server has had since the start.
+
+        A server that was there when this one started has given a sign within one lease. It may be
+        started again, and its jobs wait for it.
+        """
+        if time.time() < self._started + self._limits.lease:
+            return
+        found = self._jobs.fail_unmatched(list(self.models), since=self._started)
+        if found:
+            log.warning("%d jobs were for other models of the same names and have failed", found)
+
     def _find_lost(self) -> None:
         """Puts back jobs whose worker has died with its server."""
         while not self.ending.wait(self._limits.lease / 3):
             try:
+                self._sign_on()
+                self._find_unmatched()
                 before = time.time() - self._limits.lease
                 found = self._jobs.hand_back_lost(before=before, most=self._limits.attempts)
             except sqlite3.Error as error:

@@ -13,6 +13,7 @@ from slalom_xai.cli.options import (
     Dtype,
     TextField,
     TrustRemoteCode,
+    names,
     switch,
     without_default,
 )
@@ -28,6 +29,8 @@ Examples:
 
     slalom serve --model mine=./my-classifier --model embedded --data reviews.parquet
 
+    slalom serve --model stars=./my-stars --labels bad,fair,good
+
     slalom serve --folder explanations --open
 
     slalom serve --host 0.0.0.0 --allow-host explain.example.org --base-path /slalom
@@ -40,6 +43,13 @@ _Models = Annotated[
     without_default(
         "A model to explain, as NAME=FOLDER or NAME=HUB-ID; can be given several times. "
         "Default: embedded, the movie-review model."
+    ),
+]
+_ModelLabels = Annotated[
+    list[str] | None,
+    without_default(
+        "Names for classes that a model only numbers, such as negative,positive; of several "
+        "models, as NAME=negative,positive, for each."
     ),
 ]
 _Data = Annotated[Path | None, without_default("A table of texts: .csv, .tsv, .jsonl or .parquet.")]
@@ -82,6 +92,7 @@ def register(app: typer.Typer) -> None:
 
 def _serve(
     model: _Models = None,
+    labels: _ModelLabels = None,
     data: _Data = None,
     text_field: TextField = "text",
     label_field: _LabelField = None,
@@ -108,7 +119,7 @@ def _serve(
     from slalom_xai.app.service import Service
     from slalom_xai.app.serving import Address, access, default_store, listening, serve
     from slalom_xai.app.store.file import Store
-    from slalom_xai.app.work.spec import DataSpec, WorkerSpec
+    from slalom_xai.app.work.spec import DataSpec, WorkerSpec, bound_to
 
     shown = None if folder is None else open_folder(folder.absolute())
     place = Address(host, port, _checked_path(base_path))
@@ -118,19 +129,23 @@ def _serve(
     given: DataSpec | None = None
     if data is not None:
         given = DataSpec(str(data.absolute()), str(file.parent), text_field, label_field)
+    sources = _named(model or [EMBEDDED])
+    called = _label_names(labels or [], list(sources))
     specs = [
         WorkerSpec(
             name,
             source,
             str(file),
+            bound=bound_to(source, dtype, called.get(name)),
             device=device,
             dtype=dtype,
             trust_remote_code=trust_remote_code,
+            labels=called.get(name),
             limits=limits,
             data=given,
             log_texts=log_texts,
         )
-        for name, source in _named(model or [EMBEDDED]).items()
+        for name, source in sources.items()
     ]
     opened = listening(place)
     kept = Store(file)
@@ -184,3 +199,28 @@ def _named(given: list[str]) -> dict[str, str | None]:
             raise InputError(f"--model names {name!r} twice: give every model its own name")
         sources[name] = None if is_bundled(source) else source
     return sources
+
+
+def _label_names(given: list[str], models: list[str]) -> dict[str, tuple[str, ...]]:
+    """Names of classes, by the model that they are for."""
+    from slalom_xai.errors import InputError
+
+    found: dict[str, tuple[str, ...]] = {}
+    for entry in given:
+        name, equals, listed = entry.partition("=")
+        if not equals or name not in models:
+            if len(models) > 1:
+                raise InputError(
+                    f"--labels is {entry!r}, and there are {len(models)} models: say whose names "
+                    f"they are, as {models[0]}=negative,positive"
+                )
+            name, listed = models[0], entry
+        if name in found:
+            raise InputError(f"--labels names the classes of {name!r} twice: give them once")
+        found[name] = names(listed)
+        if not all(found[name]) or len(set(found[name])) < len(found[name]):
+            raise InputError(
+                f"--labels is {entry!r}: give every class a name of its own, such as "
+                "negative,positive"
+            )
+    return found

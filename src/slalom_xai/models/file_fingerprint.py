@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import json
+from collections.abc import Sequence
 from pathlib import Path
 
 from slalom_xai.system.bundled import bundled_folder, is_bundled
@@ -10,16 +12,24 @@ from slalom_xai.system.bundled import bundled_folder, is_bundled
 _CHUNK = 1 << 20  # bytes read at once
 
 
-def fingerprint(source: str | None, dtype: str | None, revision: str | None = None) -> str:
-    """Equal for the same files in the same precision.
+def fingerprint(
+    source: str | None,
+    dtype: str | None,
+    revision: str | None = None,
+    labels: Sequence[str] | None = None,
+) -> str:
+    """Equal for the same files in the same precision, under the same names of classes.
 
     Args:
         source: what a model was loaded from: folder, file or hub id; None, or one of its
             names: the bundled model.
         dtype: the precision asked for.
         revision: branch, tag or commit of a hub id, which must be in the local cache.
+        labels: names that were given to classes that the model only numbers.
     """
     digest = hashlib.sha256(f"{dtype}\n".encode())
+    if labels is not None:
+        digest.update(f"{json.dumps(list(labels))}\n".encode())
     place = _place(source, revision)
     found = [place]
     if place.is_dir():

@@ -22,7 +22,7 @@ from slalom_xai.explanation import Array, Explanation
 from slalom_xai.explanation.function_data import function_to_dict, without_nan
 from slalom_xai.reports.colour import HIGHLIGHT, printable
 from slalom_xai.reports.text_pieces import text_pieces
-from slalom_xai.reports.wording import model_name, unit_texts
+from slalom_xai.reports.wording import model_name, predicted_class, unit_texts
 from slalom_xai.slalom import BoundedSlalom
 from slalom_xai.surrogates.exact_shapley import shapley_values
 from slalom_xai.surrogates.formula import SlalomSurrogate
@@ -54,10 +54,12 @@ def index_data(explanations: Sequence[Explanation], title: str) -> dict[str, Any
 def _entry(explanations: Sequence[Explanation], indices: list[int]) -> dict[str, Any]:
     """One text: its beginning, what was predicted, and which of the explanations are of it."""
     first = explanations[indices[0]]
+    label, probability = predicted_class(first)
     texts = first.text + " " + (first.text_pair or "")
     return {
         "text": printable(" ".join(texts[:_LONGEST].split())),
-        "label": printable(first.target),
+        "label": printable(first.target if label is None else label),
+        "probability": probability,
         "prediction": first.prediction,
         "names": sorted({_name(explanations[index]) for index in indices}),
         "items": indices,

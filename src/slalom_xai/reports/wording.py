@@ -47,6 +47,14 @@ def predicted(explanation: Explanation) -> int | None:
     return shares.index(max(shares))
 
 
+def predicted_class(explanation: Explanation) -> tuple[str | None, float | None]:
+    """The class that the model predicts, with its probability; None where it chooses none."""
+    index, shares = predicted(explanation), probabilities(explanation)
+    if index is None or shares is None:
+        return None, None
+    return explanation.outputs.labels[index], shares[index]
+
+
 def question(explanation: Explanation) -> str:
     """The heading of a page.
 

@@ -120,7 +120,9 @@ class Dataset:
 
         Raises:
             InputError: a row cannot be read; those before it are kept.
+            Damaged: the rows that are there already cannot be read.
         """
+        self._file.check()
         return load(self._prepared[0], self._file, stop)
 
     def close(self) -> None:

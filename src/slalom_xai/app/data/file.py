@@ -22,6 +22,7 @@ from pathlib import Path
 from slalom_xai.app.data.search import holds
 from slalom_xai.errors import InputError
 from slalom_xai.system.files import make_private
+from slalom_xai.system.transactions import Damaged, find_damage, is_damaged
 
 VERSION = 1
 FOREVER = 2**63 - 1  # the ``until`` of an explanation that nothing has replaced
@@ -180,6 +181,7 @@ class DataFile:
 
         Raises:
             InputError: a query took longer.
+            Damaged: the file cannot be read.
         """
         with self._connection() as connection:
             if seconds is not None:
@@ -188,7 +190,9 @@ class DataFile:
             try:
                 connection.execute("BEGIN")
                 yield connection
-            except sqlite3.OperationalError as error:
+            except sqlite3.DatabaseError as error:
+                if is_damaged(error):
+                    raise self._damaged() from error
                 if "interrupted" not in str(error):
                     raise
                 raise InputError(
@@ -212,6 +216,22 @@ class DataFile:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
                 raise
+
+    def check(self) -> None:
+        """Reads all pages.
+
+        Raises:
+            Damaged: some of them are not what was written.
+        """
+        with self.reading() as connection:
+            if find_damage(connection) is not None:
+                raise self._damaged()
+
+    def _damaged(self) -> Damaged:
+        return Damaged(
+            f"the rows of the data set are damaged: stop the server, remove {self.path.name} "
+            "beside its store, and start it again; the table is then read anew"
+        )
 
     def close(self) -> None:
         """Closes all connections; those in use are closed when they are given back."""

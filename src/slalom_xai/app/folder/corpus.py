@@ -16,7 +16,10 @@ from slalom_xai.errors import InputError, optional_packages
 
 Order = Literal["row", "fidelity", "failed"]
 
-_LISTED = ["row", "id", "status", "problem", "text", "predicted", "prediction", "fidelity.any_r2"]
+_LISTED = [
+    *("row", "id", "status", "problem", "text", "target", "predicted", "prediction"),
+    "fidelity.any_r2",
+]
 _SORTED = ["status", "fidelity.any_r2"]
 _BEGINNING = 300  # characters of a text in a list
 

@@ -11,6 +11,7 @@ from fastapi.responses import Response
 from slalom_xai.app import schema
 from slalom_xai.app.service import Problem, Service
 from slalom_xai.app.snippet import snippet
+from slalom_xai.app.store.results import read_settings
 
 _KEY = "^[0-9a-f]{32}$"
 _KEYS = "^[0-9a-f]{32}(,[0-9a-f]{32})*$"
@@ -49,8 +50,8 @@ def router(service: Service) -> APIRouter:
         if result is None:
             raise Problem(404, f"there is no explanation {key}: ask again")
         text = json.loads(known(service.results.file(key), key))
-        spec = next((spec for spec in service.specs if spec.name == result.model), None)
-        return schema.Snippet(python=snippet(text, json.loads(result.settings), spec))
+        spec = service.spec_of(result)
+        return schema.Snippet(python=snippet(text, read_settings(result.settings), spec))
 
     @routes.get(
         "/api/explanations/{key}/figure.{ending}", responses=_PICTURES, response_class=Response
@@ -85,9 +86,16 @@ def router(service: Service) -> APIRouter:
     async def predict(request: schema.PredictRequest) -> schema.Predictions:
         """What the model itself answers, to a text or to edits of it."""
         body = request.model_dump()
-        name = body.pop("model")
-        if service.model(name).state != "ready":
+        name, wanted = body.pop("model"), body.pop("fingerprint")
+        model = service.model(name)
+        if model.state != "ready":
             raise Problem(503, f"the model {name} is being loaded: try again soon", 5)
+        if wanted not in (None, model.facts["fingerprint"]):
+            raise Problem(
+                409,
+                f"the model {name} is another one than the one that was explained: "
+                "explain the text again",
+            )
         service.check_texts(request.text, request.text_pair)
         if request.counts is not None and len(request.counts) > service.limits.rows:
             raise Problem(

@@ -51,9 +51,8 @@ def router(service: Service) -> APIRouter:
     @routes.get("/api/models")
     def models() -> schema.Models:
         """The models that can be asked, with what waits for each."""
-        jobs = service.jobs.counts()
         found = [
-            _model(model, jobs.get((model.name, "queued"), 0), jobs.get((model.name, "running"), 0))
+            _model(model, service.jobs.open_counts(model.known))
             for model in service.supervisor.models.values()
         ]
         return schema.Models(models=found)
@@ -80,7 +79,7 @@ def _static(name: str) -> bytes:
     return (files("slalom_xai.app") / "static" / name).read_bytes()
 
 
-def _model(model: ModelState, queued: int, running: int) -> schema.Model:
+def _model(model: ModelState, jobs: dict[str, int]) -> schema.Model:
     facts = model.facts
     return schema.Model(
         name=model.name,
@@ -90,6 +89,6 @@ def _model(model: ModelState, queued: int, running: int) -> schema.Model:
         labels=facts.get("labels", []),
         limit=facts.get("limit"),
         fingerprint=facts.get("fingerprint"),
-        queued=queued,
-        running=running,
+        queued=jobs.get("queued", 0),
+        running=jobs.get("running", 0),
     )

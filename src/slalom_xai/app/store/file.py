@@ -10,12 +10,10 @@ from pathlib import Path
 
 from slalom_xai.errors import InputError
 from slalom_xai.system.files import make_private
-from slalom_xai.system.transactions import writing
-
-VERSION = 1
+from slalom_xai.system.transactions import find_damage, is_damaged, writing
 
 _WAIT = 30.0  # seconds that a writer waits for another
-_TABLES = """
+_FIRST = """
 CREATE TABLE explanations (
     key TEXT PRIMARY KEY,
     created REAL NOT NULL,
@@ -53,6 +51,31 @@ CREATE TABLE jobs (
 CREATE INDEX jobs_by_state ON jobs (model, state, id);
 CREATE INDEX jobs_owned ON jobs (owner) WHERE owner IS NOT NULL;
 """
+# Jobs and results of an earlier version are bound to no model.
+_BOUND = """
+ALTER TABLE explanations ADD COLUMN fingerprint TEXT NOT NULL DEFAULT '';
+ALTER TABLE explanations ADD COLUMN predicted TEXT;
+ALTER TABLE explanations ADD COLUMN probability REAL;
+ALTER TABLE jobs ADD COLUMN bound TEXT NOT NULL DEFAULT '';
+ALTER TABLE jobs ADD COLUMN fingerprint TEXT;
+ALTER TABLE jobs ADD COLUMN predicted TEXT;
+ALTER TABLE jobs ADD COLUMN probability REAL;
+DROP INDEX jobs_by_state;
+CREATE INDEX jobs_by_state ON jobs (model, state, bound, id);
+CREATE TABLE workers (
+    owner TEXT PRIMARY KEY,
+    model TEXT NOT NULL,
+    bound TEXT NOT NULL,
+    fingerprint TEXT,
+    seen REAL NOT NULL
+) WITHOUT ROWID
+"""
+CHANGES = (_FIRST, _BOUND)  # each makes the next version of the tables
+VERSION = len(CHANGES)
+DAMAGED = (
+    "the store of this server is damaged: stop the server, and name another file with --store, "
+    "or remove the damaged one"
+)
 
 
 class Store:
@@ -62,18 +85,19 @@ class Store:
 
     Args:
         path: of the file; made where there is none, for its owner only.
+        look: whether to look for damage, which reads the whole file.
 
     Raises:
-        InputError: the file cannot be opened, is no store, or is one of a newer version.
+        InputError: the file cannot be opened, is damaged or no store, or is one of a newer version.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, look: bool = True) -> None:
         self.path = path
         self._local = threading.local()
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             make_private(path)
-            self._check()
+            self._check(look=look)
             with self.writing() as connection:
                 _make_tables(connection)
         except OSError as error:
@@ -82,16 +106,19 @@ class Store:
                 "name another with --store"
             ) from error
         except sqlite3.Error as error:
+            if is_damaged(error) and error.sqlite_errorcode != sqlite3.SQLITE_NOTADB:
+                raise self._damaged(str(error)) from error
             raise InputError(
                 f"cannot use the store {path}: {error}; name another file with --store, "
                 "or make room on its disk"
             ) from error
 
-    def _check(self) -> None:
+    def _check(self, *, look: bool) -> None:
         """Refuses a file that is not ours, before anything in it is changed."""
         with closing(sqlite3.connect(self.path, timeout=_WAIT)) as connection:
             version = connection.execute("PRAGMA user_version").fetchone()[0]
             tables = connection.execute("SELECT name FROM sqlite_master").fetchall()
+            damage = find_damage(connection) if look else None
         if tables and ("explanations",) not in tables:
             raise InputError(
                 f"{self.path} is another program's database: name another file with --store"
@@ -101,6 +128,14 @@ class Store:
                 f"the store {self.path} has version {version}, but this package reads up to "
                 f"version {VERSION}: update slalom-xai, or name another file with --store"
             )
+        if damage is not None:
+            raise self._damaged(damage)
+
+    def _damaged(self, damage: str) -> InputError:
+        return InputError(
+            f"the store {self.path} is damaged ({damage}): name another file with --store, or "
+            "remove this one and its -wal and -shm, and what was explained is explained anew"
+        )
 
     @property
     def connection(self) -> sqlite3.Connection:
@@ -127,8 +162,9 @@ class Store:
 
 
 def _make_tables(connection: sqlite3.Connection) -> None:
-    if connection.execute("PRAGMA user_version").fetchone()[0] == VERSION:
-        return
-    for statement in _TABLES.split(";"):
-        connection.execute(statement)
-    connection.execute(f"PRAGMA user_version = {VERSION}")
+    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    for change in CHANGES[version:]:
+        for statement in change.split(";"):
+            connection.execute(statement)
+    if version != VERSION:
+        connection.execute(f"PRAGMA user_version = {VERSION}")

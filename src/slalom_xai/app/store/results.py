@@ -7,11 +7,14 @@ import json
 import sqlite3
 import time
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from slalom_xai import __version__
-from slalom_xai.app.store.file import Store
+from slalom_xai.app.store.file import DAMAGED, Store
+from slalom_xai.system.transactions import Damaged
+
+SETTINGS = ("method", "granularity", "target", "removal", "budget", "seed")
 
 
 @dataclass(frozen=True)
@@ -21,19 +24,25 @@ class Known:
     Attributes:
         key: names the question that it answers.
         model: its name on the server that it was made by.
+        fingerprint: of this model; empty where the store was made before it was kept.
         settings: of the explanation, as JSON.
         summary: in one line.
         calls: of the model.
         prediction: the model's own output for the target.
+        predicted: the class that the model predicts; None where it chooses none of several.
+        probability: of this class.
         fidelity: the share of what deletions do that it predicts; None where that is unknown.
     """
 
     key: str
     model: str
+    fingerprint: str
     settings: str
     summary: str
     calls: int
     prediction: float
+    predicted: str | None
+    probability: float | None
     fidelity: float | None
 
 
@@ -48,6 +57,9 @@ class Result(Known):
 
     file: str
     view: str
+
+
+_KNOWN = tuple(each.name for each in fields(Known))
 
 
 def question_key(text: str, text_pair: str | None, fingerprint: str, settings: str) -> str:
@@ -65,9 +77,7 @@ class Results:
     def known(self, key: str) -> Known | None:
         """A result without its contents; None where there is none."""
         row = self._store.connection.execute(
-            "SELECT key, model, settings, summary, calls, prediction, fidelity "
-            "FROM explanations WHERE key = ?",
-            (key,),
+            f"SELECT {', '.join(_KNOWN)} FROM explanations WHERE key = ?", (key,)
         ).fetchone()
         return None if row is None else Known(*row)
 
@@ -94,18 +104,11 @@ class Results:
 def insert(connection: sqlite3.Connection, result: Result) -> None:
     """Puts a result into the store; one that is there already stays."""
     connection.execute(
-        "INSERT OR IGNORE INTO explanations "
-        "(key, created, model, settings, summary, calls, prediction, fidelity, file, view) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        f"INSERT OR IGNORE INTO explanations ({', '.join(_KNOWN)}, created, file, view) "
+        f"VALUES ({', '.join('?' * len(_KNOWN))}, ?, ?, ?)",
         (
-            result.key,
+            *(getattr(result, name) for name in _KNOWN),
             time.time(),
-            result.model,
-            result.settings,
-            result.summary,
-            result.calls,
-            result.prediction,
-            result.fidelity,
             packed(result.file),
             packed(result.view),
         ),
@@ -119,7 +122,19 @@ def packed(content: str) -> bytes:
 
 def unpacked(content: bytes) -> str:
     """The inverse of ``packed``."""
-    return zlib.decompress(content).decode()
+    try:
+        return zlib.decompress(content).decode()
+    except (zlib.error, ValueError, TypeError) as error:
+        raise Damaged(DAMAGED) from error
+
+
+def read_settings(settings: str) -> dict[str, Any]:
+    """The settings of a job or a result, as they were asked for."""
+    try:
+        found = json.loads(settings)
+        return {name: found[name] for name in SETTINGS}
+    except (ValueError, TypeError, KeyError) as error:
+        raise Damaged(DAMAGED) from error
 
 
 def as_json(data: Any) -> str:

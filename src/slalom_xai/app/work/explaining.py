@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from functools import partial
-from typing import Any
 
 from slalom_xai.app import logs
-from slalom_xai.app.store.jobs import Jobs, Task
-from slalom_xai.app.store.results import Result, Results, as_json, question_key
+from slalom_xai.app.store.jobs import Bound, Jobs, Task
+from slalom_xai.app.store.results import (
+    Known,
+    Result,
+    Results,
+    as_json,
+    question_key,
+    read_settings,
+)
 from slalom_xai.app.work.spec import WorkerSpec
 from slalom_xai.errors import SlalomError
 from slalom_xai.explainer import Explainer
@@ -24,7 +30,8 @@ from slalom_xai.models import TextModel
 from slalom_xai.progress import shown_by
 from slalom_xai.reports.terminal import in_one_line
 from slalom_xai.reports.view import explanation_data
-from slalom_xai.system.transactions import has_no_room
+from slalom_xai.reports.wording import predicted_class
+from slalom_xai.system.transactions import Damaged, has_no_room
 
 log = logging.getLogger("slalom.worker")
 
@@ -43,7 +50,7 @@ class JobWorker:
     Args:
         spec: of the worker.
         model: as loaded.
-        fingerprint: of its weights.
+        bound: which model it is.
         jobs: where jobs are found.
         results: where results are kept.
         ending: set when the worker must end.
@@ -54,13 +61,14 @@ class JobWorker:
         self,
         spec: WorkerSpec,
         model: TextModel,
-        fingerprint: str,
+        bound: Bound,
         jobs: Jobs,
         results: Results,
         ending: threading.Event,
         explained: Callable[[Task, Result], None],
     ) -> None:
-        self._spec, self._model, self._fingerprint = spec, model, fingerprint
+        self._spec, self._model, self._bound = spec, model, bound
+        self._fingerprint = bound.fingerprint or ""
         self._jobs, self._results = jobs, results
         self._ending, self._explained = ending, explained
         self._explainers: dict[str, Explainer] = {}
@@ -68,7 +76,7 @@ class JobWorker:
     def work(self) -> bool:
         """Takes jobs that wait and explains them; False where there were none."""
         spec = self._spec
-        tasks = self._jobs.claim(spec.name, spec.owner, spec.limits.together)
+        tasks = self._jobs.claim(self._bound, spec.owner, spec.limits.together)
         if not tasks:
             return False
         new = [task for task in tasks if not self._answered(task)]
@@ -101,6 +109,9 @@ class JobWorker:
             explanations = self._explanations(tasks)
         except Stopped as error:
             self._stop(tasks, error)
+        except Damaged as error:
+            for task in tasks:
+                self._fail(task, error)
         except sqlite3.Error:
             raise  # nothing is wrong with the jobs
         except Exception as error:
@@ -129,7 +140,7 @@ class JobWorker:
         if settings not in self._explainers:
             while len(self._explainers) >= _MOST_EXPLAINERS:
                 self._explainers.pop(next(iter(self._explainers)))
-            given: dict[str, Any] = json.loads(settings)
+            given = read_settings(settings)
             self._explainers[settings] = Explainer(
                 self._model,
                 method=given["method"],
@@ -143,11 +154,11 @@ class JobWorker:
 
     def _show(self, tasks: Sequence[Task], explanation: Explanation) -> None:
         """Shows a preliminary result to whoever watches its job."""
-        view, summary = as_json(explanation_data(explanation)), in_one_line(explanation)
+        view = as_json(explanation_data(explanation))
         for task in tasks:
             if (task.text, task.text_pair) == (explanation.text, explanation.text_pair):
                 with _not_worth_stopping():
-                    self._jobs.show_round(task.id, view, summary, explanation.prediction)
+                    self._jobs.show_round(task.id, self._known(task, explanation), view)
 
     def _finish(self, task: Task, explanation: Explanation, seconds: float) -> None:
         try:
@@ -165,18 +176,27 @@ class JobWorker:
             seconds,
         )
 
-    def _result(self, task: Task, explanation: Explanation) -> Result:
+    def _known(self, task: Task, explanation: Explanation) -> Known:
         fidelity = None
         if explanation.fidelity is not None:
             fidelity = explanation.fidelity.wide.r2
-        return Result(
+        label, probability = predicted_class(explanation)
+        return Known(
             key=self._key(task),
             model=self._spec.name,
+            fingerprint=self._fingerprint,
             settings=task.settings,
             summary=in_one_line(explanation),
             calls=explanation.calls,
             prediction=explanation.prediction,
+            predicted=label,
+            probability=probability,
             fidelity=fidelity,
+        )
+
+    def _result(self, task: Task, explanation: Explanation) -> Result:
+        return Result(
+            **asdict(self._known(task, explanation)),
             file=file_content(explanation),
             view=as_json(explanation_data(explanation)),
         )
@@ -205,7 +225,7 @@ class JobWorker:
                 log.info("job %d cancelled", task.id)
 
     def _fail(self, task: Task, error: Exception) -> None:
-        if isinstance(error, (SlalomError, Stopped)):
+        if isinstance(error, (SlalomError, Stopped, Damaged)):
             message = self._spec.without_paths(str(error))
             shown = f": {message}" if self._spec.log_texts else ""
             log.info("job %d failed: %s%s", task.id, type(error).__name__, shown)

@@ -19,11 +19,12 @@ from pathlib import Path
 from typing import IO, Any
 
 from slalom_xai.app import logs
-from slalom_xai.app.store.file import Store
-from slalom_xai.app.store.jobs import Jobs, Task
+from slalom_xai.app.store.file import DAMAGED, Store
+from slalom_xai.app.store.jobs import Bound, Jobs, Task
 from slalom_xai.app.store.results import Result, Results
 from slalom_xai.app.work.spec import WorkerSpec
 from slalom_xai.errors import SlalomError
+from slalom_xai.system.transactions import is_damaged
 
 log = logging.getLogger("slalom.worker")
 
@@ -43,6 +44,7 @@ class Worker:
         self._wake = threading.Event()
         self._questions: queue.Queue[dict[str, Any]] = queue.Queue()
         self._loaded = False
+        self._signed_on = False
         self._left_open = False  # whether jobs of this worker may be marked that it does not do
         self._all_predicted = not spec.predicts
 
@@ -76,23 +78,25 @@ class Worker:
         from slalom_xai.models.load import text_model
 
         spec = self._spec
-        store = Store(Path(spec.store))
+        store = Store(Path(spec.store), look=False)  # the server has looked
         self._jobs, results = Jobs(store), Results(store)
         model = text_model(
             spec.source,
             device=spec.device,
             dtype=spec.dtype,
             trust_remote_code=spec.trust_remote_code,
+            labels=spec.labels,
         )
         self._labels = model.outputs.labels
-        self._fingerprint = fingerprint(spec.source, spec.dtype)
+        self._fingerprint = fingerprint(spec.source, spec.dtype, labels=spec.labels)
+        self._bound = Bound(spec.name, spec.bound, self._fingerprint)
         self._data = None
         if spec.data is not None:
             self._data = Dataset.of(spec.data)
             self._data.prepare()
         self._quick = QuickAnswers(model, results.file)
         self._work = JobWorker(
-            spec, model, self._fingerprint, self._jobs, results, self._ending, self._tell_data
+            spec, model, self._bound, self._jobs, results, self._ending, self._tell_data
         )
         self._say(
             {
@@ -108,11 +112,15 @@ class Worker:
     def _step(self) -> bool:
         """Does some of what there is to do; False where there is nothing."""
         try:
+            if not self._signed_on:
+                self._jobs.has_loaded(self._spec.owner, self._bound)
+                self._signed_on = True
             if self._left_open:
                 self._hand_back()
             return self._work.work() or self._predict_some()
         except sqlite3.Error as error:
-            log.error("the store cannot be used (%s): trying again", error)
+            shown = DAMAGED if is_damaged(error) else str(error)  # of damage it may quote a text
+            log.error("the store cannot be used (%s): trying again", shown)
             self._left_open = True
             self._ending.wait(_PAUSE)
             return True
