@@ -20,7 +20,7 @@ from slalom_xai.surrogates.scores import SCORES
 from slalom_xai.text import GRANULARITIES
 
 # What an explainer takes; unknown: scores made elsewhere.
-SAVED_REMOVALS = ("delete", "mask", "unk", "unknown")
+SAVED_REMOVALS = ("hide", "delete", "mask", "unk", "unknown")
 _DEEPEST = 16  # lists in lists; a function with its two scores has six
 _LARGEST = 2**53  # whole numbers above are rounded where the page reads them
 
