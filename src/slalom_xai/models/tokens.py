@@ -210,7 +210,7 @@ class Tokens:
         if removal == "delete":
             return None
         if removal == "hide":
-            raise cannot_hide("this model is not one of the transformers library")
+            raise cannot_hide("this is not a model of the transformers library")
         filler = getattr(self.tokenizer, f"{removal}_token_id", None)
         if filler is None:
             raise InputError(
