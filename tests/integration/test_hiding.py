@@ -321,7 +321,7 @@ class Bag(torch.nn.Module):
 
 
 def _probabilities(texts):
-    good = np.array([len(text) % 7 / 10 for text in texts])
+    good = np.array([0.1 + len(text) % 7 / 10 for text in texts])
     return np.stack([1 - good, good], axis=1)
 
 
@@ -356,9 +356,7 @@ def test_the_methods_of_the_paper_delete_unless_they_are_told_otherwise(method):
     model, words = tiny("bert")
     found = explain("a quiet film", model, words, method=method, show_progress=False)
     assert found.removal == "delete"
-    told = explain(
-        "a quiet film", model, words, method=method, removal="hide", show_progress=False
-    )
+    told = explain("a quiet film", model, words, method=method, removal="hide", show_progress=False)
     assert told.removal == "hide"
 
 

@@ -146,7 +146,8 @@ class KeptTokens(TokenRows):
         """(m,), tokens in each row, special ones included and holes not."""
         if self.text.filler is not None:
             return self.sizes
-        return np.count_nonzero(self._keep, axis=1).astype(np.int64)
+        counts: Indices = np.count_nonzero(self._keep, axis=1).astype(np.int64)
+        return counts
 
     @cached_property
     def ends(self) -> Indices:
@@ -154,7 +155,8 @@ class KeptTokens(TokenRows):
         if self.hiding is None:
             return self.sizes
         from_end = self._keep[:, ::-1].argmax(axis=1)
-        return np.where(self._keep.any(axis=1), self._keep.shape[1] - from_end, 0)
+        ends: Indices = np.where(self._keep.any(axis=1), self._keep.shape[1] - from_end, 0)
+        return ends
 
     @cached_property
     def keys(self) -> Keys:
@@ -276,7 +278,8 @@ class WrittenTokens(TokenRows):
         if self._places is None:
             return self._counts
         inside = np.arange(self._places.shape[1]) < self._counts[:, None]
-        return np.where(inside, self._places + 1, 0).max(axis=1)
+        ends: Indices = np.where(inside, self._places + 1, 0).max(axis=1)
+        return ends
 
     @cached_property
     def keys(self) -> Keys:

@@ -239,9 +239,7 @@ class AnyTransformer(PaddedModel):
         checked = self._checked(logits, batch)
         return checked.float() if checked.dtype in HALF else checked
 
-    def _inputs(
-        self, batch: TokenBatch, pad: int, side: str, in_holes: int
-    ) -> dict[str, Tensor]:
+    def _inputs(self, batch: TokenBatch, pad: int, side: str, in_holes: int) -> dict[str, Tensor]:
         """What the model is given for a batch."""
         inputs = batch.inputs(pad, side, self.device, in_holes)
         if "position_ids" in inputs:
@@ -294,9 +292,7 @@ class TransformersModel(AnyTransformer):
 
 
 @contextmanager
-def _pad_token(
-    model: Any, batch: TokenBatch, also_used: Collection[int] = ()
-) -> Iterator[int]:
+def _pad_token(model: Any, batch: TokenBatch, also_used: Collection[int] = ()) -> Iterator[int]:
     """The id that pads; a model without one is lent an id that occurs in none of the rows.
 
     Decoders look for the last token that is not padding by this id, so it must be in their
