@@ -7,17 +7,17 @@ from dataclasses import replace
 
 import numpy as np
 import torch
+from slalom_xai.surrogates.correction import Correction
+from slalom_xai.surrogates.interactions import Interactions
 
 from slalom_xai.explanation import Array, Explanation
 from slalom_xai.outputs import Outputs
+from slalom_xai.slalom.trust import Agreement, FewAndMany, Fidelity
 from slalom_xai.surrogates.additive import AdditiveSurrogate
 from slalom_xai.surrogates.conditioning import Changes, conditioned
-from slalom_xai.surrogates.correction import Correction
 from slalom_xai.surrogates.formula import SlalomSurrogate, TwoScores
-from slalom_xai.surrogates.interactions import Interactions
 from slalom_xai.surrogates.pairs import PairsSurrogate
 from slalom_xai.surrogates.process import Kernel, Noise, Process
-from slalom_xai.slalom.trust import Agreement, FewAndMany, Fidelity
 from slalom_xai.surrogates.scores import SCORES, OneScore
 from slalom_xai.text import Unit, words
 

@@ -4,7 +4,8 @@
 
     SlalomError                 catch this to catch them all
     ├── InputError              the caller's text, option or file cannot be used (also a ValueError)
-    │   └── BudgetError         fewer model calls allowed than the text needs
+    │   ├── BudgetError         fewer model calls allowed than the text needs
+    │   └── CannotHideError     removal="hide" for a model that can only delete
     └── ModelError              the model cannot be loaded, or answered something unusable
         └── ServiceError        the server that runs the model does not serve us any more
             └── CapError        a cap on what it may cost is reached (also a BudgetError)
@@ -50,6 +51,10 @@ class BudgetError(InputError):
     """The budget of model calls is too small for the text."""
 
 
+class CannotHideError(InputError):
+    """Tokens were to be hidden from a model that allows no such thing."""
+
+
 class MissingPackageError(InputError):
     """A package that is not installed, or cannot be imported."""
 
@@ -69,6 +74,13 @@ class CapError(BudgetError, ServiceError):
 def one_of(what: str, given: object, valid: Iterable[str]) -> InputError:
     """The error for a name that is not in a list of names."""
     return InputError(f"unknown {what} {given!r}: choose one of {', '.join(valid)}")
+
+
+def cannot_hide(reason: str) -> CannotHideError:
+    """The error for a model from which tokens cannot be hidden."""
+    return CannotHideError(
+        f'removal="hide" was asked for, but {reason}: use removal="delete", or "auto"'
+    )
 
 
 def check_seed(name: str, given: Any, most: int = 2**63 - 1) -> None:

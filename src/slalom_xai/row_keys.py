@@ -46,9 +46,32 @@ def kept_keys(keep: NDArray[np.bool_], codes: NDArray[np.uint64]) -> Keys:
     return keys.view(np.int64)
 
 
-def sequence_keys(codes: NDArray[np.uint64], sizes: NDArray[np.int64]) -> Keys:
-    """Keys (m,) of sequences of mixed codes (m, w), of which the first ``sizes`` (m,) count."""
-    weighted = codes * _salts(codes.shape[1] + 1)[1:]
+def place_keys(keep: NDArray[np.bool_], codes: NDArray[np.uint64]) -> Keys:
+    """Keys (m,) of what masks (m, n) leave of a sequence of mixed codes (n,), each in its place."""
+    weights = codes * _salts(len(codes) + 1)[1:]
+    keys = np.empty(len(keep), dtype=np.uint64)
+    rows = max(1, CELLS // max(1, keep.shape[1]))
+    for start in range(0, len(keep), rows):
+        keys[start : start + rows] = (keep[start : start + rows] * weights).sum(axis=1)
+    return keys.view(np.int64)
+
+
+def sequence_keys(
+    codes: NDArray[np.uint64],
+    sizes: NDArray[np.int64],
+    places: NDArray[np.int64] | None = None,
+) -> Keys:
+    """Keys (m,) of sequences of mixed codes (m, w), of which the first ``sizes`` (m,) count.
+
+    Args:
+        codes: of each sequence.
+        sizes: how many of them count.
+        places: (m, w), where each of them stands, from 0 on; None: one behind the other.
+    """
+    salts = _salts(codes.shape[1] + 1)[1:]
+    if places is not None:
+        salts = _salts(int(places.max()) + 2)[places + 1]
+    weighted = codes * salts
     weighted *= np.arange(codes.shape[1]) < sizes[:, None]
     return np.asarray(weighted.sum(axis=1)).view(np.int64)
 

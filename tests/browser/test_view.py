@@ -9,8 +9,8 @@ import torch
 from made import FIDELITY, SHAPES, TEXT, explanation_with, made, shaped
 from marks import long_except
 
-from slalom_xai.surrogates.additive import AdditiveSurrogate
 from slalom_xai.slalom.trust import FewAndMany
+from slalom_xai.surrogates.additive import AdditiveSurrogate
 from slalom_xai.surrogates.scores import DEFAULT_SCORE, SCORES
 from slalom_xai.text import Unit
 

@@ -142,7 +142,7 @@ def test_a_constant_model_has_nothing_to_explain(method):
             {"granularity": "letter"},
             "unknown granularity 'letter': choose one of token, type, word",
         ),
-        ({"removal": "burn"}, "unknown removal 'burn': choose one of delete"),
+        ({"removal": "burn"}, "unknown removal 'burn': choose one of auto, hide, delete"),
         ({"method": SlalomEff, "budget": 9}, "give a name"),
         ({"budget": 0}, "budget is 0"),
         ({"budget": 2.5}, "budget is 2.5"),

@@ -13,9 +13,9 @@ from word_games import Game
 from slalom_xai import Explainer, Explanation
 from slalom_xai.errors import InputError, ModelError
 from slalom_xai.estimators import Slalom
+from slalom_xai.slalom.trust import Agreement, Fidelity, agreement, agreements
 from slalom_xai.surrogates.fit import fit_slalom
 from slalom_xai.surrogates.problem import Extras
-from slalom_xai.slalom.trust import Agreement, Fidelity, agreement, agreements
 from slalom_xai.surrogates.row_weights import length_penalty
 
 WORDS = [f"word{number}" for number in range(30)]

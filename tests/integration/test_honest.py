@@ -13,10 +13,10 @@ from word_games import Game
 from slalom_xai import Explainer, Explanation
 from slalom_xai.designs import even_counts, rows_of_every_size
 from slalom_xai.estimators import Slalom
+from slalom_xai.slalom.trust import Agreement, FewAndMany, Fidelity
 from slalom_xai.surrogates.fit import fit_slalom
 from slalom_xai.surrogates.influence import covariance
 from slalom_xai.surrogates.problem import Extras
-from slalom_xai.slalom.trust import Agreement, FewAndMany, Fidelity
 
 WORDS = ["a", "slow", "start", "but", "one", "wonderful", "warm", "film"]
 VALUES = np.array([0.5, -4, -1, 2, 0.3, 5, 3, -0.5])

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from alike import difference
 from fakes import Averaging, word_scores
+from slalom_xai.estimators.slalom.settings import SLALOM
 from word_games import Game
 
 from slalom_xai import Explainer
@@ -19,7 +20,6 @@ from slalom_xai.designs import DESIGN
 from slalom_xai.estimators import Slalom
 from slalom_xai.estimators.evidence import EVIDENCE
 from slalom_xai.estimators.exactness import EXACTNESS
-from slalom_xai.estimators.slalom.settings import SLALOM
 
 TEXT = "a quiet film that grows on you though it is far too long"
 SHORT = "a quiet film"

@@ -62,6 +62,36 @@ def test_an_edited_text_is_what_the_model_says_to_it(server, explanation):
     assert found["answers"][1]["full"] != found["answers"][0]["full"]
 
 
+def test_an_edited_text_is_asked_as_the_explanation_left_words_out(server, explanation):
+    counts = [1] * len(explanation.units)
+    counts[3] = 0
+    model = text_model(None)
+    for removal, used in (("auto", "hide"), ("hide", "hide"), ("delete", "delete")):
+        reading = model.read(TEXT, removal=used)
+        row = prompt(reading, "word", used).row(np.array(counts, dtype=bool))
+        with torch.no_grad():
+            logits = model.answer([row])[0]
+        found = predicted(server, granularity="word", counts=[counts], removal=removal)
+        assert found["removal"] == used
+        assert not found["as_new_text"]
+        odds = float(logits[1] - logits[0])
+        assert found["answers"][0]["full"][0] == pytest.approx(odds, abs=1e-5)
+    by_paper = predicted(server, granularity="word", counts=[counts], method="slalom-eff")
+    assert by_paper["removal"] == "delete"
+    assert explanation.removal == "hide"
+
+
+def test_an_edited_text_can_be_asked_as_a_new_one(server):
+    counts = [1, 0, 1, 1, 1, 1, 2, 1, 1]
+    found = predicted(server, granularity="word", counts=[counts], as_new_text=True)
+    text = found["answers"][0]["text"]
+    assert found["as_new_text"]
+    assert text == "A start, but a wonderful wonderful film."
+    assert found["answers"][0]["full"] == pytest.approx(
+        predicted(server, text=text)["answers"][0]["full"], abs=1e-6
+    )
+
+
 def test_a_repeated_word_stands_beside_itself(server):
     twice = predicted(server, granularity="word", counts=[[1, 1, 1, 1, 1, 1, 2, 1, 1]])
     written = predicted(server, text="A slow start, but a wonderful wonderful film.")
@@ -76,6 +106,8 @@ def test_a_repeated_word_stands_beside_itself(server):
         ({"counts": [[100] * 9]}, "at most 512|counts were given"),
         ({"counts": [[1]] * 65}, "give up to 64"),
         ({"text": "word " * 600}, "512"),
+        ({"granularity": "word", "counts": [[0, 1, 1, 1, 1, 1, 2, 1, 1]]}, "ask with as_new_text"),
+        ({"method": "none"}, "unknown method"),
         ({"text_pair": "another"}, "pair"),
         ({"text": "  "}, "empty"),
     ],

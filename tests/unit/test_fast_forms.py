@@ -10,8 +10,9 @@ from dataclasses import replace
 import pytest
 import torch
 from games import from_slots, surrogate
-
 from slalom_xai.estimators.slalom.choice import blended
+from slalom_xai.surrogates.mask_rows import MaskRows
+
 from slalom_xai.surrogates.additive import AdditiveSurrogate
 from slalom_xai.surrogates.assembly import make_problem
 from slalom_xai.surrogates.count_tables import Sequences, ShortRows
@@ -20,7 +21,6 @@ from slalom_xai.surrogates.exact_shapley import shapley_values
 from slalom_xai.surrogates.fit import fit_slalom
 from slalom_xai.surrogates.formula import SlalomSurrogate, TwoScores, averages, slots, weights
 from slalom_xai.surrogates.influence import CovarianceRequest, covariance, covariances
-from slalom_xai.surrogates.mask_rows import MaskRows
 from slalom_xai.surrogates.problem import Extras, FitRequest
 from slalom_xai.surrogates.projection import project
 from slalom_xai.surrogates.sandwich import Derivatives

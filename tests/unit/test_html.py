@@ -13,6 +13,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from made import SHAPES, TEXT, made, shaped
+from slalom_xai.surrogates.correction import Correction
+from slalom_xai.surrogates.interactions import Interactions
 from typer.testing import CliRunner
 
 from slalom_xai.cli import app
@@ -21,9 +23,7 @@ from slalom_xai.explanation import Explanation
 from slalom_xai.reports.html import page, write_report
 from slalom_xai.reports.text_pieces import text_pieces
 from slalom_xai.reports.view import explanation_data, to_json
-from slalom_xai.surrogates.correction import Correction
 from slalom_xai.surrogates.formula import SlalomSurrogate, TwoScores
-from slalom_xai.surrogates.interactions import Interactions
 from slalom_xai.surrogates.process import Process
 from slalom_xai.surrogates.scores import SCORES
 from slalom_xai.text import Unit, words

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 from pair_games import WORDS, drawn, game, planted
+from slalom_xai.estimators.slalom.correcting import LEARNING
 
 from slalom_xai import Explainer
-from slalom_xai.estimators.slalom.correcting import LEARNING
 from slalom_xai.surrogates import process_fit
 from slalom_xai.surrogates.additive import fit_additive
 from slalom_xai.surrogates.conditioning import Changes, conditioned, factored

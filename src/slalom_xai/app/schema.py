@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 Granularity = Literal["token", "type", "word", "phrase", "sentence", "passage"]
-Removal = Literal["delete", "mask", "unk"]
+Removal = Literal["auto", "hide", "delete", "mask", "unk"]
 State = Literal["queued", "running", "done", "failed", "cancelled"]
 Text = Annotated[str, Field(min_length=1)]
 Name = Annotated[str, Field(min_length=1, max_length=200)]
@@ -29,7 +29,7 @@ class JobRequest(Asked):
     method: Name = "slalom"
     granularity: Granularity = "token"
     target: Name | None = None
-    removal: Removal = "delete"
+    removal: Removal = "auto"
     budget: Annotated[int, Field(ge=1, le=2**31)] | None = None
     seed: Seed = 0
 
@@ -41,9 +41,13 @@ class PredictRequest(Asked):
     text: Text
     text_pair: Text | None = None
     granularity: Granularity = "token"
-    removal: Removal = "delete"
+    removal: Removal = "auto"
+    method: Name = Field(default="slalom", description="by which removal auto is chosen")
     fingerprint: Name | None = Field(
         default=None, description="of the model that is meant; another one is refused"
+    )
+    as_new_text: bool = Field(
+        default=False, description="whether the edited text is written out and read as a new one"
     )
     counts: list[list[Annotated[int, Field(ge=0, le=100)]]] | None = Field(
         default=None, min_length=1, description="how often each unit stands in the edited text"
@@ -154,6 +158,8 @@ class Answer(BaseModel):
     full: list[float] = Field(description="the outputs that are explained, as in an explanation")
     probabilities: list[float] | None
     label: str | None
+    text: str | None = Field(default=None, description="what was read as a new text")
+    text_pair: str | None = None
 
 
 class Predictions(BaseModel):
@@ -161,6 +167,8 @@ class Predictions(BaseModel):
 
     kind: str
     labels: list[str]
+    removal: str = Field(description="how removed units were left out: hide, delete, mask or unk")
+    as_new_text: bool
     answers: list[Answer]
 
 

@@ -10,7 +10,7 @@ _DEFAULTS = {
     "method": "slalom",
     "granularity": "token",
     "target": None,
-    "removal": "delete",
+    "removal": "auto",
     "budget": None,
     "seed": 0,
 }

@@ -54,7 +54,7 @@ class BenchOptions:
     corpus: str | Path | None = None
     score: str | None = None
     granularity: str = "token"
-    removal: str = "delete"
+    removal: str = "auto"
     truncation: bool = False
     seed: int = 0
     retry: bool = False

@@ -112,7 +112,7 @@ def _bench(
     corpus: _Corpus = None,
     score: _Score = None,
     granularity: Granularity = "token",
-    removal: Removal = "delete",
+    removal: Removal = "auto",
     truncation: _Truncation = False,
     seed: _Seed = 0,
     device: Device = None,

@@ -129,7 +129,7 @@ def _corpus(
     granularity: Granularity = "token",
     target: Target = None,
     labels: Labels = None,
-    removal: Removal = "delete",
+    removal: Removal = "auto",
     truncation: Truncation = False,
     seed: Seed = 0,
     device: Device = None,

@@ -80,7 +80,7 @@ def _diff(
     budget: Budget = None,
     granularity: Granularity = "token",
     target: Target = None,
-    removal: Removal = "delete",
+    removal: Removal = "auto",
     truncation: Truncation = False,
     seed: Seed = 0,
     device: Device = None,

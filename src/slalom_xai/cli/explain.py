@@ -101,7 +101,7 @@ def _explain(
     granularity: Granularity = "token",
     target: Target = None,
     labels: Labels = None,
-    removal: Removal = "delete",
+    removal: Removal = "auto",
     truncation: Truncation = False,
     seed: Seed = 0,
     device: Device = None,

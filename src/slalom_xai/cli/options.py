@@ -43,7 +43,8 @@ Granularity = Annotated[
 Removal = Annotated[
     str,
     typer.Option(
-        help="How to leave out a unit: delete it, or put the mask or unk token in its place."
+        help="How to leave out a unit: hide it from the attention, delete it, or put the mask or "
+        "unk token in its place; auto hides where the model allows it."
     ),
 ]
 TrustRemoteCode = Annotated[

@@ -88,7 +88,7 @@ class ExplainOptions:
     budget: int | None = None
     granularity: str = "token"
     target: str | None = None
-    removal: str = "delete"
+    removal: str = "auto"
     truncation: bool = False
     seed: int = 0
     labels: tuple[str, ...] | None = None

@@ -44,6 +44,7 @@ class Estimator(ABC):
         probes_range: it wants to know between which ends the model's outputs lie.
         estimates: what the one score of an additive method is said to be: "removal", what is
             lost without the unit, or "shapley".
+        removal: what leaving out a unit means where nobody says; None: what suits the model.
     """
 
     name: ClassVar[str]
@@ -54,6 +55,7 @@ class Estimator(ABC):
     probes_noise: ClassVar[bool] = False
     probes_range: ClassVar[bool] = False
     estimates: ClassVar[str] = "removal"
+    removal: ClassVar[str | None] = None
 
     def parameters(self, units: int, distinct: int) -> int:
         """How many numbers a fit must determine, which sets the least budget.

@@ -120,7 +120,9 @@ class Review:
     ) -> None:
         self._model, self._text, self._label = model, text, label
         self._request = request
-        self._plain = Explainer(model.text_model, truncation=True, show_progress=False)
+        self._plain = Explainer(
+            model.text_model, removal="delete", truncation=True, show_progress=False
+        )
         test = replace(request, calls=_TEST_CALLS)
         base = explained(model.text_model, text, corpus or "zero", test)
         assert isinstance(base.ask, Asker)

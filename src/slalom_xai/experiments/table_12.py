@@ -129,6 +129,7 @@ class _Net:
                 tokenizer,
                 method=method,
                 budget=self._size.calls,
+                removal="delete",
                 truncation=True,
                 random_state=self._seed,
                 show_progress=False,

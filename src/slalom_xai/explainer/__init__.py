@@ -2,6 +2,7 @@
 
 from slalom_xai.explainer.explainer import Explainer
 from slalom_xai.explainer.inputs import REMOVALS
+from slalom_xai.explainer.removing import read_for_removal
 from slalom_xai.explainer.shortcut import explain
 
-__all__ = ["REMOVALS", "Explainer", "explain"]
+__all__ = ["REMOVALS", "Explainer", "explain", "read_for_removal"]

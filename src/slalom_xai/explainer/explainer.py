@@ -27,8 +27,9 @@ from slalom_xai.explainer.inputs import (
 )
 from slalom_xai.explainer.noise import NoiseCheck
 from slalom_xai.explainer.ranges import RangeProbe
+from slalom_xai.explainer.removing import read_for_removal
 from slalom_xai.explanation import Explanation
-from slalom_xai.models import Prompt, TextModel, prompt
+from slalom_xai.models import Prompt, TextModel
 from slalom_xai.models.base import TakesQuestions
 from slalom_xai.models.load import text_model
 from slalom_xai.progress import progress_bar, quiet_in_notebooks
@@ -57,8 +58,10 @@ class Explainer:
             (equal tokens share theirs), "word", "phrase" (up to punctuation), "sentence" or
             "passage" (up to an empty line).
         target: label or index of the class to explain; None: the predicted one.
-        removal: what leaving out a unit means: "delete", or putting the tokenizer's "mask" or
-            "unk" token in its place.
+        removal: what leaving out a unit means: "hide" takes it out of the attention, and the others
+            keep their positions; "delete" moves the others up; "mask" and "unk" put the tokenizer's
+            token in its place. "auto" hides in transformers models that allow it, and deletes
+            otherwise, for the paper's methods and in language models' answers.
         output: what functions, modules and sessions return: "probabilities" or "logits"; "auto"
             is probabilities for functions from texts, one per class, and logits for the others.
         truncation: explain the beginning of a text that is too long, instead of refusing it.
@@ -89,7 +92,7 @@ class Explainer:
         budget: int | None = None,
         granularity: str = "word",
         target: str | int | None = None,
-        removal: str = "delete",
+        removal: str = "auto",
         output: str = "auto",
         truncation: bool = False,
         random_state: int = 0,
@@ -280,7 +283,7 @@ class Explainer:
         return explainer(asked.context)
 
     def most_calls(self, text: str, text_pair: str | None = None) -> int:
-        """The calls that explaining this text may take, without asking the model anything.
+        """The calls that explaining this text may take, without asking the model about it.
 
         Methods that stop by themselves may take fewer. The row that shows whether a model repeats
         itself is among them.
@@ -295,10 +298,15 @@ class Explainer:
         if text_pair is not None:
             check_text(text_pair, f"{where}text_pair: ")
         try:
-            reading = self.model.read(
-                text, text_pair, truncation=self.truncation, removal=self.removal
+            question = read_for_removal(
+                self.model,
+                text,
+                text_pair,
+                granularity=self.granularity,
+                removal=self.removal,
+                usual=self.method.removal,
+                truncation=self.truncation,
             )
-            question = prompt(reading, self.granularity)
             if self.budget is not None and question.distinct > 1:
                 least = self.method.least_calls(question)
                 check_budget(len(question.units), self.budget, least)
@@ -425,7 +433,11 @@ class Explainer:
     def _explanation(self, queries: Queries, target: int, findings: Findings) -> Explanation:
         """The result for the label with index ``target``."""
         asked_as = AskedAs(
-            self.model, self.method.name, self.granularity, self.removal, self.random_state
+            self.model,
+            self.method.name,
+            self.granularity,
+            queries.prompt.removal,
+            self.random_state,
         )
         notes = self._noise.notes(queries)
         if self._cache is not None:

@@ -10,7 +10,7 @@ import numpy as np
 from slalom_xai.errors import InputError, check_seed, one_of
 from slalom_xai.text import GRANULARITIES
 
-REMOVALS = ("delete", "mask", "unk")
+REMOVALS = ("auto", "hide", "delete", "mask", "unk")
 LONE_SURROGATES = (0xD800, 0xDFFF)  # code points that are half a character
 
 

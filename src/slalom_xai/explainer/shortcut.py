@@ -24,7 +24,7 @@ def explain(
     budget: int | None = None,
     granularity: str = "word",
     target: str | int | None = None,
-    removal: str = "delete",
+    removal: str = "auto",
     output: str = "auto",
     truncation: bool = False,
     random_state: int = 0,

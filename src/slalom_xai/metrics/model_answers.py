@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from slalom_xai.designs import RowPool
 from slalom_xai.errors import InputError
 from slalom_xai.estimators.row_budget import accepts_empty
-from slalom_xai.explainer import REMOVALS, Explainer
+from slalom_xai.explainer import REMOVALS, Explainer, read_for_removal
 from slalom_xai.explanation import Explanation
-from slalom_xai.models import Prompt, prompt
+from slalom_xai.models import Prompt
 from slalom_xai.outputs import Target
 from slalom_xai.queries import Queries
 from slalom_xai.queries.repeats import (
@@ -185,13 +185,15 @@ def _question(explainer: Explainer, explanation: Explanation) -> Prompt:
         granularity = explainer.granularity
     if removal not in REMOVALS:
         removal = explainer.removal
-    reading = explainer.model.read(
+    return read_for_removal(
+        explainer.model,
         explanation.text,
         explanation.text_pair,
-        truncation=explainer.truncation or bool(explanation.left_out),
+        granularity=granularity,
         removal=removal,
+        usual=explainer.method.removal,
+        truncation=explainer.truncation or bool(explanation.left_out),
     )
-    return prompt(reading, granularity)
 
 
 def _check_units(given: tuple[Unit, ...], read: tuple[Unit, ...]) -> None:

@@ -58,6 +58,7 @@ class AnswerScorer(torch.nn.Module):
         attention_mask: Tensor | None = None,
         past_key_values: Any = None,
         use_cache: bool = False,
+        position_ids: Tensor | None = None,
     ) -> SimpleNamespace:
         """``logits`` (rows, spans), and keys and values where they are wanted.
 
@@ -66,6 +67,7 @@ class AnswerScorer(torch.nn.Module):
             attention_mask: as the language model takes it.
             past_key_values: keys and values of what comes before.
             use_cache: whether to hand keys and values back.
+            position_ids: as the language model takes them.
         """
         last = self._last(input_ids, attention_mask, past_key_values)
         before = torch.arange(-len(self._answer), 0, device=last.device)
@@ -81,6 +83,8 @@ class AnswerScorer(torch.nn.Module):
         inputs: dict[str, Any] = {"input_ids": input_ids}
         if attention_mask is not None:
             inputs["attention_mask"] = attention_mask
+        if position_ids is not None:
+            inputs["position_ids"] = position_ids
         if self._takes_cache:
             inputs |= {"past_key_values": past_key_values, "use_cache": use_cache}
         try:

@@ -56,7 +56,7 @@ class TextModel(Protocol):
             text_pair: the second text of a pair.
             truncation: cut a text that is too long, instead of refusing it.
             removal: what a shortened row has in the place of a removed piece: "delete" (nothing),
-                "mask" or "unk".
+                "mask" or "unk". Models with ``HidesTokens`` take "hide" besides.
         """
 
     def size(self, row: Row) -> int:
@@ -87,6 +87,19 @@ class LendsPrefixes(TakesTokens, Protocol):
 
     def lending(self, text: TokenText) -> AbstractContextManager[int]:
         """Reads the whole text once; gives the tokens that rows may then borrow, 0 where none."""
+
+
+@runtime_checkable
+class HidesTokens(Protocol):
+    """A model from which tokens can be hidden: the others keep their positions.
+
+    Its ``read`` takes ``removal="hide"``, and raises ``CannotHideError`` where it turns out that
+    this model, or a text of this length, does not allow it.
+    """
+
+    @property
+    def hides(self) -> bool:
+        """Whether it may, as far as its configuration tells."""
 
 
 @runtime_checkable

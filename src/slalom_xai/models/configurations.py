@@ -87,6 +87,14 @@ def _kind(config: Any, labels: int, multilabel: bool) -> Kind:
     return "multiclass"
 
 
+def names_of(function: Any) -> frozenset[str]:
+    """The inputs that a function names; none where it hides them."""
+    try:
+        return frozenset(inspect.signature(function).parameters)
+    except (TypeError, ValueError):
+        return frozenset()
+
+
 def takes(function: Any, name: str) -> bool:
     """Whether a function can be handed an input of this name.
 
@@ -124,11 +132,11 @@ def token_limit(tokenizer: Any, config: Any, module: Any = None) -> int | None:
         limits.append(int(stated))
     positions = getattr(config, "max_position_embeddings", None)
     if isinstance(positions, int) and positions > 0:
-        limits.append(positions - _reserved_positions(module))
+        limits.append(positions - reserved_positions(module))
     return min(limits, default=None)
 
 
-def _reserved_positions(module: Any) -> int:
+def reserved_positions(module: Any) -> int:
     """Positions that RoBERTa-like models keep for padding.
 
     They count positions from behind the padding's own.

@@ -66,8 +66,10 @@ def reach(config: Any) -> int:
     while parts:
         part = parts.pop()
         for name in _WINDOWS:
-            if isinstance(part.get(name), int) and part[name] > 0:
-                limits.append(part[name])
+            sizes = part.get(name)
+            for size in sizes if isinstance(sizes, list) else [sizes]:
+                if isinstance(size, int) and size > 0:
+                    limits.append(size)
         if (part.get("rope_type") or part.get("type")) in _STRETCHED:
             limits.append(part.get("original_max_position_embeddings") or usual)
         parts.extend(inner for inner in part.values() if isinstance(inner, Mapping))

@@ -17,7 +17,7 @@ from slalom_xai.models.padding import HALF_PRECISION, SINGLE_PRECISION, harmless
 from slalom_xai.models.reading import TokenReading
 from slalom_xai.models.rows import Row
 from slalom_xai.models.token_batch import TokenBatch
-from slalom_xai.models.token_rows import TokenRow, WrittenTokens
+from slalom_xai.models.token_rows import Hiding, TokenRow, WrittenTokens
 from slalom_xai.models.tokens import Tokens
 from slalom_xai.outputs import Outputs
 
@@ -51,7 +51,8 @@ class PaddedModel(ABC):
         self._tokens = tokens
         self._lock = lock
         self._must_take_padding = must_take_padding
-        self._padding: str | None = None  # "right", "left", "none", or not known yet
+        # "right", "left" or "none", for each way of hiding tokens that has been tried
+        self._padding: dict[Hiding | None, str] = {}
 
     @property
     @abstractmethod
@@ -123,16 +124,17 @@ class PaddedModel(ABC):
         """The same, for who holds the lock already."""
         if batch.equally_long:
             return self._forward(batch, "right")
-        if self._padding is None:
+        if batch.hiding not in self._padding:
             with self._exactly():
-                self._padding = self._harmless_padding(batch)
-        if self._padding != _NO_SIDE:
-            return self._forward(batch, self._padding)
+                self._padding[batch.hiding] = self._harmless_padding(batch)
+        side = self._padding[batch.hiding]
+        if side != _NO_SIDE:
+            return self._forward(batch, side)
         return self._by_length(batch)
 
     def must_be_alone(self, batch: TokenBatch) -> bool:
         """Whether this batch shows on which side the model can be padded."""
-        return self._padding is None and not batch.equally_long
+        return batch.hiding not in self._padding and not batch.equally_long
 
     def _by_length(self, batch: TokenBatch) -> Tensor:
         """Logits for a batch, rows of each length by themselves."""
@@ -182,9 +184,14 @@ class PaddedModel(ABC):
         return "left", "right"
 
 
-def written_batch(rows: Sequence[Row]) -> TokenBatch:
-    """Rows that are written out, as a batch."""
-    return TokenBatch([WrittenTokens.of(cast(Sequence[TokenRow], rows))])
+def written_batch(rows: Sequence[Row], hiding: Hiding | None = None) -> TokenBatch:
+    """Rows that are written out, as a batch.
+
+    Args:
+        rows: any number of them.
+        hiding: how the model is told of places, where rows have some.
+    """
+    return TokenBatch([WrittenTokens.of(cast(Sequence[TokenRow], rows), hiding)])
 
 
 def has_small_steps(module: object) -> bool:

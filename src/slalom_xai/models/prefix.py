@@ -104,7 +104,10 @@ class PrefixCache:
         self._layers: Layers = []
         self._pad = -1
         self._segments = False
-        self._tried = 0  # tokens of the longest text on which borrowing was seen to change nothing
+        self._first_position: int | None = None
+        # Tokens of the longest text on which borrowing was seen to change nothing, by whether rows
+        # have position ids.
+        self._tried = {False: 0, True: 0}
 
     @property
     def possible(self) -> bool:
@@ -128,7 +131,12 @@ class PrefixCache:
         return sum(part.nbytes for layer in self._layers for part in layer)
 
     def keep(
-        self, ids: Sequence[int], segments: Segments = None, *, filler: int | None = None
+        self,
+        ids: Sequence[int],
+        segments: Segments = None,
+        *,
+        filler: int | None = None,
+        first_position: int | None = None,
     ) -> int:
         """Reads a text and keeps it in the place of the one before.
 
@@ -140,6 +148,8 @@ class PrefixCache:
             segments: of the tokens, where rows have them.
             filler: the token that rows have in the place of removed ones, where they are not
                 deleted.
+            first_position: the position id of the first token, for rows that come with position
+                ids; None for rows that do not.
 
         Returns:
             How many tokens rows may share; 0 where rows must be asked in the usual way.
@@ -154,6 +164,7 @@ class PrefixCache:
             return 0
         self._pad = pad
         self._segments = segments is not None
+        self._first_position = first_position
         try:
             self._keep(tokens, segments)
         except Exception:
@@ -170,12 +181,18 @@ class PrefixCache:
         if kept < 1:
             return
         self._layers = self._read(tokens[:kept], _first(segments, kept))
-        if len(tokens) > PREFIX.try_again * self._tried:
+        has_positions = self._first_position is not None
+        if len(tokens) > PREFIX.try_again * self._tried[has_positions]:
             self._possible = self._agrees(tokens, segments)
-            self._tried = len(tokens)
+            self._tried[has_positions] = len(tokens)
 
     def answer(
-        self, shared: int, ids: Tensor, lengths: Tensor, segments: Tensor | None = None
+        self,
+        shared: int,
+        ids: Tensor,
+        lengths: Tensor,
+        segments: Tensor | None = None,
+        positions: Tensor | None = None,
     ) -> Tensor:
         """Logits (rows, classes) of rows that begin with the first tokens of the kept text.
 
@@ -188,6 +205,7 @@ class PrefixCache:
                 row on the right is ignored.
             lengths: how many tokens follow in each row, at least 1, on the same device, (rows,).
             segments: like ``ids``, where the text was kept with segments.
+            positions: like ``ids``, the position ids of rows that have some.
 
         Raises:
             ModelError: more tokens than are kept, or other inputs than the text was kept with.
@@ -202,7 +220,10 @@ class PrefixCache:
         inputs = {"input_ids": ids.masked_fill(~inside, self._pad)}
         if segments is not None:
             inputs["token_type_ids"] = segments.masked_fill(~inside, 0)
-        if warns_without_mask(self._model.config):
+        if positions is not None:
+            inputs["position_ids"] = positions
+        if positions is not None or warns_without_mask(self._model.config):
+            # Without a mask, position ids with gaps are taken for those of several texts.
             inputs["attention_mask"] = torch.ones(
                 len(ids), shared + ids.shape[1], dtype=torch.long, device=ids.device
             )
@@ -223,13 +244,17 @@ class PrefixCache:
             )
         return [(keys.contiguous(), values.contiguous()) for keys, values in layers]
 
-    def _inputs(self, tokens: Sequence[int], segments: Segments) -> dict[str, Tensor]:
+    def _inputs(
+        self, tokens: Sequence[int], segments: Segments, positions: Segments = None
+    ) -> dict[str, Tensor]:
         """One row, masked as rows are in the usual way."""
         device = next(self._model.parameters()).device
         ids = torch.tensor([list(tokens)], device=device)
         inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
         if segments is not None:
             inputs["token_type_ids"] = torch.tensor([list(segments)], device=device)
+        if positions is not None:
+            inputs["position_ids"] = torch.tensor([list(positions)], device=device)
         return inputs
 
     def _lent(self, shared: int, rows: int) -> Any:
@@ -272,7 +297,10 @@ class PrefixCache:
         types = None
         if segments is not None:
             types = torch.tensor(segments)[indices].to(whole.device)
-        borrowed = self.answer(shared, ids, lengths, types)
+        positions = None
+        if self._first_position is not None:
+            positions = indices.to(whole.device) + self._first_position
+        borrowed = self.answer(shared, ids, lengths, types, positions)
         self.rows_asked += len(rests)
         closeness = PREFIX.coarse if _is_coarse(self._model) else PREFIX.fine
         spread = (whole[0] - whole[1]).abs().max()
@@ -294,7 +322,10 @@ class PrefixCache:
         types = None
         if segments is not None:
             types = [segments[index] for index in indices]
-        inputs = self._inputs([tokens[index] for index in indices], types)
+        positions = None
+        if self._first_position is not None:
+            positions = [index + self._first_position for index in indices]
+        inputs = self._inputs([tokens[index] for index in indices], types, positions)
         with self._ready():
             return _single(self._model(**inputs).logits)
 

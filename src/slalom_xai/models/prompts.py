@@ -25,6 +25,7 @@ class Prompt:
         occurrences: (n,), how often each unit stands in the text; more than 1 only for types.
         spelling: the pieces of one occurrence of each unit.
         notes: what a reader should know about the units, a sentence each.
+        removal: what leaving out a unit means.
     """
 
     reading: AnyReading
@@ -34,6 +35,7 @@ class Prompt:
     occurrences: NDArray[np.int64]
     spelling: tuple[Indices, ...]
     notes: tuple[str, ...] = ()
+    removal: str = "delete"
 
     @property
     def distinct(self) -> int:
@@ -56,16 +58,17 @@ class Prompt:
     def interchangeable(self) -> NDArray[np.int64]:
         """(n,), equal where removing one unit or the other may leave the same row.
 
-        Never, where marks stay in their places; a unit that is such a mark itself is ``INERT``.
+        Never, where units keep their places; a unit that is itself what stands for a removed one
+        is ``INERT``.
         """
-        if not self.reading.in_place:
+        if not self.reading.keeps_places:
             return self.codes
         return np.where(self.inert, INERT, np.arange(len(self.units)))
 
     @property
     def moves(self) -> bool:
         """Whether units after a removed one move up; types stand in several places."""
-        return not self.reading.in_place and bool((self.occurrences == 1).all())
+        return not self.reading.keeps_places and bool((self.occurrences == 1).all())
 
     @property
     def whole(self) -> NDArray[np.bool_]:
@@ -102,8 +105,14 @@ class Prompt:
         return self.reading.rows_of(moved.clip(min=0), (~empty).sum(axis=1))
 
 
-def prompt(reading: AnyReading, granularity: str) -> Prompt:
-    """Groups the pieces of a reading into units."""
+def prompt(reading: AnyReading, granularity: str, removal: str = "delete") -> Prompt:
+    """Groups the pieces of a reading into units.
+
+    Args:
+        reading: the text as the model reads it.
+        granularity: what the units are.
+        removal: what leaving out a unit means, as the text was read for it.
+    """
     owner = owners(
         reading.texts,
         reading.pieces,
@@ -119,13 +128,14 @@ def prompt(reading: AnyReading, granularity: str) -> Prompt:
         occurrences = np.array([len(indices) for indices in members], dtype=np.int64)
         first = tuple(indices[:1] for indices in members)
         units = tuple(reading.pieces[indices[0]] for indices in members)
-        return Prompt(reading, units, owner, np.arange(count), occurrences, first, notes)
+        codes = np.arange(count)
+        return Prompt(reading, units, owner, codes, occurrences, first, notes, removal)
     units = tuple(
         joined(reading.texts, [reading.pieces[index] for index in indices]) for indices in members
     )
     codes = equal_codes([tuple(reading.codes[indices].tolist()) for indices in members])
     once = np.ones(count, dtype=np.int64)
-    return Prompt(reading, units, owner, codes, once, members, notes)
+    return Prompt(reading, units, owner, codes, once, members, notes, removal)
 
 
 def _notes(reading: AnyReading, granularity: str) -> tuple[str, ...]:

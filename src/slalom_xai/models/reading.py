@@ -51,6 +51,10 @@ class AnyReading(Protocol):
         """Whether a removed piece leaves a mark where it stood."""
 
     @property
+    def keeps_places(self) -> bool:
+        """Whether pieces behind a removed one stay where they are."""
+
+    @property
     def inert(self) -> NDArray[np.bool_]:
         """(pieces,), which pieces already are what stands for a removed one."""
 
@@ -138,6 +142,11 @@ class Reading:
         return _texts(self)
 
     @property
+    def keeps_places(self) -> bool:
+        """Whether words behind a removed one stay where they are."""
+        return self.in_place
+
+    @property
     def inert(self) -> NDArray[np.bool_]:
         """(pieces,), False: a word is never taken for the mark of a removed one."""
         return np.zeros(len(self.pieces), dtype=bool)
@@ -201,6 +210,11 @@ class TokenReading:
     def in_place(self) -> bool:
         """Whether a removed token leaves a mark where it stood."""
         return self.tokens.filler is not None
+
+    @property
+    def keeps_places(self) -> bool:
+        """Whether tokens behind a removed one stay where they are."""
+        return self.in_place or self.tokens.hiding is not None
 
     @property
     def inert(self) -> NDArray[np.bool_]:

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from slalom_xai.models.rows import Indices
 from slalom_xai.models.token_rows import (
+    Hiding,
     KeptTokens,
     TokenRow,
     TokenRows,
@@ -28,7 +29,11 @@ class TokenBatch:
 
     def __init__(self, parts: Sequence[TokenRows], shared: int = 0) -> None:
         self.shared = shared
-        self.sizes = np.concatenate([part.sizes for part in parts])
+        self.hiding = _one_hiding(parts)
+        self.counts = np.concatenate([part.counts for part in parts])
+        self.sizes = self.counts
+        if self.hiding == "holes":
+            self.sizes = np.concatenate([part.ends for part in parts])
         self._parts = parts
         self._starts = np.cumsum([0, *(len(part) for part in parts)])
 
@@ -59,25 +64,97 @@ class TokenBatch:
             taken.append(self._parts[part].take(inside))
         return TokenBatch(taken, self.shared)
 
-    def inputs(self, pad: int, side: str, device: torch.device) -> dict[str, Tensor]:
-        """Inputs (m, W) of equal length: ids, the mask and, where rows have them, segments."""
+    def inputs(
+        self, pad: int, side: str, device: torch.device, in_holes: int = 0
+    ) -> dict[str, Tensor]:
+        """Inputs (m, W) of equal length.
+
+        They are ids, the mask, segments where rows have them and, where tokens are hidden behind
+        position ids, those, counted from 0.
+
+        Args:
+            pad: the token that fills rows up.
+            side: on which side.
+            device: of the model.
+            in_holes: the token in the holes of the mask.
+        """
+        if self.hiding == "holes":
+            return self._inputs_with_holes(pad, side, device, in_holes)
         width = int(self.sizes.max())
         streams = self._streams(width, pad, side, device)
-        sizes = to_device(self.sizes, device)[:, None]
-        position = torch.arange(width, device=device)
-        mask = position < sizes if side == "right" else position >= width - sizes
+        mask = _filled(self.sizes, width, side, device)
         inputs = {"input_ids": streams[0], "attention_mask": mask.long()}
+        if self.hiding is not None:
+            *streams, inputs["position_ids"] = streams
         if len(streams) > 1:
             inputs["token_type_ids"] = streams[1]
         return inputs
 
-    def _streams(self, width: int, pad: int, side: str, device: torch.device) -> tuple[Tensor, ...]:
-        """Ids (m, width) and, where rows have them, segments, padded on one side."""
+    def _inputs_with_holes(
+        self, pad: int, side: str, device: torch.device, in_holes: int
+    ) -> dict[str, Tensor]:
+        """Inputs in which each token stands in its place, and the mask is 0 where none does."""
+        packed, width = int(self.counts.max()), int(self.sizes.max())
+        *streams, places = self._streams(packed, pad, "right", device)
+        if side == "left":
+            places = places + (width - to_device(self.sizes, device)[:, None])
+        nowhere = ~_filled(self.counts, packed, "right", device)
+        places = places.masked_fill(nowhere, width)  # an entry that is cut off
+
+        def spread(tokens: Tensor, around: Tensor) -> Tensor:
+            room = torch.cat([around, around[:, :1]], dim=1)
+            return room.scatter(1, places, tokens)[:, :width]
+
+        inside = _filled(self.sizes, width, side, device)
+        zeros = torch.zeros_like(inside, dtype=torch.long)
+        ids = zeros.masked_fill(inside, in_holes).masked_fill(~inside, pad)
+        inputs = {
+            "input_ids": spread(streams[0], ids),
+            "attention_mask": spread(torch.ones_like(streams[0]), zeros),
+        }
+        if len(streams) > 1:
+            inputs["token_type_ids"] = spread(streams[1], zeros)
+        return inputs
+
+    def _streams(self, width: int, pad: int, side: str, device: torch.device) -> list[Tensor]:
+        """Ids (m, width) and, where rows have them, segments, padded on one side.
+
+        Where tokens are hidden, their places are the last stream.
+        """
         kept = [part for part in self._parts if isinstance(part, KeptTokens)]
-        without_fillers = all(part.text.filler is None for part in kept)
-        if 1 < len(kept) == len(self._parts) and without_fillers:
-            return tensors_of_several(kept, width, pad, side, device)
-        every = [part.tensors(width, pad, side, device) for part in self._parts]
+        alike = all(
+            part.text.filler is None and (part.hiding is None) == (self.hiding is None)
+            for part in kept
+        )
+        if 1 < len(kept) == len(self._parts) and alike:
+            return list(tensors_of_several(kept, width, pad, side, device))
+        every = []
+        for part in self._parts:
+            tensors = part.tensors(width, pad, side, device)
+            if self.hiding is not None and part.hiding is None:
+                tensors = (*tensors, _in_order(part.counts, width, side, device))
+            every.append(tensors)
         if len(every) == 1:
-            return every[0]
-        return tuple(torch.cat(stream) for stream in zip(*every, strict=True))
+            return list(every[0])
+        return [torch.cat(stream) for stream in zip(*every, strict=True)]
+
+
+def _one_hiding(parts: Sequence[TokenRows]) -> Hiding | None:
+    """How tokens are hidden in all rows of a batch; every model that takes both takes holes."""
+    ways = {part.hiding for part in parts}
+    return "holes" if "holes" in ways else "positions" if "positions" in ways else None
+
+
+def _filled(sizes: Indices, width: int, side: str, device: torch.device) -> Tensor:
+    """Which entries of rows are not filling, (m, width)."""
+    columns = torch.arange(width, device=device)
+    own = to_device(sizes, device)[:, None]
+    return columns < own if side == "right" else columns >= width - own
+
+
+def _in_order(sizes: Indices, width: int, side: str, device: torch.device) -> Tensor:
+    """The places (m, width) of tokens that stand one behind the other."""
+    places = torch.arange(width, device=device).expand(len(sizes), -1)
+    if side == "left":
+        places = places - (width - to_device(sizes, device)[:, None])
+    return places.clamp(min=0)

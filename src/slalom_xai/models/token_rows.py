@@ -6,6 +6,9 @@ inputs built, on the model's device. A million rows of a text thus cost a bit pe
 
 Shapes: m rows, T tokens of the whole text with its special ones, W tokens of the longest row. A
 stream is what a model reads in parallel: token ids first, then segments where it has them.
+
+Rows of a text whose removed tokens are hidden hold the kept tokens and their places in the text,
+counted from 0. A row whose tokens have the places 0, 1, 2, ... is an ordinary one.
 """
 
 from __future__ import annotations
@@ -14,19 +17,28 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from slalom_xai.errors import ModelError
 from slalom_xai.models.rows import Indices, Rows
-from slalom_xai.row_keys import Keys, kept_keys, mixed, sequence_keys
+from slalom_xai.row_keys import Keys, kept_keys, mixed, place_keys, sequence_keys
 
-TokenRow = tuple[tuple[int, ...], ...]  # one row: its ids and, where the model has them, segments
+# One row: its ids; segments, where the model has them; and places, where tokens are hidden. A row
+# with places and without segments has an empty tuple between the two.
+TokenRow = tuple[tuple[int, ...], ...]
 Streams = tuple[NDArray[np.int64], ...]
 
+# How a model is told which tokens of a text are hidden: rows hold the kept tokens with their
+# position ids, or they keep their length, and the attention mask has holes.
+Hiding = Literal["positions", "holes"]
+
 _SEGMENTS = 1 << 40  # where the numbers of segments start, apart from those of ids
+_WITH_PLACES = 3  # streams of a row that is written out with places
 
 
 @dataclass(frozen=True)
@@ -37,10 +49,12 @@ class TokenText:
         streams: (T,) each: the ids of the whole text, special tokens included, and its segments
             where the model has them.
         filler: the id that stands for a removed token; None where nothing does.
+        hiding: how removed tokens are hidden; None where they are deleted or replaced.
     """
 
     streams: Streams
     filler: int | None = None
+    hiding: Hiding | None = None
     _placed: dict[torch.device, tuple[Tensor, ...]] = field(
         default_factory=dict, repr=False, compare=False
     )
@@ -70,7 +84,19 @@ class TokenRows(Rows):
     """Rows of token ids, of one text."""
 
     sizes: Indices
-    """(m,), tokens in each row, special ones included."""
+    """(m,), tokens in each row as the model reads it, special ones and holes included."""
+    hiding: Hiding | None = None
+    """How tokens that were removed are hidden; None where none are."""
+
+    @property
+    def counts(self) -> Indices:
+        """(m,), tokens in each row, special ones included and holes not."""
+        return self.sizes
+
+    @property
+    def ends(self) -> Indices:
+        """(m,), the place behind the last token of each row."""
+        return self.sizes
 
     def __len__(self) -> int:
         return len(self.sizes)
@@ -90,7 +116,10 @@ class TokenRows(Rows):
 
     @abstractmethod
     def tensors(self, width: int, pad: int, side: str, device: torch.device) -> tuple[Tensor, ...]:
-        """Ids (m, width) and, where the model has them, segments, padded on one side."""
+        """Ids (m, width) and, where the model has them, segments, padded on one side.
+
+        Where tokens are hidden, their places are the last stream.
+        """
 
 
 class KeptTokens(TokenRows):
@@ -103,15 +132,37 @@ class KeptTokens(TokenRows):
 
     def __init__(self, text: TokenText, keep: NDArray[np.bool_]) -> None:
         self.text = text
+        self.hiding = text.hiding
         self._keep = keep
-        if text.filler is None:
-            self.sizes = np.count_nonzero(keep, axis=1).astype(np.int64)
-        else:
+        if text.filler is not None:
             self.sizes = np.full(len(keep), keep.shape[1])
+        elif text.hiding == "holes":
+            self.sizes = self.ends
+        else:
+            self.sizes = self.counts
+
+    @cached_property
+    def counts(self) -> Indices:
+        """(m,), tokens in each row, special ones included and holes not."""
+        if self.text.filler is not None:
+            return self.sizes
+        counts: Indices = np.count_nonzero(self._keep, axis=1).astype(np.int64)
+        return counts
+
+    @cached_property
+    def ends(self) -> Indices:
+        """(m,), the place behind the last token of each row."""
+        if self.hiding is None:
+            return self.sizes
+        from_end = self._keep[:, ::-1].argmax(axis=1)
+        ends: Indices = np.where(self._keep.any(axis=1), self._keep.shape[1] - from_end, 0)
+        return ends
 
     @cached_property
     def keys(self) -> Keys:
         """Numbers (m,) that are equal where two rows read the same."""
+        if self.hiding is not None:
+            return place_keys(self._keep, self.text.codes)
         if self.text.filler is None:
             return kept_keys(self._keep, self.text.codes)
         filled = np.where(self._keep, self.text.codes, self.text.filler_codes)
@@ -127,7 +178,12 @@ class KeptTokens(TokenRows):
 
     @property
     def shared(self) -> Indices:
-        """How many tokens each row has in common with the beginning of the whole text, (m,)."""
+        """How many tokens each row may borrow from the beginning of the whole text, (m,).
+
+        A row with holes borrows none.
+        """
+        if self.hiding == "holes":
+            return np.zeros(len(self), dtype=np.int64)
         whole = self._keep.all(axis=1)
         first_gone = (~self._keep).argmax(axis=1)
         common: Indices = np.where(whole, self._keep.shape[1], first_gone)
@@ -146,7 +202,8 @@ class KeptTokens(TokenRows):
         keep = self._keep[index]
         ids, *others = self.text.streams
         if self.text.filler is None:
-            return _written([stream[keep] for stream in self.text.streams])
+            places = None if self.hiding is None else np.flatnonzero(keep)
+            return _written([stream[keep] for stream in self.text.streams], places)
         return _written([np.where(keep, ids, self.text.filler), *others])
 
     def tensors(self, width: int, pad: int, side: str, device: torch.device) -> tuple[Tensor, ...]:
@@ -156,7 +213,9 @@ class KeptTokens(TokenRows):
         if self.text.filler is not None:
             ids = torch.where(keep, streams[0], self.text.filler)
             return ids, *(stream.expand(len(keep), -1) for stream in streams[1:])
-        return _moved_together(streams, keep, self.sizes, width, pad, side)
+        if self.hiding is not None:
+            streams = (*streams, torch.arange(len(self.text), device=device))
+        return _moved_together(streams, keep, self.counts, width, pad, side)
 
 
 class WrittenTokens(TokenRows):
@@ -165,28 +224,67 @@ class WrittenTokens(TokenRows):
     Args:
         streams: (m, W) each: ids and, where the model has them, segments; what is behind a row's
             size does not count.
-        sizes: (m,).
+        counts: (m,), tokens in each row.
+        places: (m, W), where each token stands in its text; None: one behind the other.
+        hiding: how the model is told of places that no token has.
     """
 
-    def __init__(self, streams: Streams, sizes: Indices) -> None:
+    def __init__(
+        self,
+        streams: Streams,
+        counts: Indices,
+        places: NDArray[np.int64] | None = None,
+        hiding: Hiding | None = None,
+    ) -> None:
         self._streams = streams
-        self.sizes = sizes
+        self._counts = counts
+        self._places = places
+        self.hiding = None if places is None else hiding
+        self.sizes = self.ends if self.hiding == "holes" else counts
 
     @classmethod
-    def of(cls, rows: Sequence[TokenRow]) -> WrittenTokens:
-        """Rows from tuples."""
-        sizes = np.array([len(row[0]) for row in rows], dtype=np.int64)
-        shape = (len(rows), int(sizes.max()))
-        streams = tuple(np.zeros(shape, dtype=np.int64) for _ in rows[0])
-        for index, row in enumerate(rows):
+    def of(cls, rows: Sequence[TokenRow], hiding: Hiding | None = None) -> WrittenTokens:
+        """Rows from tuples.
+
+        Args:
+            rows: any number of them; with places or without.
+            hiding: how the model is told of places, where a row has some.
+        """
+        counts = np.array([len(row[0]) for row in rows], dtype=np.int64)
+        shape = (len(rows), int(counts.max()))
+        named = [row[:2] if len(row) > 1 and row[1] else row[:1] for row in rows]
+        streams = tuple(np.zeros(shape, dtype=np.int64) for _ in named[0])
+        for index, row in enumerate(named):
             for stream, tokens in zip(streams, row, strict=True):
                 stream[index, : len(tokens)] = tokens
-        return cls(streams, sizes)
+        if all(len(row) < _WITH_PLACES for row in rows):
+            return cls(streams, counts)
+        if hiding is None:
+            raise ModelError("a row with hidden tokens was given to a model that cannot hide any")
+        places = np.tile(np.arange(shape[1]), (shape[0], 1))
+        for index, row in enumerate(rows):
+            if len(row) == _WITH_PLACES:
+                places[index, : len(row[-1])] = row[-1]
+        return cls(streams, counts, places, hiding)
+
+    @property
+    def counts(self) -> Indices:
+        """(m,), tokens in each row, special ones included and holes not."""
+        return self._counts
+
+    @cached_property
+    def ends(self) -> Indices:
+        """(m,), the place behind the last token of each row."""
+        if self._places is None:
+            return self._counts
+        inside = np.arange(self._places.shape[1]) < self._counts[:, None]
+        ends: Indices = np.where(inside, self._places + 1, 0).max(axis=1)
+        return ends
 
     @cached_property
     def keys(self) -> Keys:
         """Numbers (m,) that are equal where two rows read the same."""
-        return sequence_keys(stream_codes(self._streams), self.sizes)
+        return sequence_keys(stream_codes(self._streams), self._counts, self._places)
 
     @property
     def ids(self) -> NDArray[np.int64]:
@@ -196,23 +294,26 @@ class WrittenTokens(TokenRows):
     def take(self, indices: Indices) -> WrittenTokens:
         """Some of the rows."""
         streams = tuple(stream[indices] for stream in self._streams)
-        return WrittenTokens(streams, self.sizes[indices])
+        places = None if self._places is None else self._places[indices]
+        return WrittenTokens(streams, self._counts[indices], places, self.hiding)
 
     def row(self, index: int) -> TokenRow:
         """One row, written out."""
-        size = self.sizes[index]
-        return _written([stream[index, :size] for stream in self._streams])
+        count = self._counts[index]
+        places = None if self._places is None else self._places[index, :count]
+        return _written([stream[index, :count] for stream in self._streams], places)
 
     def tensors(self, width: int, pad: int, side: str, device: torch.device) -> tuple[Tensor, ...]:
         """Ids (m, width) and, where the model has them, segments, padded on one side."""
-        sizes = self.sizes[:, None]
-        source = np.arange(width) - np.zeros_like(sizes)  # (m, width), which token stands where
+        counts = self._counts[:, None]
+        source = np.arange(width) - np.zeros_like(counts)  # (m, width), which token stands where
         if side == "left":
-            source -= width - sizes
-        inside = (source >= 0) & (source < sizes)
+            source -= width - counts
+        inside = (source >= 0) & (source < counts)
         source = source.clip(0, self._streams[0].shape[1] - 1)
         padded = []
-        for stream, filler in zip(self._streams, _fillers(pad, len(self._streams)), strict=True):
+        streams = self._streams if self._places is None else (*self._streams, self._places)
+        for stream, filler in zip(streams, _fillers(pad, len(streams)), strict=True):
             tokens = np.where(inside, np.take_along_axis(stream, source, axis=1), filler)
             padded.append(to_device(tokens, device))
         return tuple(padded)
@@ -222,6 +323,8 @@ def tensors_of_several(
     parts: Sequence[KeptTokens], width: int, pad: int, side: str, device: torch.device
 ) -> tuple[Tensor, ...]:
     """As ``KeptTokens.tensors``, for rows of several texts without fillers, one text after another.
+
+    Tokens are hidden in all of the texts, or in none.
 
     Many short texts share a batch. This takes a few steps for all of them, and not for each.
     """
@@ -237,8 +340,10 @@ def tensors_of_several(
             table[number, : len(stream)] = stream
     owner = to_device(np.repeat(np.arange(len(parts)), rows), device)
     streams = [to_device(table, device)[owner] for table in tables]  # (m, T)
-    sizes = np.concatenate([part.sizes for part in parts])
-    return _moved_together(streams, to_device(keep, device), sizes, width, pad, side)
+    if parts[0].hiding is not None:
+        streams.append(torch.arange(longest, device=device))
+    counts = np.concatenate([part.counts for part in parts])
+    return _moved_together(streams, to_device(keep, device), counts, width, pad, side)
 
 
 def _moved_together(
@@ -274,12 +379,19 @@ def stream_codes(streams: Streams) -> NDArray[np.uint64]:
     return codes ^ mixed(streams[1] + _SEGMENTS)
 
 
-def _written(streams: Sequence[NDArray[np.int64]]) -> TokenRow:
-    return tuple(tuple(stream.tolist()) for stream in streams)
+def _written(
+    streams: Sequence[NDArray[np.int64]], places: NDArray[np.int64] | None = None
+) -> TokenRow:
+    """A row as tuples; places are left out where tokens stand one behind the other."""
+    row = tuple(tuple(stream.tolist()) for stream in streams)
+    if places is None or np.array_equal(places, np.arange(len(places))):
+        return row
+    segments = row[1] if len(row) > 1 else ()
+    return (row[0], segments, tuple(places.tolist()))
 
 
 def _fillers(pad: int, streams: int) -> tuple[int, ...]:
-    """What fills each stream of a row: the pad token, and segment 0."""
+    """What fills each stream of a row: the pad token, segment 0, and place 0."""
     return (pad, *[0] * (streams - 1))
 
 

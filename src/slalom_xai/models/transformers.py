@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import inspect
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
 from typing import Any, cast
 
 import torch
@@ -21,14 +22,16 @@ from slalom_xai.models.configurations import (
     token_limit,
 )
 from slalom_xai.models.fingerprints import transformers_fingerprint
+from slalom_xai.models.hiding import HidingWays, spread_to_decoder
 from slalom_xai.models.internals import Internals, evaluating
 from slalom_xai.models.locks import lock_of
 from slalom_xai.models.padded import HALF, PaddedModel, has_small_steps, written_batch
 from slalom_xai.models.prefix import PrefixCache
+from slalom_xai.models.reading import TokenReading
 from slalom_xai.models.rows import Row
 from slalom_xai.models.stateless import is_stateless
 from slalom_xai.models.token_batch import TokenBatch
-from slalom_xai.models.token_rows import TokenText
+from slalom_xai.models.token_rows import Hiding, TokenRow, TokenText
 from slalom_xai.models.tokens import Tokens
 from slalom_xai.outputs import Outputs
 from slalom_xai.system.switches import Switch
@@ -68,6 +71,7 @@ class AnyTransformer(PaddedModel):
         super().__init__(tokens, name, lock)
         self._model = model
         self._prefix = PrefixCache(model, tail=tail)
+        self._hiding = HidingWays(model, tokens.tokenizer, name)
         self._small = has_small_steps(model)
         self._fast = True
         self._outputs = outputs
@@ -106,6 +110,50 @@ class AnyTransformer(PaddedModel):
             self._fast = True
 
     @property
+    def hides(self) -> bool:
+        """Whether tokens may be hidden from it, as far as its configuration tells."""
+        return self._hiding.possible
+
+    def read(
+        self,
+        text: str,
+        text_pair: str | None = None,
+        *,
+        truncation: bool = False,
+        removal: str = "delete",
+    ) -> TokenReading:
+        """Splits a text, or a pair, into its tokens.
+
+        Before tokens are hidden for the first time, it is tried in which way.
+        """
+        if removal != "hide":
+            return super().read(text, text_pair, truncation=truncation, removal=removal)
+        reading = super().read(text, text_pair, truncation=truncation)
+        way = self._way(reading)
+        return replace(reading, tokens=TokenText(reading.tokens.streams, hiding=way))
+
+    def _way(self, reading: TokenReading) -> Hiding:
+        """How tokens of a text are hidden."""
+        with self._lock, self._exactly():
+            before = self._hiding.rows_asked
+            try:
+                return self._hiding.find(
+                    reading,
+                    lambda batch, in_holes: self._logits(batch, "right", in_holes),
+                    half=self._half,
+                )
+            finally:
+                self.probe_calls += self._hiding.rows_asked - before
+
+    def answer(self, rows: Sequence[Row]) -> Tensor:
+        """Logits for a batch of rows that are written out."""
+        return self.answer_tokens(self._batch(rows))
+
+    def _batch(self, rows: Sequence[Row]) -> TokenBatch:
+        ends = [1 + row[-1][-1] for row in cast(Sequence[TokenRow], rows) if len(row) > 2]
+        return written_batch(rows, self._hiding.way(max(ends)) if ends else None)
+
+    @property
     def lends(self) -> bool:
         """Whether it looks like a decoder, whose reading of a beginning serves all rows with it."""
         return self._prefix.possible
@@ -120,8 +168,9 @@ class AnyTransformer(PaddedModel):
         with self._lock:
             before = self._prefix.rows_asked
             streams = [stream.tolist() for stream in text.streams]
+            first = None if text.hiding is None else self._hiding.first_position
             with self._exactly():
-                kept = self._prefix.keep(*streams, filler=text.filler)
+                kept = self._prefix.keep(*streams, filler=text.filler, first_position=first)
             self.probe_calls += self._prefix.rows_asked - before
             try:
                 yield kept
@@ -132,12 +181,16 @@ class AnyTransformer(PaddedModel):
         """Logits for a batch; of rows that borrow their beginning only the rest is read."""
         if not batch.shared:
             return super().answer_tokens(batch)
-        inputs = batch.inputs(0, "right", self.device)
+        inputs = self._inputs(batch, 0, "right", 0)
         rest = {name: tensor[:, batch.shared :] for name, tensor in inputs.items()}
         lengths = rest["attention_mask"].sum(dim=1)
         with self._lock, self._rounding():
             return self._prefix.answer(
-                batch.shared, rest["input_ids"], lengths, rest.get("token_type_ids")
+                batch.shared,
+                rest["input_ids"],
+                lengths,
+                rest.get("token_type_ids"),
+                rest.get("position_ids"),
             )
 
     @contextmanager
@@ -152,10 +205,10 @@ class AnyTransformer(PaddedModel):
 
     def internals(self, row: Row) -> Internals:
         """The model as it is on one row, for methods that look inside."""
-        batch = written_batch([row])
+        batch = self._batch([row])
         return Internals(
             self._model,
-            batch.inputs(0, "right", self.device),
+            self._inputs(batch, 0, "right", self._hiding.in_holes),
             self._lock,
             self.name,
             lambda: _pad_token(self._model, batch),
@@ -168,18 +221,33 @@ class AnyTransformer(PaddedModel):
         return nullcontext()
 
     def _forward(self, batch: TokenBatch, side: str) -> Tensor:
+        return self._logits(batch, side, self._hiding.in_holes)
+
+    def _logits(self, batch: TokenBatch, side: str, in_holes: int) -> Tensor:
+        """Logits (len(batch), width), with a token in the holes of rows that have some."""
+        used = {in_holes} if batch.hiding == "holes" else set()
         with (
             evaluating(self._model),
             torch.inference_mode(),
             self._rounding(),
-            _pad_token(self._model, batch) as pad,
+            _pad_token(self._model, batch, used) as pad,
         ):
-            inputs = batch.inputs(pad, side, self.device)
-            if self._mask_is_optional and batch.equally_long:
+            inputs = self._inputs(batch, pad, side, in_holes)
+            if self._mask_is_optional and batch.equally_long and batch.hiding is None:
                 del inputs["attention_mask"]  # attention is faster without one
             logits = getattr(self._model(**inputs), "logits", None)
         checked = self._checked(logits, batch)
         return checked.float() if checked.dtype in HALF else checked
+
+    def _inputs(self, batch: TokenBatch, pad: int, side: str, in_holes: int) -> dict[str, Tensor]:
+        """What the model is given for a batch."""
+        inputs = batch.inputs(pad, side, self.device, in_holes)
+        if "position_ids" in inputs:
+            inputs["position_ids"] = inputs["position_ids"] + self._hiding.first_position
+        config = self._model.config
+        if batch.hiding == "holes" and getattr(config, "is_encoder_decoder", False):
+            return spread_to_decoder(inputs, config.decoder_start_token_id)
+        return inputs
 
     def _checked(self, logits: Any, batch: TokenBatch) -> Tensor:
         """Logits, if they are a tensor (len(batch), width)."""
@@ -224,7 +292,7 @@ class TransformersModel(AnyTransformer):
 
 
 @contextmanager
-def _pad_token(model: Any, batch: TokenBatch) -> Iterator[int]:
+def _pad_token(model: Any, batch: TokenBatch, also_used: Collection[int] = ()) -> Iterator[int]:
     """The id that pads; a model without one is lent an id that occurs in none of the rows.
 
     Decoders look for the last token that is not padding by this id, so it must be in their
@@ -235,7 +303,7 @@ def _pad_token(model: Any, batch: TokenBatch) -> Iterator[int]:
     if pad is not None and pad >= 0:
         yield int(pad)
         return
-    used = batch.ids
+    used = batch.ids.union(also_used)
     free = next((token for token in range(config.vocab_size) if token not in used), None)
     if free is None:
         raise ModelError(

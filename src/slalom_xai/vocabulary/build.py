@@ -254,7 +254,7 @@ def _moderated(answers: NDArray[np.float64]) -> NDArray[np.float64]:
 def _check(explainer: Explainer, most_items: int, lengths: Sequence[int] | None) -> None:
     if explainer.granularity not in GRANULARITIES:
         raise one_of("granularity", explainer.granularity, GRANULARITIES)
-    if explainer.removal != "delete":
+    if explainer.removal not in ("auto", "delete"):
         raise InputError(
             f"removal is {explainer.removal!r}, and a vocabulary is fitted to texts from which "
             'units are deleted: use removal="delete"'

@@ -12,6 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slalom_xai.errors import InputError, SlalomError
+from slalom_xai.estimators import estimator
+from slalom_xai.explainer import read_for_removal
 from slalom_xai.explanation import Explanation
 from slalom_xai.models import Prompt, TextModel, prompt
 from slalom_xai.models.base import SaysItsLimit
@@ -52,7 +54,7 @@ class QuickAnswers:
         answers: list[dict[str, Any]] = []
         for text in texts:
             try:
-                question = self._question(text, None, "token", "delete")
+                question = prompt(self._model.read(text), "token")
             except SlalomError as error:
                 answers.append({"error": str(error)})
             else:
@@ -66,31 +68,52 @@ class QuickAnswers:
             return [self.predictions([text])[0] for text in texts]
         return [entry or self._answer(next(columns)[0].tolist()) for entry in answers]
 
-    def _question(self, text: str, text_pair: str | None, granularity: str, removal: str) -> Prompt:
-        return prompt(self._model.read(text, text_pair, removal=removal), granularity)
-
     def _predict(
         self,
         text: str,
         text_pair: str | None,
         granularity: str,
         removal: str,
+        method: str,
+        as_new_text: bool,
         counts: list[list[int]] | None,
     ) -> dict[str, Any]:
-        question = self._question(text, text_pair, granularity, removal)
+        question = read_for_removal(
+            self._model,
+            text,
+            text_pair,
+            granularity=granularity,
+            removal=removal,
+            usual=estimator(method).removal,
+        )
         asked = [question.whole[0].astype(int)]
         if counts is not None:
             asked = [_checked(question, row) for row in counts]
-        rows = [edited(question, row) for row in asked]
+        written: list[tuple[str, ...]] = []
+        if as_new_text:
+            written = [edited_texts(question, row) for row in asked]
+            rows = [self._as_new(*texts) for texts in written]
+        else:
+            rows = [edited(question, row) for row in asked]
         for row in rows:
             self._check_length(row)
         columns = self._batches.columns(rows)
         outputs = self._model.outputs
+        answers = [self._answer(answer[0].tolist()) for answer in columns]
+        for answer, texts in zip(answers, written, strict=False):
+            answer |= zip(("text", "text_pair"), texts, strict=False)
         return {
             "kind": outputs.kind,
             "labels": list(outputs.labels),
-            "answers": [self._answer(answer[0].tolist()) for answer in columns],
+            "removal": question.removal,
+            "as_new_text": as_new_text,
+            "answers": answers,
         }
+
+    def _as_new(self, text: str, text_pair: str | None = None) -> Rows:
+        """The row of a text as it would be read by itself."""
+        question = prompt(self._model.read(text, text_pair), "token")
+        return question.rows(question.whole)
 
     def _check_length(self, row: Rows) -> None:
         limit = self._model.limit if isinstance(self._model, SaysItsLimit) else None
@@ -143,11 +166,36 @@ def edited(question: Prompt, counts: NDArray[np.int64]) -> Rows:
             "a repeated unit was given, but removed ones leave a mark in their place: "
             "explain with removal 'delete' to repeat units"
         )
+    if question.reading.keeps_places and counts.min() == 0:
+        raise InputError(
+            "units were removed and others repeated, but removed ones are hidden and leave their "
+            "places empty: ask with as_new_text, or with removal 'delete'"
+        )
     if (question.occurrences > 1).any():
         pieces = np.repeat(np.arange(len(question.owner)), counts[question.owner])
         return question.reading.rows_of(pieces[None], np.array([len(pieces)]))
     units = np.repeat(np.arange(len(counts)), counts)  # all pieces of a copy stay together
     return question.sequences(units[None])
+
+
+def edited_texts(question: Prompt, counts: NDArray[np.int64]) -> tuple[str, ...]:
+    """The text, and its pair, with each unit so many times, as somebody would write it.
+
+    What stands before a unit goes with it; copies that begin a word are set apart by a space.
+    """
+    written = ["" for _ in question.reading.texts]
+    behind = [0 for _ in written]
+    pieces, owner = question.units, np.arange(len(question.units))
+    if (question.occurrences > 1).any():
+        pieces, owner = question.reading.pieces, question.owner
+    for unit, count in zip(pieces, counts[owner].tolist(), strict=True):
+        text = question.reading.texts[unit.part]
+        gap, word = text[behind[unit.part] : unit.start], text[unit.start : unit.end]
+        space = gap if gap or behind[unit.part] else " "
+        behind[unit.part] = unit.end
+        if count:
+            written[unit.part] += gap + word + (space + word) * (count - 1)
+    return tuple(text.strip() for text in written)
 
 
 def _checked(question: Prompt, counts: list[int]) -> NDArray[np.int64]:

@@ -63,6 +63,7 @@ class SlalomEff(Estimator):
     )
     additive: ClassVar[bool] = False
     combines: ClassVar[bool] = True
+    removal: ClassVar[str | None] = "delete"
 
     length: int = 2
     solver: str = "gauss-newton"

@@ -74,6 +74,7 @@ class SlalomExact(Estimator):
     )
     additive: ClassVar[bool] = False
     combines: ClassVar[bool] = True
+    removal: ClassVar[str | None] = "delete"
 
     sink: bool = False
 

@@ -60,6 +60,7 @@ class SlalomFidel(Estimator):
     )
     additive: ClassVar[bool] = False
     combines: ClassVar[bool] = True
+    removal: ClassVar[str | None] = "delete"
 
     deletions: int = 5
     solver: str = "gauss-newton"

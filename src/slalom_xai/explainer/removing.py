@@ -1,0 +1,50 @@
+"""What leaving out a unit means for a model: as was asked for, or as suits it."""
+
+from __future__ import annotations
+
+from slalom_xai.errors import CannotHideError, cannot_hide
+from slalom_xai.models import Prompt, TextModel, prompt
+from slalom_xai.models.base import AnswersQuestion, HidesTokens
+
+
+def read_for_removal(
+    model: TextModel,
+    text: str,
+    text_pair: str | None = None,
+    *,
+    granularity: str,
+    removal: str,
+    usual: str | None = None,
+    truncation: bool = False,
+) -> Prompt:
+    """A text as a model reads it, ready for units to be left out in one way.
+
+    Args:
+        model: reads the text.
+        text: as the user gave it.
+        text_pair: the second text of a pair.
+        granularity: what the units are.
+        removal: "hide", "delete", "mask", "unk" or "auto": hidden where the model allows it and
+            deleted otherwise. What a language model answers is explained by deleting.
+        usual: what "auto" means to a method; None: what suits the model.
+        truncation: cut a text that is too long, instead of refusing it.
+
+    Raises:
+        CannotHideError: "hide", for a model that cannot.
+    """
+
+    def read(chosen: str) -> Prompt:
+        reading = model.read(text, text_pair, truncation=truncation, removal=chosen)
+        return prompt(reading, granularity, chosen)
+
+    may_hide = isinstance(model, HidesTokens) and model.hides
+    if removal != "auto":
+        if removal == "hide" and not isinstance(model, HidesTokens):
+            raise cannot_hide(f"{model.name} is not a model of the transformers library")
+        return read(removal)
+    if usual is not None or not may_hide or isinstance(model, AnswersQuestion):
+        return read(usual or "delete")
+    try:
+        return read("hide")
+    except CannotHideError:
+        return read("delete")
