@@ -60,7 +60,7 @@ class Outputs:
     def target(self, wanted: str | int | None, prediction: Sequence[float]) -> Target:
         """The target by label or index.
 
-        By default it is index 1 of two classes, the whole answer of a language model, and else the
+        By default it is the predicted class, the whole answer of a language model, and else the
         largest output.
 
         Args:
@@ -70,7 +70,7 @@ class Outputs:
         if wanted is not None:
             index = self.index(wanted)
         elif self.kind == "binary":
-            index = 1
+            index = int(prediction[0] >= 0)
         elif self.kind == "answers":
             index = 0
         else:

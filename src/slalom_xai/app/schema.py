@@ -27,7 +27,7 @@ class JobRequest(Asked):
     text: Text
     text_pair: Text | None = None
     method: Name = "slalom"
-    granularity: Granularity = "token"
+    granularity: Granularity = "word"
     target: Name | None = None
     removal: Removal = "auto"
     budget: Annotated[int, Field(ge=1, le=2**31)] | None = None
@@ -40,7 +40,7 @@ class PredictRequest(Asked):
     model: Name
     text: Text
     text_pair: Text | None = None
-    granularity: Granularity = "token"
+    granularity: Granularity = "word"
     removal: Removal = "auto"
     method: Name = Field(default="slalom", description="by which removal auto is chosen")
     fingerprint: Name | None = Field(

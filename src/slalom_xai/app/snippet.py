@@ -8,7 +8,7 @@ from slalom_xai.app.work.spec import WorkerSpec
 
 _DEFAULTS = {
     "method": "slalom",
-    "granularity": "token",
+    "granularity": "word",
     "target": None,
     "removal": "auto",
     "budget": None,

@@ -53,7 +53,7 @@ class BenchOptions:
     at_least: AtLeast | None = None
     corpus: str | Path | None = None
     score: str | None = None
-    granularity: str = "token"
+    granularity: str = "word"
     removal: str = "auto"
     truncation: bool = False
     seed: int = 0

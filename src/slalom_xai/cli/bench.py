@@ -111,7 +111,7 @@ def _bench(
     at_least: _AtLeast = None,
     corpus: _Corpus = None,
     score: _Score = None,
-    granularity: Granularity = "token",
+    granularity: Granularity = "word",
     removal: Removal = "auto",
     truncation: _Truncation = False,
     seed: _Seed = 0,

@@ -101,17 +101,10 @@ _Target = Annotated[
 ]
 _Method = Annotated[
     str,
-    typer.Option(
-        help=(
-            "How to explain; see `slalom methods`. slalom measures values, and needs 50 calls more "
-            "than there are units."
-        )
-    ),
+    typer.Option(help=("How to explain; see `slalom methods`.")),
 ]
-_Budget = Annotated[
-    int | None,
-    without_default("Most model calls to use. Default: as the method chooses, 64 for slalom-few."),
-]
+_USUAL_CALLS = 64
+_Budget = Annotated[int, typer.Option(help="Most model calls to use.")]
 _Seed = Annotated[int, typer.Option(help="The same seed gives the same explanation.")]
 _Revision = Annotated[str | None, without_default("Branch, tag or commit of a hub id.")]
 _Out = Annotated[Path | None, without_default("Save the explanation as JSON here.")]
@@ -137,8 +130,8 @@ def _cite(
     template: _Template = None,
     target: _Target = None,
     tokenizer: _Tokenizer = None,
-    method: _Method = "slalom-few",
-    budget: _Budget = None,
+    method: _Method = "slalom",
+    budget: _Budget = _USUAL_CALLS,
     seed: _Seed = 0,
     device: Device = None,
     dtype: Dtype = None,

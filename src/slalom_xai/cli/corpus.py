@@ -126,7 +126,7 @@ def _corpus(
     tokenizer: Tokenizer = None,
     method: Method = "slalom",
     budget: Budget = None,
-    granularity: Granularity = "token",
+    granularity: Granularity = "word",
     target: Target = None,
     labels: Labels = None,
     removal: Removal = "auto",

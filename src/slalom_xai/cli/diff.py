@@ -78,7 +78,7 @@ def _diff(
     fdr: _Rate = 0.05,
     least: _Least = 2,
     budget: Budget = None,
-    granularity: Granularity = "token",
+    granularity: Granularity = "word",
     target: Target = None,
     removal: Removal = "auto",
     truncation: Truncation = False,

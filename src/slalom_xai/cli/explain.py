@@ -79,6 +79,9 @@ _Text = Annotated[str | None, argument("The text to explain, or - for standard i
 _File = Annotated[Path | None, without_default("Read the text from this file.")]
 _Pair = Annotated[str | None, without_default("The second text, for a model of sentence pairs.")]
 _AsJson = Annotated[bool, switch("--json", "Print the explanation as JSON.")]
+_Verbose = Annotated[
+    bool, switch("--verbose", "Show every score with its error, and how the test went in numbers.")
+]
 _Out = Annotated[Path | None, without_default("Save the explanation as JSON here.")]
 _Figure = Annotated[Path | None, without_default("Save a figure here, as .svg, .pdf or .png.")]
 _Kind = Annotated[str, typer.Option(help="Kind of figure: scatter, text or bars.")]
@@ -98,7 +101,7 @@ def _explain(
     pair: _Pair = None,
     method: Method = "slalom",
     budget: Budget = None,
-    granularity: Granularity = "token",
+    granularity: Granularity = "word",
     target: Target = None,
     labels: Labels = None,
     removal: Removal = "auto",
@@ -111,6 +114,7 @@ def _explain(
     cache: UseCache = None,
     cache_folder: CacheFolder = None,
     as_json: _AsJson = False,
+    verbose: _Verbose = False,
     out: _Out = None,
     figure: _Figure = None,
     kind: _Kind = "scatter",
@@ -185,7 +189,7 @@ def _explain(
         writes.append(("--html", html, explanation.to_html))
     if figure is not None:
         writes.append(("--figure", figure, partial(draw_figure, [explanation], kind)))
-    finish(explanation, writes, as_json, interrupted)
+    finish(explanation, writes, as_json, interrupted, verbose)
 
 
 def _given_text(text: str | None, file: Path | None) -> str:

@@ -61,7 +61,13 @@ def explained(explain: Callable[[], Explanation], watch: Watch | None) -> tuple[
     return explanation, False
 
 
-def finish(explanation: Explanation, writes: list[Write], as_json: bool, interrupted: bool) -> None:
+def finish(
+    explanation: Explanation,
+    writes: list[Write],
+    as_json: bool,
+    interrupted: bool,
+    verbose: bool = False,
+) -> None:
     """Writes and shows a result, and ends as Ctrl-C does if that interrupted its refinement.
 
     Where a file cannot be written, the whole result is printed as JSON, and nothing is lost.
@@ -74,7 +80,7 @@ def finish(explanation: Explanation, writes: list[Write], as_json: bool, interru
     if as_json or (problems and not is_saved):
         echo_json({**explanation.to_dict(), **scores_to_dict(explanation)})
     else:
-        _show(explanation, saved)
+        _show(explanation, saved, verbose)
     if problems and is_saved:
         raise InputError("; ".join(problems))
     if problems:
@@ -84,12 +90,12 @@ def finish(explanation: Explanation, writes: list[Write], as_json: bool, interru
         raise KeyboardInterrupt
 
 
-def _show(explanation: Explanation, saved: list[Path]) -> None:
+def _show(explanation: Explanation, saved: list[Path], verbose: bool) -> None:
     from rich.console import Console
 
     from slalom_xai.reports.terminal import render
 
     console = Console(highlight=False)
-    console.print(render(explanation))
+    console.print(render(explanation, verbose=verbose))
     for path in saved:
         console.print(f"Saved: {path}", markup=False, soft_wrap=True)

@@ -86,7 +86,7 @@ class ExplainOptions:
     tokenizer: str | None = None
     method: str = "slalom"
     budget: int | None = None
-    granularity: str = "token"
+    granularity: str = "word"
     target: str | None = None
     removal: str = "auto"
     truncation: bool = False
@@ -137,7 +137,7 @@ class ExplainOptions:
         """
         from slalom_xai.explainer import Explainer
 
-        return Explainer(
+        explainer = Explainer(
             self.model if self.remote is None else self.remote.classifier(ledger),
             self.tokenizer,
             method=self.method,
@@ -155,6 +155,9 @@ class ExplainOptions:
             trust_remote_code=self.trust_remote_code,
             show_progress=False,
         )
+        if self.target is None and explainer.model.outputs.kind == "binary":
+            explainer.target = 1  # one class for all texts, so that their scores can be compared
+        return explainer
 
     def settings(self) -> dict[str, Any]:
         """What decides results, as JSON has it."""

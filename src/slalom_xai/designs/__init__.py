@@ -15,7 +15,6 @@ from slalom_xai.designs.budgets import (
     default_budget,
     held_out_size,
     least_budget,
-    most_budget,
 )
 from slalom_xai.designs.masks import (
     Masks,
@@ -58,7 +57,6 @@ __all__ = [
     "held_out_size",
     "least_budget",
     "log_uniform_counts",
-    "most_budget",
     "plan_rows",
     "rows_of_every_size",
     "short_sequences",

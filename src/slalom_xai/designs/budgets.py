@@ -25,7 +25,7 @@ def check_budget(units: int, budget: int, least: int) -> None:
         raise BudgetError(
             f"budget {budget} is too small for a text of {units} units, "
             f"which needs at least {least} calls: raise the budget, shorten the text, or use the "
-            "method slalom-few, which needs less"
+            "method slalom, which needs less"
         )
 
 
@@ -34,15 +34,6 @@ def default_budget(codes: NDArray[np.int64], parameters: int) -> int:
     by_length = min(DESIGN.default_calls_per_unit * len(codes), DESIGN.most_default)
     by_need = math.ceil(DESIGN.headroom * least_budget(codes, parameters))
     return max(DESIGN.least_default, by_length, by_need)
-
-
-def most_budget(codes: NDArray[np.int64], parameters: int) -> int:
-    """What a method that stops by itself may spend.
-
-    That is 30 calls a unit up to 5000, and never less than the default.
-    """
-    by_length = min(DESIGN.most_calls_per_unit * len(codes), DESIGN.most_default)
-    return max(default_budget(codes, parameters), by_length)
 
 
 def count_distinct_rows(codes: NDArray[np.int64]) -> int:

@@ -72,11 +72,6 @@ class Gathering:
         )
 
 
-def occurrence_offsets(queries: Queries, like: Tensor) -> Tensor:
-    """The log of each unit's occurrences, (n,), on the device of ``like``."""
-    return torch.as_tensor(np.log(queries.prompt.occurrences), device=like.device)
-
-
 def ask_masks(queries: Queries, masks: Masks, purpose: Purpose) -> AnsweredRows:
     """Asks the model about masks (m, n)."""
     return with_answers(masks, queries.ask(masks, purpose))

@@ -200,7 +200,7 @@ class Calls:
         if accepts_empty(queries) and first > CALLS.scarce * units / 2:
             empty = np.zeros((1, units), dtype=bool)
         left = first - 1 - len(empty) - (0 if test is None else test.size) - self._spare
-        self._single = budget >= CALLS.single * units and left >= units
+        self._single = first >= CALLS.single * units
         fit = draw_fit(self._pool, left, budget, rng, self._single)
         self._test = ask_held_out(queries, test, "check")
         self.rows = ask_masks(queries, np.concatenate([whole, empty, fit]), "fit")
@@ -257,7 +257,10 @@ class Calls:
         if self._test is not None:
             test = draw_test(self._pool, calls, self._budget, self._rng)
         fitted = calls - (0 if test is None else test.size)
-        rows = draw_fit(self._pool, fitted, self._budget, self._rng, False)
+        units = len(self.queries.prompt.units)
+        single = not self._single and self.queries.calls + calls >= CALLS.single * units
+        self._single = self._single or single
+        rows = draw_fit(self._pool, fitted, self._budget, self._rng, single)
         more = ask_held_out(self.queries, test, "check")
         if more is not None and self._test is not None:
             self._test = self._test.joined(more)

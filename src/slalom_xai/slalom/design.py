@@ -29,14 +29,14 @@ class DesignOfCalls:
 
     Attributes:
         scarce: calls per unit below which most texts keep about half of the units.
-        single: calls per unit from which on each unit is removed by itself.
+        single: calls per unit from which on each unit is removed by itself, for ``removal``.
         tested: calls from which on some are set apart to test. Below, each is predicted from the
             others.
         enumerable: units; all texts with so many are listed where calls are left.
     """
 
     scarce: float = 3.0
-    single: float = 4.0
+    single: float = 6.0
     tested: int = 150
     enumerable: int = 12
 

@@ -403,9 +403,17 @@ def _look_back(stack: _Stack, point: _Point) -> _Left:
 
 
 def _predicted_share(stack: _Stack, left: _Left) -> Tensor:
-    """The share of the weighted variance that is predicted of left-out calls, (B,)."""
-    squares = (stack.weights[..., None] * left.left_out**2).sum(dim=(1, 2))
-    return 1 - squares / stack.variance
+    """The share of the outputs' variance that is predicted of left-out calls, (B,).
+
+    It is the mean of two: with the weights of the fit, where few units are missing counts most, and
+    with equal ones, where many are.
+    """
+    shares = []
+    for weights in (stack.weights, (stack.weights > 0).to(stack.weights)):
+        weighed = replace(stack, weights=weights)
+        squares = (weights[..., None] * left.left_out**2).sum(dim=(1, 2))
+        shares.append(1 - squares / weighed.variance)
+    return torch.stack(shares).mean(dim=0)
 
 
 def _settle(stack: _Stack, point: _Point, taus: Tensor, equal: Tensor) -> tuple[_Point, _Left]:
