@@ -215,7 +215,7 @@ class ScoredText:
         for index, (first, second) in enumerate(function.pairs.long().tolist()):
             value = self._of_target(values[index])
             texts = (self.units[first].text, self.units[second].text)
-            importance = float(function.pair_importances[index])
+            importance = float(function.pair_importances[index] + self._log_occurrences().mean())
             found.append(Interaction((first, second), texts, value, importance))
         return tuple(sorted(found, key=lambda one: -one.importance))
 

@@ -416,6 +416,14 @@ def _predicted_share(stack: _Stack, left: _Left) -> Tensor:
     return torch.stack(shares).mean(dim=0)
 
 
+def _worth(share: Tensor, gain: float) -> Tensor:
+    """What a predicted share may lose: ``gain``, but not so much that its error doubles.
+
+    Otherwise a formula that predicts exactly would be given up for one that nearly does.
+    """
+    return (1 - share).clamp(min=1e-12, max=gain)
+
+
 def _settle(stack: _Stack, point: _Point, taus: Tensor, equal: Tensor) -> tuple[_Point, _Left]:
     """Fits with priors that follow from the fit itself.
 
@@ -493,7 +501,7 @@ def _fit_alike(requests: Sequence[FitRequest]) -> list[FittedForm]:
     point, left = _settle(doubled, point, torch.full((len(both),), 2.0), equal)
     shares = _predicted_share(doubled, left).reshape(-1, 2)
     allowed = torch.tensor([request.bounded for request in requests])
-    bounded = allowed & (shares[:, 0] >= shares[:, 1] - FIT.unbounded_gain)
+    bounded = allowed & (shares[:, 0] >= shares[:, 1] - _worth(shares[:, 1], FIT.unbounded_gain))
     chosen = 2 * torch.arange(len(requests)) + (~bounded).long()
     stack = replace(stack, bounded=bounded)
     point, left = point.pick(chosen), left.pick(chosen)
@@ -656,7 +664,8 @@ def _finish(
     start = replace(start, s=_where(equal, whole.rest, start.s))
     settled, left = _settle(whole, start, taus, equal)
     shares = _predicted_share(whole, left).reshape(texts, 2, spreads)
-    good = shares >= shares.amax(dim=2, keepdim=True) - FIT.value_cost
+    most = shares.amax(dim=2, keepdim=True)
+    good = shares >= most - _worth(most, FIT.value_cost)
     best = good.to(torch.int64).argmax(dim=2)  # the first that is good enough: the strongest prior
     fitted = []
     for number, request in enumerate(requests):
