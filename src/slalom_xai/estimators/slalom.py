@@ -287,7 +287,8 @@ class Calls:
         measured = {}
         if self._single:
             without = ~np.eye(len(self.queries.prompt.units), dtype=bool)
-            measured["removal"] = self.full - self.queries.ask(without, "fit")
+            # Those that test stay what they are: nothing is fitted to them here.
+            measured["removal"] = self.full - self.queries.ask(without, "check")
         if filled and self._spare:
             measured["filled"] = self._fill()
         return measured

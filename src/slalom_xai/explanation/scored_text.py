@@ -199,7 +199,8 @@ class ScoredText:
         errors = self.standard_errors.get("shapley")
         if not isinstance(self.function, BoundedSlalom) or errors is None:
             return np.ones(len(self.units), dtype=bool)
-        return np.asarray(~(np.abs(self.scores("shapley")) < 2 * errors))
+        rounding = 1e-9 * (1 + abs(self.prediction))  # all that a constant model has
+        return np.asarray(~(np.abs(self.scores("shapley")) < 2 * errors + rounding))
 
     @property
     def interactions(self) -> tuple[Interaction, ...]:
