@@ -416,11 +416,11 @@ def _predicted_share(stack: _Stack, left: _Left) -> Tensor:
 
 
 def _worth(share: Tensor, gain: float) -> Tensor:
-    """What a predicted share may lose: ``gain``, but not so much that its error doubles.
+    """What a predicted share may lose: ``gain``, but at most half of the error it leaves.
 
     Otherwise a formula that predicts exactly would be given up for one that nearly does.
     """
-    return (1 - share).clamp(min=1e-12, max=gain)
+    return ((1 - share) / 2).clamp(min=1e-12, max=gain)
 
 
 def _settle(stack: _Stack, point: _Point, taus: Tensor, equal: Tensor) -> tuple[_Point, _Left]:
