@@ -434,20 +434,30 @@ def _judge(stack: _Stack, left: _Left) -> Tensor:
     It is the mean of two, where few units are missing and where any number is. Logarithms keep the
     larger of the two from drowning the other.
     """
-    missing = stack.x[..., -1]
-    real = (stack.weights > 0) & (missing > 0)
-    few = real & (missing <= FIT.few)
-    few = torch.where(few.sum(dim=1, keepdim=True) < FIT.least_few, real, few)
     squares = (left.left_out**2).sum(dim=2)
-    errors = [(squares * part).sum(dim=1) / part.sum(dim=1).clamp(min=1) for part in (few, real)]
+    errors = [(squares * part).sum(dim=1) / part.sum(dim=1).clamp(min=1) for part in _parts(stack)]
     return torch.stack(errors).clamp(min=1e-14).log().mean(dim=0)
 
 
-def _predicted_share(stack: _Stack, left: _Left) -> Tensor:
-    """The share of the outputs' variance that is predicted of left-out calls, (B,)."""
-    real = (stack.weights > 0).to(stack.weights)
-    squares = (real[..., None] * left.left_out**2).sum(dim=(1, 2))
-    return 1 - squares / stack.spread(real)
+def _parts(stack: _Stack) -> tuple[Tensor, Tensor]:
+    """Which calls lack few units, and which lack any number, (B, m) each."""
+    missing = stack.x[..., -1]
+    real = (stack.weights > 0) & (missing > 0)
+    few = real & (missing <= FIT.few)
+    return torch.where(few.sum(dim=1, keepdim=True) < FIT.least_few, real, few), real
+
+
+def _predicted_shares(stack: _Stack, left: _Left) -> Tensor:
+    """The share of the outputs' variance that is predicted of left-out calls, (2, B).
+
+    First where few units are missing, then where any number is.
+    """
+    shares = []
+    for part in _parts(stack):
+        weights = part.to(stack.weights)
+        squares = (weights[..., None] * left.left_out**2).sum(dim=(1, 2))
+        shares.append(1 - squares / stack.spread(weights))
+    return torch.stack(shares)
 
 
 def _settle(stack: _Stack, point: _Point, taus: Tensor, equal: Tensor) -> tuple[_Point, _Left]:
@@ -712,10 +722,11 @@ def _finish(
     good = losses <= losses.amin(dim=2, keepdim=True) + FIT.value_cost
     best = good.to(torch.int64).argmax(dim=2)  # the first that is good enough: the strongest prior
     reached = losses.gather(2, best[..., None])[..., 0]
-    shares = _predicted_share(whole, left)
+    few, every = _predicted_shares(whole, left)
+    balance = (few.clamp(min=0) + every).reshape(texts, 3, spreads).gather(2, best[..., None])
     fitted = []
     for number, request in enumerate(requests):
-        other = 1 + int(reached[number, 2] < reached[number, 1])
+        other = 1 + int(balance[number, 2] > balance[number, 1])
         two, one = (
             _Fitted(
                 request,
@@ -737,7 +748,7 @@ def _finish(
                 one.form(one.point.u[0], one.point.s[0]),
                 one.left_out(),
                 groups,
-                float(shares[spreads * 3 * number + int(best[number, 0])]),
+                float(every[spreads * 3 * number + int(best[number, 0])]),
                 float(reached[number, 0]),
             )
         )
