@@ -199,7 +199,7 @@ class ScoredText:
         errors = self.standard_errors.get("shapley")
         if not isinstance(self.function, BoundedSlalom) or errors is None:
             return np.ones(len(self.units), dtype=bool)
-        return np.asarray(~(np.abs(self.scores("shapley")) < 2 * errors))
+        return np.asarray(~(np.abs(self.scores("shapley")) / 2 < errors))
 
     @property
     def interactions(self) -> tuple[Interaction, ...]:

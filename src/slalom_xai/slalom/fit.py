@@ -287,18 +287,24 @@ def _cost(stack: _Stack, left: Tensor, point: _Point) -> Tensor:
     return squares + point.a * values + point.b * importances
 
 
-def _descend(stack: _Stack, point: _Point, steps: int) -> _Point:
-    """Levenberg and Marquardt: damped steps that lower the cost, problem by problem."""
+def _descend(
+    stack: _Stack, point: _Point, steps: int, damping: Tensor | None = None
+) -> _Point:
+    """Levenberg and Marquardt: damped steps that lower the cost, problem by problem.
+
+    No problem knows of the others: each is solved as it would be alone.
+    """
     prior_u, prior_s = stack.value_prior, stack.importance_prior
     a, b = point.a[:, None, None, None], point.b[:, None]
     output, slope, average, shares = _evaluate(stack, point.u, point.s)
     left = output - stack.z
     cost = _cost(stack, left, point)
-    damping = torch.full_like(cost, 1e-3)
+    if damping is None:
+        damping = torch.full_like(cost, 1e-3)
     live = torch.ones_like(cost, dtype=torch.bool)
     for taken in range(steps):
         if int(live.sum()) < 0.7 * len(live):  # go on with those that have not settled
-            rest = _descend(stack.pick(live), point.pick(live), steps - taken)
+            rest = _descend(stack.pick(live), point.pick(live), steps - taken, damping[live])
             u, s = point.u.clone(), point.s.clone()
             u[live], s[live] = rest.u, rest.s
             return replace(point, u=u, s=s)
