@@ -259,13 +259,12 @@ def _differentiate(
     ss = torch.zeros_like(shares[:, :1, :]).transpose(1, 2) * shares[:, :1, :]
     grad_s = torch.zeros_like(u[..., 0])
     turned = shares.transpose(1, 2)
-    single = shares.float()  # second derivatives only direct the steps: seven digits are enough
-    turned_single = single.transpose(1, 2)
     for column in range(u.shape[2]):
         own, mean = u[..., column], average[..., column]
         weight = stack.weights * slope[..., column] ** 2
+        # In double precision: in single, a fit makes much of how the model's batches round.
         q0, q1, q2 = (
-            (turned_single @ (single * factor.float()[..., None])).to(shares.dtype)
+            turned @ (shares * factor[..., None])
             for factor in (weight, weight * mean, weight * mean**2)
         )
         pull = stack.weights * slope[..., column] * left[..., column]
