@@ -200,7 +200,7 @@ class ScoredText:
         if not isinstance(self.function, BoundedSlalom) or errors is None:
             return np.ones(len(self.units), dtype=bool)
         rounding = 1e-9 * (1 + abs(self.prediction))  # all that a constant model has
-        return np.asarray(~(np.abs(self.scores("shapley")) < 2 * errors + rounding))
+        return np.asarray(~(np.abs(self.scores("shapley")) / 2 < errors + rounding))
 
     @property
     def interactions(self) -> tuple[Interaction, ...]:
