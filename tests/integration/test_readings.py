@@ -29,7 +29,8 @@ PAIRED = (
 @pytest.mark.parametrize("architecture", PAIRED)
 def test_both_texts_of_a_pair_are_explained(architecture):
     model, own = tiny(architecture)
-    explanation = Explainer(model, own, budget=600)(TEXT, PAIR)
+    explainer = Explainer(model, own, budget=600, granularity="token", target="good")
+    explanation = explainer(TEXT, PAIR)
     sides = [own(text, add_special_tokens=False)["input_ids"] for text in (TEXT, PAIR)]
     assert list(explanation.token_ids) == sides[0] + sides[1]
     assert [unit.part for unit in explanation.units] == [0] * len(sides[0]) + [1] * len(sides[1])

@@ -252,7 +252,7 @@ class Calls:
             return True
         settings, share, before = self._method.settings, fitted.left_out_r2, self._last
         self._last = fitted
-        if self._rarely_changes:
+        if self._rarely_changes or not self._method.tolerance:
             return False
         if share >= settings.enough:
             return True
