@@ -240,13 +240,13 @@ def _differentiate(
     ss = torch.zeros_like(shares[:, :1, :]).transpose(1, 2) * shares[:, :1, :]
     grad_s = torch.zeros_like(u[..., 0])
     turned = shares.transpose(1, 2)
-    single = shares.float()  # second derivatives only direct the steps: seven digits are enough
+    single = shares  # second derivatives only direct the steps: seven digits are enough
     turned_single = single.transpose(1, 2)
     for column in range(u.shape[2]):
         own, mean = u[..., column], average[..., column]
         weight = stack.weights * slope[..., column] ** 2
         q0, q1, q2 = (
-            (turned_single @ (single * factor.float()[..., None])).to(shares.dtype)
+            (turned_single @ (single * factor[..., None])).to(shares.dtype)
             for factor in (weight, weight * mean, weight * mean**2)
         )
         pull = stack.weights * slope[..., column] * left[..., column]
@@ -268,18 +268,21 @@ def _cost(stack: _Stack, left: Tensor, point: _Point) -> Tensor:
     return squares + point.a * values + point.b * importances
 
 
-def _descend(stack: _Stack, point: _Point, steps: int) -> _Point:
+def _descend(
+    stack: _Stack, point: _Point, steps: int, damping: Tensor | None = None
+) -> _Point:
     """Levenberg and Marquardt: damped steps that lower the cost, problem by problem."""
     prior_u, prior_s = stack.value_prior, stack.importance_prior
     a, b = point.a[:, None, None, None], point.b[:, None]
     output, slope, average, shares = _evaluate(stack, point.u, point.s)
     left = output - stack.z
     cost = _cost(stack, left, point)
-    damping = torch.full_like(cost, 1e-3)
+    if damping is None:
+        damping = torch.full_like(cost, 1e-3)
     live = torch.ones_like(cost, dtype=torch.bool)
     for taken in range(steps):
         if int(live.sum()) < 0.7 * len(live):  # go on with those that have not settled
-            rest = _descend(stack.pick(live), point.pick(live), steps - taken)
+            rest = _descend(stack.pick(live), point.pick(live), steps - taken, damping[live])
             u, s = point.u.clone(), point.s.clone()
             u[live], s[live] = rest.u, rest.s
             return replace(point, u=u, s=s)
@@ -546,7 +549,7 @@ def _start(stack: _Stack) -> _Point:
     shares = stack.x / stack.x.sum(dim=2, keepdim=True).clamp(min=1e-300)
     weighted = shares.transpose(1, 2) * stack.weights[:, None]
     gram = weighted @ shares
-    size = gram.diagonal(dim1=1, dim2=2).mean(dim=1)[:, None, None]
+    size = (gram.diagonal(dim1=1, dim2=2).sum(dim=1) / stack.real.sum(dim=1))[:, None, None]
     u = torch.linalg.solve(gram + 1e-2 * size * stack.value_prior, weighted @ inner)
     prior = FIT.first_prior * stack.variance / stack.real.sum(dim=1)
     return _Point(u.clamp(-1.5, 1.5), stack.rest.clone(), prior, prior)
@@ -623,7 +626,7 @@ def _widen(point: _Point, old: _Stack, new: _Stack, requests: Sequence[FitReques
         u[number, :n], s[number, :n] = point.u[number, :n], point.s[number, :n]
         s[number, n:-1] = -1.0
     s[:, -1] = point.s[:, -1]
-    return replace(point, u=u, s=torch.where(new.real > 0, s, torch.zeros_like(s)))
+    return replace(point, u=u * new.real[..., None], s=s * new.real)
 
 
 def _finish(
