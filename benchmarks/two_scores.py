@@ -16,8 +16,6 @@ from pathlib import Path
 
 import pandas as pd
 
-from slalom_xai.tables import read_table
-
 KINDS = {"fidelity-local": "few", "fidelity-wide": "any"}
 WORDS = (25, 110)
 
@@ -48,7 +46,7 @@ def print_tables(found: pd.DataFrame) -> None:
 
 def choose_texts(table: Path, out: Path) -> None:
     """Writes the texts of a table that are measured on."""
-    rows = read_table(table)
+    rows = pd.read_json(table, lines=True)
     least, most = WORDS
     with out.open("w", encoding="utf-8") as file:
         for number, text in enumerate(rows["text"]):
