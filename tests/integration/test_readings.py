@@ -123,7 +123,8 @@ def test_truncation_cuts_the_second_text_of_a_pair():
     long = " ".join([PAIR] * 15)
     with pytest.raises(InputError, match=r"the two texts have \d+ tokens .* at most 128"):
         explain(TEXT, model, own, text_pair=long)
-    explanation = explain(TEXT, model, own, text_pair=long, truncation=True, budget=400)
+    options = {"truncation": True, "budget": 400, "granularity": "token"}
+    explanation = explain(TEXT, model, own, text_pair=long, **options)
     assert len(explanation) == 128 - 3
     assert long.endswith(explanation.left_out)
     assert explanation.units[-1].end == len(long) - len(explanation.left_out)
@@ -135,7 +136,8 @@ def test_truncation_cuts_the_second_text_of_a_pair():
 @pytest.mark.parametrize("architecture", ["bert", "roberta", "xlnet"])
 def test_removed_tokens_may_be_replaced_where_they_stand(architecture, removal):
     model, own = tiny(architecture)
-    explanation = Explainer(model, own, removal=removal, budget=600)(TEXT)
+    options = {"budget": 600, "granularity": "token", "target": "good"}
+    explanation = Explainer(model, own, removal=removal, **options)(TEXT)
     assert explanation.removal == removal
     encoded = own(TEXT, return_special_tokens_mask=True)
     content = np.flatnonzero(~np.array(encoded["special_tokens_mask"], dtype=bool))

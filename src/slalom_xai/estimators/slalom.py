@@ -256,7 +256,8 @@ class Calls:
             return False
         if share >= settings.enough:
             return True
-        if before is None or before.loss - fitted.loss > settings.loss_gain:
+        loss_gain = settings.loss_gain * self._method.tolerance / settings.gain
+        if before is None or before.loss - fitted.loss > loss_gain:
             return False
         return share - before.left_out_r2 < self._method.tolerance
 
