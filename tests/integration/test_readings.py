@@ -171,7 +171,7 @@ def test_a_replaced_token_is_no_neighbour_less():
         counted.update(attention_mask.sum(dim=1).tolist())
         return attention_mask.sum(dim=1, keepdim=True).float() * torch.tensor([[0.0, 1.0]])
 
-    explanation = explain(TEXT, count, own, removal="mask", budget=200)
+    explanation = explain(TEXT, count, own, method="linear", removal="mask", budget=200)
     assert counted == {len(explanation)}
     assert "nothing to explain" in explanation.trust
 
