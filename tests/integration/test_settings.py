@@ -85,7 +85,7 @@ def test_shapley_values_hardly_depend_on_the_number_of_orders(factor):
 @pytest.mark.parametrize(
     ("settings", "name"),
     [
-        (FIT, "taus"),
+        (FIT, "strengths"),
         (FIT, "value_cost"),
         (FIT, "pair_gain"),
         (FIT, "unbounded_gain"),
