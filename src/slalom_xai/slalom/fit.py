@@ -287,9 +287,7 @@ def _cost(stack: _Stack, left: Tensor, point: _Point) -> Tensor:
     return squares + point.a * values + point.b * importances
 
 
-def _descend(
-    stack: _Stack, point: _Point, steps: int, damping: Tensor | None = None
-) -> _Point:
+def _descend(stack: _Stack, point: _Point, steps: int, damping: Tensor | None = None) -> _Point:
     """Levenberg and Marquardt: damped steps that lower the cost, problem by problem.
 
     No problem knows of the others: each is solved as it would be alone.
@@ -424,10 +422,11 @@ def _look_back(stack: _Stack, point: _Point) -> _Left:
     slopes = torch.cat([by_value, by_value * apart], dim=3)
     leverage = ((slopes @ inverse) * slopes).sum(dim=3) * stack.weights[:, None]
     left_out = left / (1 - leverage.permute(0, 2, 1)).clamp(min=0.05)
-    held = (inverse[:, :, :p, :p] * prior_u).sum(dim=(1, 2, 3))
-    spent_u = (columns * p - held).clamp(min=0)
-    held_s = (inverse[:, :, p:, p:] * prior_s).sum(dim=(2, 3)).mean(dim=1)
-    spent_s = (p - held_s).clamp(min=0)
+    real, size = stack.real[:, None, :, None], stack.real.sum(dim=1)
+    held = (inverse[:, :, :p, :p] * prior_u * real).sum(dim=(1, 2, 3))
+    spent_u = (columns * size - held).clamp(min=0)
+    held_s = (inverse[:, :, p:, p:] * prior_s * real).sum(dim=(2, 3)).mean(dim=1)
+    spent_s = (size - held_s).clamp(min=0)
     rows = (stack.weights > 0).sum(dim=1) * columns
     squares = (stack.weights[..., None] * left**2).sum(dim=(1, 2))
     variance = squares / (rows - spent_u - spent_s).clamp(min=1)
@@ -594,7 +593,7 @@ def _start(stack: _Stack) -> _Point:
     shares = stack.x / stack.x.sum(dim=2, keepdim=True).clamp(min=1e-300)
     weighted = shares.transpose(1, 2) * stack.weights[:, None]
     gram = weighted @ shares
-    size = gram.diagonal(dim1=1, dim2=2).mean(dim=1)[:, None, None]
+    size = (gram.diagonal(dim1=1, dim2=2).sum(dim=1) / stack.real.sum(dim=1))[:, None, None]
     u = torch.linalg.solve(gram + 1e-2 * size * stack.value_prior, weighted @ inner)
     prior = FIT.first_prior * stack.variance / stack.real.sum(dim=1)
     return _Point(u.clamp(-1.5, 1.5), stack.rest.clone(), prior, prior, torch.ones_like(prior))
@@ -671,7 +670,9 @@ def _widen(point: _Point, old: _Stack, new: _Stack, requests: Sequence[FitReques
         u[number, :n], s[number, :n] = point.u[number, :n], point.s[number, :n]
         s[number, n:-1] = -1.0
     s[:, -1] = point.s[:, -1]
-    return replace(point, u=u, s=torch.where(new.real > 0, s, torch.zeros_like(s)))
+    here = new.real > 0
+    u, s = u * here[..., None], torch.where(here, s, torch.zeros_like(s))
+    return replace(point, u=u, s=s)
 
 
 def _finish(
