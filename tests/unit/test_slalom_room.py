@@ -123,9 +123,11 @@ class TestFormula:
     def test_scores_are_predictions_for_certain_texts(self):
         form = drawn_form(5, half_width=3.0, pairs=[(1, 2)])
         whole, each = form.predict(torch.ones(1, 5)), torch.eye(5).double()
-        assert torch.equal(score_units(form, "alone", 0), form.predict(each)[:, 0])
-        assert torch.equal(score_units(form, "removal", 0), (whole - form.predict(1 - each))[:, 0])
-        assert torch.equal(score_units(form, "slope", 0), (form.predict(1 + each) - whole)[:, 0])
+        assert torch.allclose(score_units(form, "alone", 0), form.predict(each)[:, 0])
+        assert torch.allclose(
+            score_units(form, "removal", 0), (whole - form.predict(1 - each))[:, 0]
+        )
+        assert torch.allclose(score_units(form, "slope", 0), (form.predict(1 + each) - whole)[:, 0])
         assert torch.equal(score_units(form, "value", 0), form.values[:, 0])
         linearized = form.values[:, 0] * form.importances.exp()
         assert torch.equal(score_units(form, "linearized", 0), linearized)
