@@ -194,7 +194,10 @@ class TestWords:
         joined_weights = np.array([weights[:3].sum(), weights[3], weights[4]])
         joined_values = np.array([(weights[:3] * values[:3]).sum() / weights[:3].sum(), 3.0, 0.2])
         whole = explained(
-            self.text, joined_values, np.log(joined_weights), units=((0, 11), (12, 16), (16, 17)),
+            self.text,
+            joined_values,
+            np.log(joined_weights),
+            units=((0, 11), (12, 16), (16, 17)),
             sink=False,
         )
         # importances of fewer units are normalised anew
@@ -278,9 +281,7 @@ class TestHighlighted:
         assert all(box[2] <= figure.bbox.width for box in boxes(figure, ""))
 
     def test_boxes_are_as_strong_as_the_scores_and_dashes_are_negative(self):
-        explanation = explained(
-            "good bad film", [2.0, -3.0, 0.1], [0.0, 0.0, 0.0], errors=0.0
-        )
+        explanation = explained("good bad film", [2.0, -3.0, 0.1], [0.0, 0.0, 0.0], errors=0.0)
         axes = figures.highlighted(explanation).axes[0]
         strengths = [float(patch.get_gid()[3:]) for patch in axes.patches][
             :-2
