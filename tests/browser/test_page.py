@@ -69,7 +69,7 @@ def test_the_policy_lets_nothing_else_run(show):
 )
 def test_axe_finds_no_serious_fault(show, what, screen):
     reports = {
-        "one": made(two_scores=True),
+        "one": made(measured=True, together=True),
         "additive": made(additive=True),
         "many": [made(), made(additive=True), made("Another text.", seed=2)],
     }
@@ -87,7 +87,7 @@ def test_axe_finds_no_serious_fault(show, what, screen):
 @pytest.mark.parametrize("width", [320, 375, 1200])
 def test_nothing_is_wider_than_the_screen(show, width):
     for what in (
-        made(two_scores=True),
+        made(measured=True, together=True),
         [made("wide " + "w" * 300), made(additive=True)],
         [made(TEXT), made("Other " * 30, heads=2)],
     ):
