@@ -199,7 +199,9 @@ def test_three_scores_are_in_front_and_the_others_one_click_away(show):
     choose(page, "Colour shows", "slope")
     button.click()
     assert shown() == in_front
-    assert "Shapley value (fitted)" in page.locator(".controls").inner_text()  # what colours show again
+    assert (
+        "Shapley value (fitted)" in page.locator(".controls").inner_text()
+    )  # what colours show again
 
 
 def test_every_score_says_where_it_comes_from(show):
@@ -427,7 +429,10 @@ def test_the_table_sorts_and_filters(show):
         ),
         (
             True,
-            [["this explanation", ADDITIVE_FIDELITY.few], ["this explanation", ADDITIVE_FIDELITY.any]],
+            [
+                ["this explanation", ADDITIVE_FIDELITY.few],
+                ["this explanation", ADDITIVE_FIDELITY.any],
+            ],
         ),
     ],
 )
