@@ -1,4 +1,4 @@
-"""How much of what removals do the printed scores reproduce: the tables of ``two_scores_on_gpu.sh``.
+"""How much of what removals do the printed scores reproduce: tables of ``two_scores_on_gpu.sh``.
 
     python -m benchmarks.two_scores results
     python -m benchmarks.two_scores --choose imdb_test.jsonl.gz texts.jsonl
@@ -16,39 +16,46 @@ from pathlib import Path
 
 import pandas as pd
 
-from slalom_xai.tables import read_table
-
 KINDS = {"fidelity-local": "few", "fidelity-wide": "any"}
 WORDS = (25, 110)
 
 
 def read_results(folder: Path) -> pd.DataFrame:
-    """R² by cell, method, kind of removal and text, of all results below a folder."""
-    parts = []
-    for file in sorted(folder.glob("*/results.csv")):
-        found = pd.read_csv(file)
-        found = found[(found["number"] == "r2") & found["metric"].isin(KINDS)]
-        parts.append(found.assign(cell=file.parent.name, kind=found["metric"].map(KINDS)))
-    return pd.concat(parts) if parts else pd.DataFrame()
+    """R² by cell, method, kind of removal and text, of all logs below a folder."""
+    rows = []
+    for file in sorted(folder.glob("*/log*.jsonl")):
+        for line in file.read_text(encoding="utf-8").splitlines():
+            one = json.loads(line)
+            if one.get("metric") in KINDS and "values" in one:
+                found = {"kind": KINDS[one["metric"]], "r2": one["values"]["r2"]}
+                rows.append(
+                    {
+                        "cell": file.parent.name,
+                        "text": one["text"],
+                        "method": one["method"],
+                        **found,
+                    }
+                )
+    return pd.DataFrame(rows, columns=["cell", "text", "method", "kind", "r2"])
 
 
 def print_tables(found: pd.DataFrame) -> None:
     """Medians by cell, and the number of texts."""
-    medians = found.pivot_table(
-        index="cell", columns=["method", "kind"], values="value", aggfunc="median"
-    )
-    counts = found[found["method"] == "slalom"].groupby("cell")["text"].nunique()
-    methods = sorted({method for method, _ in medians.columns}, key=lambda name: name != "slalom")
+    medians = found.groupby(["cell", "method", "kind"])["r2"].median()
+    methods = sorted(set(found["method"]), key=lambda name: (name != "slalom", name))
     print("| cell | texts | " + " | ".join(methods) + " |")
     print("| --- | --- |" + " --- |" * len(methods))
-    for cell, row in medians.iterrows():
-        shown = [f"{row.get((one, 'few')):.2f} / {row.get((one, 'any')):.2f}" for one in methods]
-        print(f"| {cell} | {counts.get(cell, 0)} | " + " | ".join(shown) + " |")
+    for cell, part in found.groupby("cell"):
+        shown = []
+        for method in methods:
+            both = [medians.get((cell, method, kind)) for kind in ("few", "any")]
+            shown.append(" / ".join("" if one is None else f"{one:.2f}" for one in both))
+        print(f"| {cell} | {part['text'].nunique()} | " + " | ".join(shown) + " |")
 
 
 def choose_texts(table: Path, out: Path) -> None:
     """Writes the texts of a table that are measured on."""
-    rows = read_table(table)
+    rows = pd.read_json(table, lines=True)
     least, most = WORDS
     with out.open("w", encoding="utf-8") as file:
         for number, text in enumerate(rows["text"]):
