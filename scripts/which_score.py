@@ -14,7 +14,7 @@ TEXT = "A slow start, but a wonderful film."
 SHOWN = ("slow", "wonderful")
 QUESTIONS = {
     "shapley": "Which tokens matter most, and which way? (one number, to rank and to colour)",
-    "removal": "What is lost if I delete this token, and nothing else?",
+    "removal": "What is lost if I leave out this token, and nothing else?",
     "value": "What does this token stand for? What would the model answer if it filled the text?",
     "importance": "How loudly does it speak against the others? (log scale; read it with `value`)",
     "alone": "What does the model answer to this token by itself?",

@@ -111,7 +111,7 @@ def recorded(
                     method=method,
                     random_state=seed,
                     show_progress=False,
-                    **options,
+                    **{"removal": "delete", **options},
                 )
                 texts = [text, text.replace("film", "story").replace("end", "start")]
                 found[key] = (

@@ -52,7 +52,21 @@ class BudgetError(InputError):
 
 
 class CannotHideError(InputError):
-    """Tokens were to be hidden from a model that allows no such thing."""
+    """Tokens were to be hidden from a model that allows no such thing.
+
+    Attributes:
+        reason: why not.
+    """
+
+    reason: str = ""
+
+    @classmethod
+    def because(cls, reason: str) -> CannotHideError:
+        """The error with its message."""
+        advice = 'use removal="delete", or "auto"'
+        error = cls(f'removal="hide" was asked for, but {reason}: {advice}')
+        error.reason = reason
+        return error
 
 
 class MissingPackageError(InputError):
@@ -74,13 +88,6 @@ class CapError(BudgetError, ServiceError):
 def one_of(what: str, given: object, valid: Iterable[str]) -> InputError:
     """The error for a name that is not in a list of names."""
     return InputError(f"unknown {what} {given!r}: choose one of {', '.join(valid)}")
-
-
-def cannot_hide(reason: str) -> CannotHideError:
-    """The error for a model from which tokens cannot be hidden."""
-    return CannotHideError(
-        f'removal="hide" was asked for, but {reason}: use removal="delete", or "auto"'
-    )
 
 
 def check_seed(name: str, given: Any, most: int = 2**63 - 1) -> None:

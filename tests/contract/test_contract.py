@@ -305,7 +305,7 @@ def test_values_and_importances_are_those_of_what_is_read(architecture, method):
 def test_measured_scores_are_the_models_own_answers(architecture):
     """Asked one at a time and without the package."""
     model, tokenizer = tiny(architecture)
-    explanation = explain(architecture, "slalom")
+    explanation = explain(architecture, "slalom", removal="delete")
     sources = {name: explanation.source(name) for name in SCORES}
     assert {name for name, source in sources.items() if source == "measured"} == {
         "value",

@@ -221,7 +221,7 @@ def test_onnx_runtime_answers_like_the_model(exported):
     import onnxruntime
 
     model, own = tiny("bert")
-    true = explain(TEXT, model, own, budget=300)
+    true = explain(TEXT, model, own, budget=300, removal="delete")
     by_folder = explain(TEXT, str(exported), budget=300)
     assert by_folder.target == "good"
     assert difference(by_folder, true) < 0.1

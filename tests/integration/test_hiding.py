@@ -1,5 +1,6 @@
 """Removed tokens can be hidden: they leave the attention, and the others keep their positions."""
 
+import copy
 import json
 
 import numpy as np
@@ -309,6 +310,25 @@ def test_a_convolution_reads_what_is_hidden():
         adapter.read(TEXT, removal="hide")
     found = explain(TEXT, adapter, method="occlusion", budget=40, show_progress=False)
     assert found.removal == "delete"
+    assert any("deleted and not hidden: ConvBert" in note for note in found.notes)
+
+
+@pytest.mark.parametrize("architecture", ["bert", "xlnet"])
+def test_a_constant_model_can_be_hidden_from(architecture):
+    model, words = copy.deepcopy(tiny(architecture))
+    with torch.no_grad():
+        for part in model.modules():
+            if isinstance(part, torch.nn.Linear) and part.out_features == 2:
+                part.weight.zero_()
+    found = explain(TEXT, model, words, method="occlusion", removal="hide", show_progress=False)
+    assert np.allclose(found.scores("value"), 0)
+
+
+@pytest.mark.parametrize("architecture", ["bert", "roberta", "gpt2", "t5"])
+def test_half_precision_is_tried_with_its_own_rounding(architecture):
+    model, words = copy.deepcopy(tiny(architecture))
+    adapter = text_model(model.to(torch.bfloat16), words)
+    assert adapter.read(TEXT, removal="hide").tokens.hiding == WAYS[architecture]
 
 
 class Bag(torch.nn.Module):
@@ -343,6 +363,9 @@ def test_hide_of_a_model_that_cannot_is_one_line(name):
         Explainer(model, words, removal="hide", **options)(TEXT)
     assert "\n" not in str(caught.value)
     assert 'use removal="delete"' in str(caught.value)
+    with pytest.raises(InputError) as in_a_list:
+        Explainer(model, words, removal="hide", **options)([TEXT])
+    assert str(in_a_list.value) == f"text 0: {caught.value}"
     assert Explainer(model, words, **options)(TEXT).removal == "delete"
 
 

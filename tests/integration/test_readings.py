@@ -196,9 +196,7 @@ def test_a_tokenizer_without_the_token_is_one_clear_line(removal, architecture):
         InputError, match=f'removal="{removal}" needs a tokenizer with a {removal} token'
     ):
         Explainer(*tiny(architecture), removal=removal)(TEXT)
-    with pytest.raises(
-        InputError, match="unknown removal 'drop': choose one of auto, hide, delete, mask, unk"
-    ):
+    with pytest.raises(InputError, match="'drop': choose one of auto, hide, delete, mask, unk"):
         Explainer(*tiny(architecture), removal="drop")
 
 

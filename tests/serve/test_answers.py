@@ -55,7 +55,8 @@ def test_an_edited_text_is_what_the_model_says_to_it(server, explanation):
     row = edited(asked, np.array(counts))
     with torch.no_grad():
         logits = model.answer([row.row(0)])[0]
-    found = predicted(server, granularity="word", counts=[[1] * len(counts), counts])
+    both = [[1] * len(counts), counts]
+    found = predicted(server, granularity="word", counts=both, removal="delete")
     assert found["answers"][0]["full"] == list(explanation.full)
     odds = float(logits[1] - logits[0])
     assert found["answers"][1]["full"][0] == pytest.approx(odds, abs=1e-5)  # another batch

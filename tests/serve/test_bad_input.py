@@ -22,7 +22,7 @@ HTML = "<script>alert(1)</script>"
         ({"method": "magic"}, 400, "unknown method 'magic'"),
         ({"target": "happy"}, 400, "unknown class 'happy': choose one of negative, positive"),
         ({"granularity": "syllable"}, 422, "granularity: Input should be 'token'"),
-        ({"removal": "burn"}, 422, "removal: Input should be 'delete'"),
+        ({"removal": "burn"}, 422, "removal: Input should be 'auto', 'hide', 'delete'"),
         ({"text": ""}, 422, "text: String should have at least 1 character"),
         ({"text": " \n"}, 400, "the text is empty: give a text with at least one word"),
         ({"text": "a" * 100_001}, 413, "the text has 100,001 characters, and this server takes"),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from slalom_xai.errors import CannotHideError, cannot_hide
+from dataclasses import replace
+
+from slalom_xai.errors import CannotHideError
 from slalom_xai.models import Prompt, TextModel, prompt
 from slalom_xai.models.base import AnswersQuestion, HidesTokens
 
@@ -40,11 +42,15 @@ def read_for_removal(
     may_hide = isinstance(model, HidesTokens) and model.hides
     if removal != "auto":
         if removal == "hide" and not isinstance(model, HidesTokens):
-            raise cannot_hide(f"{model.name} is not a model of the transformers library")
+            raise CannotHideError.because(
+                f"{model.name} is not a model of the transformers library"
+            )
         return read(removal)
     if usual is not None or not may_hide or isinstance(model, AnswersQuestion):
         return read(usual or "delete")
     try:
         return read("hide")
-    except CannotHideError:
-        return read("delete")
+    except CannotHideError as error:
+        deleted = read("delete")
+        note = f"Units are deleted and not hidden: {error.reason}."
+        return replace(deleted, notes=(*deleted.notes, note))

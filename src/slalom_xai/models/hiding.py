@@ -25,7 +25,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from slalom_xai.errors import cannot_hide
+from slalom_xai.errors import CannotHideError
 from slalom_xai.models.configurations import names_of, reserved_positions
 from slalom_xai.models.decoders import reach, text_config
 from slalom_xai.models.padding import HALF_PRECISION, SINGLE_PRECISION
@@ -95,7 +95,7 @@ class HidingWays:
         """
         tried = self._result(tokens)
         if tried not in ("positions", "holes"):
-            raise cannot_hide(f"{self._name} {tried}")
+            raise CannotHideError.because(f"{self._name} {tried}")
         return "positions" if tried == "positions" else "holes"
 
     def _result(self, tokens: int) -> Hiding | str:
@@ -135,6 +135,8 @@ class HidingWays:
         ask = partial(self._ask, forward, text)
         whole = ask(None, keep[:1])
         holes = ask("holes", keep)
+        if not bool(holes.isfinite().all()):
+            return "gives no finite numbers when tokens are hidden from it"
         tolerated = (HALF_PRECISION if half else SINGLE_PRECISION).of(holes[1:2], whole)
         if not _close(holes[:1], whole, tolerated):
             return "gives another output when an attention mask is passed that hides nothing"
@@ -143,12 +145,15 @@ class HidingWays:
         deleted = torch.cat([whole, ask(None, keep[1:])])
         by_deleting = (deleted - holes).abs().max()
         by_hiding = (holes - whole).abs().max()
-        if self._takes_positions and HIDING.try_again * len(text) <= self._reach:
-            rounding = HIDING.half_rounding if half else HIDING.rounding
-            tolerated = torch.maximum(HIDING.agreement * by_deleting, rounding * by_hiding)
+        rounding = (HIDING.half_rounding if half else HIDING.rounding) * by_hiding
+        # In half precision, rounding may be all that is seen. Holes are right in any case.
+        telling = not half or bool(by_deleting > rounding)
+        near = HIDING.try_again * len(text) <= self._reach
+        if self._takes_positions and near and telling:
+            tolerated = torch.maximum(HIDING.agreement * by_deleting, rounding)
             if _close(ask("positions", keep), holes, tolerated):
                 return "positions"
-        if bool(by_deleting <= HIDING.rounding * by_hiding):
+        if bool(by_hiding > 0) and bool(by_deleting <= HIDING.rounding * by_hiding):
             return "counts positions among the tokens that it sees, so that hiding is deleting"
         return "holes"
 

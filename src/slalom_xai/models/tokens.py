@@ -9,7 +9,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from slalom_xai.errors import InputError, ModelError, cannot_hide, shortened
+from slalom_xai.errors import CannotHideError, InputError, ModelError, shortened
 from slalom_xai.models.reading import TokenReading
 from slalom_xai.models.rows import Indices, Row
 from slalom_xai.models.token_rows import Streams, TokenRow, TokenText
@@ -217,7 +217,7 @@ class Tokens:
         if removal == "delete":
             return None
         if removal == "hide":
-            raise cannot_hide("this is not a model of the transformers library")
+            raise CannotHideError.because("this is not a model of the transformers library")
         filler = getattr(self.tokenizer, f"{removal}_token_id", None)
         if filler is None:
             raise InputError(

@@ -9,7 +9,7 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from slalom_xai.errors import InputError, cannot_hide, shortened
+from slalom_xai.errors import CannotHideError, InputError, shortened
 from slalom_xai.models.reading import Reading
 from slalom_xai.models.rows import Indices, Row
 from slalom_xai.text import equal_codes, is_unspaced, words
@@ -62,7 +62,9 @@ def _read_words(text: str, text_pair: str | None, removal: str, model: str) -> R
             "join the two as it expects them"
         )
     if removal == "hide":
-        raise cannot_hide(f"{model} takes strings, which have no attention to hide words from")
+        raise CannotHideError.because(
+            f"{model} takes strings, which have no attention to hide words from"
+        )
     units = words(text)
     if not units:
         raise InputError(f"there is no word in {shortened(text)}: give a text with words in it")
