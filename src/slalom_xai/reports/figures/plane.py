@@ -159,14 +159,16 @@ def _draw_whiskers(
 
 def _draw_range(axes: Axes, ends: tuple[float, float] | None) -> None:
     """Dotted lines at the lowest and the highest output of the model."""
-    for name, end in zip(("lowest", "highest"), ends or (), strict=False):
+    if ends is None:
+        return
+    for name, end, aligned in zip(("lowest", "highest"), ends, ("right", "left"), strict=True):
         axes.axvline(end, color=FAINT, linewidth=0.8, linestyle=(0, (1, 2)), zorder=0, gid=name)
         axes.text(
             end,
             0.01,
-            f"{name} {signed(end)}",
+            f" {name} {signed(end)} ",
             transform=axes.get_xaxis_transform(),
-            ha="center",
+            ha=aligned,
             va="bottom",
             fontsize="x-small",
         )

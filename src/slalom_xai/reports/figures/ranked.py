@@ -155,8 +155,10 @@ def _axis_caption(
 def _draw_bars(axes: Axes, scores: Array, names: Sequence[str], intensities: Array) -> None:
     """Horizontal bars from the top down; negative ones are hatched, and NaN has none."""
     without = np.isnan(scores)
-    drawn = axes.barh(range(len(scores)), np.where(without, 0.0, scores), height=0.72, linewidth=0.6)
-    for index in np.flatnonzero(without):
+    drawn = axes.barh(
+        range(len(scores)), np.where(without, 0.0, scores), height=0.72, linewidth=0.6
+    )
+    for index in np.flatnonzero(without).tolist():
         axes.text(0, index, " no effect", color=GREY, fontsize="x-small", va="center")
     for bar, intensity in zip(drawn, intensities, strict=True):
         up = bool(intensity >= 0)
