@@ -79,7 +79,7 @@ def strongest_units(explanation: Explanation, count: int) -> list[int]:
 
     Units without effect come last.
     """
-    order = np.argsort(-np.abs(_shown(explanation)), kind="stable")
+    order = np.lexsort((-np.abs(explanation.scores(HIGHLIGHT)), ~explanation.has_effect))
     return [int(index) for index in order[:count]]
 
 
