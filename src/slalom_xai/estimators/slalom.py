@@ -48,6 +48,7 @@ class SlalomSettings:
         first: share of the budget that the first round takes where nobody gave one.
         enough: share of left-out calls' variance that needs no more calls.
         gain: what doubling the calls must add to that share.
+        loss_gain: or by how much it must lower their relative error.
         orders: behind Shapley values, and behind their standard errors.
         orders_of_errors: likewise.
         least_few: calls with few units missing, below which few and any number are tested together.
@@ -60,6 +61,7 @@ class SlalomSettings:
     first: float = 0.25
     enough: float = 0.98
     gain: float = 0.01
+    loss_gain: float = 0.1
     orders: int = 2000
     orders_of_errors: int = 128
     least_few: int = 10
@@ -204,7 +206,7 @@ class Calls:
         fit = draw_fit(self._pool, left, budget, rng, self._single)
         self._test = ask_held_out(queries, test, "check")
         self.rows = ask_masks(queries, np.concatenate([whole, empty, fit]), "fit")
-        self._last: float | None = None
+        self._last: FittedForm | None = None
         self._extended = queries.first is None or len(fit) < left
 
     @property
@@ -236,12 +238,14 @@ class Calls:
         if self._extended or left < 1:
             return True
         settings, share, before = self._method.settings, fitted.left_out_r2, self._last
-        self._last = share
+        self._last = fitted
         if self._rarely_changes:
             return False
         if share >= settings.enough:
             return True
-        return before is not None and share - before < self._method.tolerance
+        if before is None or before.loss - fitted.loss > settings.loss_gain:
+            return False
+        return share - before.left_out_r2 < self._method.tolerance
 
     @property
     def _rarely_changes(self) -> bool:

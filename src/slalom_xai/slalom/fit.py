@@ -44,34 +44,43 @@ class FitSettings:
     Attributes:
         taus: spreads of values around the sink's, as shares of half of the range, strongest prior
             first.
-        value_cost: share of the outputs' variance that the strongest prior on values may cost.
-        pair_gain: share of the variance that pairs must gain.
-        unbounded_gain: share that doing without the bound must gain.
+        value_cost: relative error of left-out calls that the strongest prior on values may cost.
+        pair_gain: relative error that pairs must take away.
+        unbounded_gain: relative error that doing without the bound must take away.
+        few: units missing; up to so many are few.
+        least_few: calls with few units missing, below which they are not judged by themselves.
         sink_share: the prior on the sink's importance, as a share of that on the units'.
         margin: the range is so much wider than the outputs that were seen.
+        first_power: of the number of missing units, by which the first fit weighs calls down.
         first_prior: both priors of the first fit, as a share of the outputs' variance.
         rounds: updates of the prior on importances.
         round_steps: steps between two of them.
         last_steps: steps at most of a final fit.
         settled: relative gain below which a fit has ended.
+        mildness: power of the weights in a second fit, which left-out calls may prefer: steep
+            weights can hide from the fit of a saturated text what matters most.
         whole_weight: weight of the whole text, as a multiple of a text with one unit missing. An
             error there is in every change.
         steepest: ratio of the largest weight to the smallest, at most.
         groups: of calls, left out in turn for standard errors.
-        widest: steps of a parameter at most.
+        widest: step of an importance at most, and of a value, as a share of its spread.
     """
 
     taus: tuple[float, ...] = (0.5, 1.5, 4.0)
-    value_cost: float = 0.01
-    pair_gain: float = 0.003
-    unbounded_gain: float = 0.02
+    value_cost: float = 0.1
+    pair_gain: float = 0.03
+    unbounded_gain: float = 0.2
+    few: int = 10
+    least_few: int = 10
     sink_share: float = 0.1
     margin: float = 1.03
+    first_power: float = 1.0
     first_prior: float = 1e-2
     rounds: int = 4
     round_steps: int = 5
     last_steps: int = 30
     settled: float = 1e-5
+    mildness: float = 0.25
     whole_weight: float = 10.0
     steepest: float = 1e4
     groups: int = 20
@@ -117,7 +126,8 @@ class FittedForm:
         one_score: the best formula with all importances equal, for comparison.
         one_score_left_out: (m, C), likewise.
         groups: (m,), the group of each call.
-        left_out_r2: the share of the weighted variance that is predicted of left-out calls.
+        left_out_r2: the share of the outputs' variance that is predicted of left-out calls.
+        loss: their log error, few and any number of missing units alike.
     """
 
     form: BoundedSlalom
@@ -127,6 +137,7 @@ class FittedForm:
     one_score_left_out: Tensor
     groups: Tensor
     left_out_r2: float
+    loss: float
 
 
 @dataclass(frozen=True)
@@ -136,7 +147,8 @@ class _Stack:
     Attributes:
         x: (B, m, p), how often each element is there.
         z: (B, m, C), outputs in units of the range.
-        weights: (B, m), 0 for padding.
+        weights: (B, m), of the fit; 0 for padding.
+        steep: (B, m), the steep ones, where the fit may have mild ones.
         real: (B, p), 1 for elements that are not padding.
         rest: (B, p), importances that the prior prefers.
         bounded: (B,), whether the formula is.
@@ -145,6 +157,7 @@ class _Stack:
     x: Tensor
     z: Tensor
     weights: Tensor
+    steep: Tensor
     real: Tensor
     rest: Tensor
     bounded: Tensor
@@ -155,7 +168,11 @@ class _Stack:
     @property
     def variance(self) -> Tensor:
         """The weighted sum of squared deviations of the outputs from their mean, (B,)."""
-        weights = self.weights[..., None]
+        return self.spread(self.weights)
+
+    def spread(self, weights: Tensor) -> Tensor:
+        """The same with any weights (B, m)."""
+        weights = weights[..., None]
         mean = (weights * self.z).sum(1, keepdim=True) / weights.sum(1, keepdim=True)
         return (weights * (self.z - mean) ** 2).sum(dim=(1, 2)).clamp(min=1e-30)
 
@@ -186,12 +203,14 @@ class _Point:
         s: (B, p).
         a: (B,), the prior on values, times the error's variance.
         b: (B,), that on importances.
+        reach: (B,), the spread of values that is to be expected.
     """
 
     u: Tensor
     s: Tensor
     a: Tensor
     b: Tensor
+    reach: Tensor
 
     def pick(self, index: Tensor) -> _Point:
         return _Point(*(part[index] for part in vars(self).values()))
@@ -290,7 +309,7 @@ def _descend(stack: _Stack, point: _Point, steps: int) -> _Point:
         pull_s = bent.grad_s + b * prior_s * (point.s - stack.rest)
         waiting = live.clone()
         for _ in range(6):
-            step_u, step_s = _solve(uu, bent.us, ss, pull_u, pull_s, damping)
+            step_u, step_s = _solve(uu, bent.us, ss, pull_u, pull_s, damping, point.reach)
             trial = replace(point, u=point.u + step_u, s=point.s + step_s)
             tried = _evaluate(stack, trial.u, trial.s)
             missed = tried[0] - stack.z
@@ -316,7 +335,13 @@ def _descend(stack: _Stack, point: _Point, steps: int) -> _Point:
 
 
 def _solve(
-    uu: Tensor, us: Tensor, ss: Tensor, pull_u: Tensor, pull_s: Tensor, damping: Tensor
+    uu: Tensor,
+    us: Tensor,
+    ss: Tensor,
+    pull_u: Tensor,
+    pull_s: Tensor,
+    damping: Tensor,
+    reach: Tensor,
 ) -> tuple[Tensor, Tensor]:
     """One damped step: values are eliminated first, output by output (the Schur complement)."""
     factor = torch.linalg.cholesky_ex(_damped(uu, damping[:, None, None]))[0]
@@ -328,8 +353,9 @@ def _solve(
     )[..., 0]
     step_u = -(solved[..., -1] + (solved[..., :-1] @ step_s[:, None, :, None])[..., 0])
     step_u, step_s = step_u.nan_to_num(), step_s.nan_to_num()
-    widest = FIT.widest
-    return step_u.transpose(1, 2).clamp(-widest, widest), step_s.clamp(-widest, widest)
+    most = (FIT.widest * reach.clamp(min=1))[:, None, None]
+    step_u = torch.minimum(torch.maximum(step_u, -most), most)
+    return step_u.transpose(1, 2), step_s.clamp(-FIT.widest, FIT.widest)
 
 
 def _damped(matrix: Tensor, damping: Tensor) -> Tensor:
@@ -402,18 +428,26 @@ def _look_back(stack: _Stack, point: _Point) -> _Left:
     return _Left(output, left_out, variance, spent_u + spent_s, spent_s, inverse, slopes)
 
 
-def _predicted_share(stack: _Stack, left: _Left) -> Tensor:
-    """The share of the outputs' variance that is predicted of left-out calls, (B,).
+def _judge(stack: _Stack, left: _Left) -> Tensor:
+    """What choices between fits minimise, (B,): the log errors of left-out calls.
 
-    It is the mean of two: with the weights of the fit, where few units are missing counts most, and
-    with equal ones, where many are.
+    It is the mean of two, where few units are missing and where any number is. Logarithms keep the
+    larger of the two from drowning the other.
     """
-    shares = []
-    for weights in (stack.weights, (stack.weights > 0).to(stack.weights)):
-        weighed = replace(stack, weights=weights)
-        squares = (weights[..., None] * left.left_out**2).sum(dim=(1, 2))
-        shares.append(1 - squares / weighed.variance)
-    return torch.stack(shares).mean(dim=0)
+    missing = stack.x[..., -1]
+    real = (stack.weights > 0) & (missing > 0)
+    few = real & (missing <= FIT.few)
+    few = torch.where(few.sum(dim=1, keepdim=True) < FIT.least_few, real, few)
+    squares = (left.left_out**2).sum(dim=2)
+    errors = [(squares * part).sum(dim=1) / part.sum(dim=1).clamp(min=1) for part in (few, real)]
+    return torch.stack(errors).clamp(min=1e-14).log().mean(dim=0)
+
+
+def _predicted_share(stack: _Stack, left: _Left) -> Tensor:
+    """The share of the outputs' variance that is predicted of left-out calls, (B,)."""
+    real = (stack.weights > 0).to(stack.weights)
+    squares = (real[..., None] * left.left_out**2).sum(dim=(1, 2))
+    return 1 - squares / stack.spread(real)
 
 
 def _settle(stack: _Stack, point: _Point, taus: Tensor, equal: Tensor) -> tuple[_Point, _Left]:
@@ -426,6 +460,7 @@ def _settle(stack: _Stack, point: _Point, taus: Tensor, equal: Tensor) -> tuple[
         equal: (B,), where importances stay equal.
     """
     unit = stack.variance / stack.real.sum(dim=1)
+    point = replace(point, reach=taus)
     for _ in range(FIT.rounds):
         point = _descend(stack, point, FIT.round_steps)
         left = _look_back(stack, point)
@@ -477,28 +512,36 @@ def fit_forms(requests: Sequence[FitRequest]) -> list[FittedForm]:
 
 def _fit_alike(requests: Sequence[FitRequest]) -> list[FittedForm]:
     scales = [_find_scale(request) for request in requests]
-    none = [torch.zeros(0, 2) for _ in requests]
-    stack = _stack(requests, scales, none)
-    both = torch.arange(len(requests)).repeat_interleave(2)  # with a bound, and without
-    doubled = stack.pick(both)
-    doubled = replace(doubled, bounded=torch.arange(len(both)) % 2 == 0)
-    point = _start(doubled)
-    point = _descend(doubled, point, FIT.round_steps * 3)
-    output = _evaluate(doubled, point.u, point.s)[0]
-    squares = ((output - doubled.z) ** 2).sum(dim=2)[::2]
-    weights = _weigh(stack.x[..., -1], squares, (stack.weights > 0).to(stack.weights))
-    stack = replace(stack, weights=weights)
-    doubled = replace(doubled, weights=weights[both])
-    equal = torch.zeros(len(both), dtype=torch.bool)
-    point, left = _settle(doubled, point, torch.full((len(both),), 2.0), equal)
-    shares = _predicted_share(doubled, left).reshape(-1, 2)
+    stack = _stack(requests, scales, [torch.zeros(0, 2) for _ in requests])
+    point = _descend(stack, _start(stack), FIT.round_steps * 3)
+    squares = ((_evaluate(stack, point.u, point.s)[0] - stack.z) ** 2).sum(dim=2)
+    steep = _weigh(stack.x[..., -1], squares, (stack.weights > 0).to(stack.weights))
+    stack = replace(stack, weights=steep, steep=steep)
+    # Four fits of each text: with the bound and without, with steep weights and with mild ones.
+    four = torch.arange(len(requests)).repeat_interleave(4)
+    kind = torch.arange(len(four)) % 4
+    trial = replace(stack.pick(four), bounded=kind < 2)
+    trial = replace(trial, weights=_where(kind % 2 == 0, trial.weights, _mild(trial.weights)))
+    begun = _start(trial)
+    begun = replace(begun, u=_where(kind < 2, point.u[four], begun.u), s=point.s[four])
+    point, left = _settle(trial, begun, torch.full((len(four),), 2.0), kind < 0)
+    losses = _judge(trial, left).reshape(-1, 4)
     allowed = torch.tensor([request.bounded for request in requests])
-    bounded = allowed & (shares[:, 0] >= shares[:, 1] - FIT.unbounded_gain)
-    chosen = 2 * torch.arange(len(requests)) + (~bounded).long()
-    stack = replace(stack, bounded=bounded)
-    point, left = point.pick(chosen), left.pick(chosen)
+    with_bound, mild = losses[:, :2].min(dim=1)
+    without, mild_without = losses[:, 2:].min(dim=1)
+    bounded = allowed & (with_bound <= without + FIT.unbounded_gain)
+    mild = torch.where(bounded, mild, mild_without)
+    chosen = 4 * torch.arange(len(requests)) + 2 * (~bounded).long() + mild
+    stack, point, left = trial.pick(chosen), point.pick(chosen), left.pick(chosen)
     pairs = _add_pairs(requests, scales, stack, point, left)
     return _finish(requests, scales, stack, point, pairs)
+
+
+def _mild(weights: Tensor) -> Tensor:
+    """Weights (B, m) that differ less."""
+    real = weights > 0
+    mild = torch.where(real, weights.clamp(min=1e-300) ** FIT.mildness, torch.zeros_like(weights))
+    return mild / mild.sum(dim=1, keepdim=True) * real.sum(dim=1, keepdim=True)
 
 
 def _find_scale(request: FitRequest) -> tuple[Tensor, Tensor]:
@@ -529,13 +572,12 @@ def _stack(
         x[number, :m, -1] = own[:, -1]
         x[number, m:, -1] = 1  # padding is a text of which everything is missing, with weight 0
         z[number, :m] = (request.outputs - centre) / half
-        weights[number, :m] = 1 / own[:, -1].clamp(min=1)
+        weights[number, :m] = own[:, -1].clamp(min=1) ** -FIT.first_power
         real[number, : p - 1], real[number, -1] = 1, 1
         n = request.counts.shape[1]
         rest[number, :n] = request.log_occurrences - request.log_occurrences.mean()
-    weights = weights / weights.sum(dim=1, keepdim=True) * (weights > 0).sum(dim=1, keepdim=True)
     bounded = torch.ones(len(requests), dtype=torch.bool, device=first.device)
-    return _Stack(x, z, weights, real, rest, bounded)
+    return _Stack(x, z, weights, weights, real, rest, bounded)
 
 
 def _start(stack: _Stack) -> _Point:
@@ -549,7 +591,7 @@ def _start(stack: _Stack) -> _Point:
     size = gram.diagonal(dim1=1, dim2=2).mean(dim=1)[:, None, None]
     u = torch.linalg.solve(gram + 1e-2 * size * stack.value_prior, weighted @ inner)
     prior = FIT.first_prior * stack.variance / stack.real.sum(dim=1)
-    return _Point(u.clamp(-1.5, 1.5), stack.rest.clone(), prior, prior)
+    return _Point(u.clamp(-1.5, 1.5), stack.rest.clone(), prior, prior, torch.ones_like(prior))
 
 
 def _add_pairs(
@@ -577,12 +619,12 @@ def _add_pairs(
     if not any(len(pairs) for pairs in ranked):
         return none
     more = _stack(requests, scales, ranked)
-    more = replace(more, weights=stack.weights, bounded=stack.bounded)
+    more = replace(more, weights=stack.weights, steep=stack.steep, bounded=stack.bounded)
     begun = _widen(point, stack, more, requests)
     taus = torch.full((len(requests),), 2.0)
     equal = torch.zeros(len(requests), dtype=torch.bool)
     _, found = _settle(more, begun, taus, equal)
-    gain = _predicted_share(more, found) - _predicted_share(stack, left)
+    gain = _judge(stack, left) - _judge(more, found)
     worth = (gain > FIT.pair_gain).tolist()
     return [pairs if kept else pairs[:0] for pairs, kept in zip(ranked, worth, strict=True)]
 
@@ -633,46 +675,58 @@ def _finish(
     point: _Point,
     pairs: Sequence[Tensor],
 ) -> list[FittedForm]:
-    """The fit with each spread of values, the best of them, and one score per unit beside it."""
+    """The fit with each spread of values, the best of them, and one score per unit beside it.
+
+    One score has no pairs, and its weights are steep or equal, as left-out calls prefer.
+    """
     texts, spreads = len(requests), len(FIT.taus)
     last = _stack(requests, scales, pairs)
-    last = replace(last, weights=stack.weights, bounded=stack.bounded)
+    last = replace(last, weights=stack.weights, steep=stack.steep, bounded=stack.bounded)
     begun = _widen(point, stack, last, requests)
-    alone = last
-    if any(len(one) for one in pairs):  # one score per unit has no pairs: they are never there
-        x = last.x.clone()
-        for number, request in enumerate(requests):
-            x[number, :, request.counts.shape[1] : -1] = 0
-        alone = replace(last, x=x)
-    index = torch.arange(texts).repeat_interleave(2 * spreads)
-    equal = torch.arange(len(index)) % (2 * spreads) >= spreads
+    units = torch.zeros_like(last.real)
+    for number, request in enumerate(requests):
+        units[number, : request.counts.shape[1]], units[number, -1] = 1, 1
+    index = torch.arange(texts).repeat_interleave(3 * spreads)
+    kind = (
+        torch.arange(len(index)) % (3 * spreads)
+    ) // spreads  # two scores; one; one, equal weights
+    equal = kind > 0
     whole = last.pick(index)
-    whole = replace(whole, x=torch.where(equal[:, None, None], alone.x[index], whole.x))
-    taus = torch.tensor(FIT.taus, dtype=whole.x.dtype).repeat(2 * texts)
+    alone = whole.x * units[index][:, None]
+    flat = (last.steep > 0).to(last.steep)
+    weights = torch.stack([last.weights, last.steep, flat], dim=1)
+    whole = replace(
+        whole,
+        x=_where(equal, alone, whole.x),
+        weights=weights[index, kind],
+    )
+    taus = torch.tensor(FIT.taus, dtype=whole.x.dtype).repeat(3 * texts)
     # A score alone has to hold the size of an effect as well, which is an n-th of its value.
-    units = whole.real.sum(dim=1)
-    taus = torch.where(equal, taus * units.sqrt(), taus)
-    start = begun.pick(index)
-    start = replace(start, s=_where(equal, whole.rest, start.s))
+    taus = torch.where(equal, taus * whole.real.sum(dim=1).sqrt(), taus)
+    start, additive = begun.pick(index), _start(whole)
+    start = replace(
+        start, u=_where(equal, additive.u, start.u), s=_where(equal, whole.rest, start.s)
+    )
     settled, left = _settle(whole, start, taus, equal)
-    shares = _predicted_share(whole, left).reshape(texts, 2, spreads)
-    good = shares >= shares.amax(dim=2, keepdim=True) - FIT.value_cost
+    losses = _judge(whole, left).reshape(texts, 3, spreads)
+    good = losses <= losses.amin(dim=2, keepdim=True) + FIT.value_cost
     best = good.to(torch.int64).argmax(dim=2)  # the first that is good enough: the strongest prior
+    reached = losses.gather(2, best[..., None])[..., 0]
+    shares = _predicted_share(whole, left)
     fitted = []
     for number, request in enumerate(requests):
-        own, other = (
-            2 * spreads * number + spreads * kind + int(best[number, kind]) for kind in (0, 1)
-        )
+        other = 1 + int(reached[number, 2] < reached[number, 1])
         two, one = (
             _Fitted(
                 request,
                 scales[number],
-                pairs[number] if kind == 0 else pairs[number][:0],
-                whole.pick(torch.tensor([at])),
-                settled.pick(torch.tensor([at])),
-                left.pick(torch.tensor([at])),
+                pairs[number] if row == 0 else pairs[number][:0],
+                whole.pick(at),
+                settled.pick(at),
+                left.pick(at),
             )
-            for kind, at in ((0, own), (1, other))
+            for row in (0, other)
+            for at in [torch.tensor([spreads * (3 * number + row) + int(best[number, row])])]
         )
         groups = _group(len(request.counts))
         fitted.append(
@@ -683,7 +737,8 @@ def _finish(
                 one.form(one.point.u[0], one.point.s[0]),
                 one.left_out(),
                 groups,
-                float(shares[number, 0, best[number, 0]]),
+                float(shares[spreads * 3 * number + int(best[number, 0])]),
+                float(reached[number, 0]),
             )
         )
     return fitted
