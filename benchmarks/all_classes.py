@@ -4,8 +4,8 @@
     python benchmarks/all_classes.py --model ag --data ag_news_test.jsonl.gz --texts 20
 
 Each text is explained once; ``for_target`` then gives every class. The table holds the mean and the
-median over texts of the wide R2 per class, beside that of a linear fit on the same calls, and the
-number of calls with and without a target.
+median over texts of R2 per class (any number of words removed), beside that of a linear fit on the
+same calls, and the number of calls with and without a target.
 """
 
 from __future__ import annotations
@@ -44,18 +44,18 @@ def main() -> None:
         f"calls for the first text: {explanations[0].calls} for all classes, {one.calls} for class "
         "0 alone\n"
     )
-    print("| class | wide R2, mean | median | linear, mean | median |")
+    print("| class | R2, mean | median | linear, mean | median |")
     print("| --- | --- | --- | --- | --- |")
     for index, label in enumerate(explanations[0].outputs.labels):
         print(f"| {label} | {' | '.join(_numbers(explanations, index))} |")
 
 
 def _numbers(explanations: list[Explanation], index: int) -> list[str]:
-    """Mean and median over texts of the wide R2 of a class, ours and the linear fit's."""
+    """Mean and median over texts of the R2 of a class, ours and the linear fit's."""
     every = [explanation.for_target(index).fidelity for explanation in explanations]
     known = [fidelity for fidelity in every if fidelity]
-    ours = [fidelity.wide.r2 for fidelity in known]
-    linear = [fidelity.linear_wide.r2 for fidelity in known if fidelity.linear_wide]
+    ours = [fidelity.any.r2 for fidelity in known]
+    linear = [fidelity.linear.any.r2 for fidelity in known if fidelity.linear]
     numbers = [
         statistics.mean(ours),
         statistics.median(ours),

@@ -1,4 +1,4 @@
-"""Explanations for tests: around a given surrogate, with made-up numbers, or with known scores."""
+"""Explanations for tests: around a given function, with made-up numbers, or with known scores."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from dataclasses import replace
 
 import numpy as np
 import torch
-from slalom_xai.surrogates.correction import Correction
-from slalom_xai.surrogates.interactions import Interactions
 
 from slalom_xai.explanation import Array, Explanation
 from slalom_xai.outputs import Outputs
-from slalom_xai.slalom.trust import Agreement, FewAndMany, Fidelity
+from slalom_xai.slalom import BoundedSlalom
+from slalom_xai.slalom.shapley import compute_shapley
+from slalom_xai.slalom.trust import Agreement, FewAndAny, Fidelity
 from slalom_xai.surrogates.additive import AdditiveSurrogate
 from slalom_xai.surrogates.conditioning import Changes, conditioned
-from slalom_xai.surrogates.formula import SlalomSurrogate, TwoScores
+from slalom_xai.surrogates.formula import SlalomSurrogate
 from slalom_xai.surrogates.pairs import PairsSurrogate
 from slalom_xai.surrogates.process import Kernel, Noise, Process
 from slalom_xai.surrogates.scores import SCORES, OneScore
@@ -25,16 +25,17 @@ TEXT = "A slow start, but the two leads are wonderful and I would gladly watch i
 FIDELITY = Fidelity(
     Agreement(0.81, 0.1, 50),
     Agreement(0.93, 0.2, 100),
-    Agreement(0.4, 0.5, 50),
-    Agreement(0.7, 0.6, 100),
-    FewAndMany(Agreement(0.55, 0.3, 50), Agreement(0.75, 0.4, 100)),
+    FewAndAny(Agreement(0.4, 0.5, 50), Agreement(0.7, 0.6, 100)),
+    FewAndAny(Agreement(0.55, 0.3, 50), Agreement(0.75, 0.4, 100)),
+    90,
+    100,
 )
 ADDITIVE_FIDELITY = Fidelity(Agreement(0.4, 0.5, 50), Agreement(0.7, 0.6, 100))
-MEASURED = ("value", "removal", "alone", "slope")
+MEASURED = ("removal", "filled")
 
 
 def explanation_with(
-    function: SlalomSurrogate | OneScore,
+    function: BoundedSlalom | SlalomSurrogate | OneScore,
     text: str = TEXT,
     units: Sequence[Unit] | None = None,
     *,
@@ -46,7 +47,7 @@ def explanation_with(
     fidelity: Fidelity | None = None,
     **fields: object,
 ) -> Explanation:
-    """An explanation that holds a surrogate; every other maker of explanations ends here.
+    """An explanation that holds a function; every other maker of explanations ends here.
 
     Args:
         function: predicts all columns.
@@ -76,6 +77,48 @@ def explanation_with(
     )
 
 
+def make_form(
+    values: torch.Tensor,
+    importances: torch.Tensor,
+    sink: tuple[torch.Tensor, float] | None = None,
+    *,
+    centre: float = 0.0,
+    half_width: float | None = None,
+    pairs: Sequence[tuple[int, int]] = (),
+    pair_values: torch.Tensor | None = None,
+    pair_importances: torch.Tensor | None = None,
+) -> BoundedSlalom:
+    """The main method's formula with known numbers and its own Shapley values.
+
+    Args:
+        values: (n, C), before the bound.
+        importances: (n,); they are shifted to sum to 0, and all others with them.
+        sink: value (C,), before the bound, and importance; by default 0 and 0.
+        centre: of the range.
+        half_width: of the range; None for an unbounded formula.
+        pairs: units that are heard together.
+        pair_values: (P, C).
+        pair_importances: (P,).
+    """
+    values, importances = values.double(), importances.double()
+    columns, shift = values.shape[1], importances.mean()
+    inner_sink, sink_importance = (torch.zeros(columns), 0.0) if sink is None else sink
+    count = len(pairs)
+    form = BoundedSlalom(
+        values,
+        importances - shift,
+        inner_sink.double(),
+        torch.tensor(float(sink_importance)).double() - shift,
+        torch.full((columns,), centre).double(),
+        torch.full((columns,), 0.0 if half_width is None else 1 / half_width).double(),
+        torch.zeros_like(values),
+        torch.tensor(pairs).double().reshape(count, 2),
+        torch.zeros(0, columns).double() if pair_values is None else pair_values.double(),
+        torch.zeros(0).double() if pair_importances is None else pair_importances.double() - shift,
+    )
+    return replace(form, shapley=compute_shapley(form, 200))
+
+
 def drawn_process(draw: Callable[..., torch.Tensor], n: int, full: torch.Tensor) -> Process:
     """A process of twelve rows."""
     numbers = [draw(n).abs() / n, draw(n).abs(), *draw(5).abs()]
@@ -89,15 +132,15 @@ def drawn_process(draw: Callable[..., torch.Tensor], n: int, full: torch.Tensor)
 def made(
     text: str = TEXT,
     *,
-    heads: int = 1,
+    unbounded: bool = False,
+    together: bool = False,
+    measured: bool = False,
+    heads: int = 0,
     sink: bool = True,
+    lengths: bool = False,
     additive: bool = False,
     pairs: bool = False,
     process: bool = False,
-    lengths: bool = False,
-    corrected: bool = False,
-    interactions: bool = False,
-    two_scores: bool = False,
     labels: tuple[str, ...] = ("negative", "positive"),
     kind: str = "binary",
     target: int = 1,
@@ -108,10 +151,10 @@ def made(
 ) -> Explanation:
     """An explanation whose numbers come from a seed.
 
-    With ``two_scores``, its values are measured, and so are the other scores that can be. Where
-    units stand several times, nobody asked for one more copy of one. ``pairs`` and ``process`` are
-    functions of other methods with one score. With ``corrected``, a process predicts beside a share
-    of the heads. With ``interactions``, some pairs of units act together.
+    By default it holds the main method's formula: bounded, or ``unbounded``; with ``together``,
+    some neighbouring units are heard together; with ``measured``, the scores that can be the
+    model's own outputs are. With ``heads``, ``lengths`` or without a ``sink`` it holds the paper's
+    formula. ``additive``, ``pairs`` and ``process`` are functions of methods with one score.
     """
     units = words(text) if units is None else units
     n, columns = len(units), 1 if kind == "binary" else len(labels)
@@ -122,50 +165,47 @@ def made(
 
     full = draw(columns)
     one_score = additive or pairs or process
-    function: SlalomSurrogate | OneScore = AdditiveSurrogate(draw(n, columns), full)
+    of_paper = heads > 0 or lengths or not sink
+    function: BoundedSlalom | SlalomSurrogate | OneScore
     if pairs:
         both = torch.combinations(torch.arange(float(n), dtype=torch.float64))[:: n - 1]
         function = PairsSurrogate(draw(n, columns), both, draw(len(both), columns), full)
-    if process:
+    elif process:
         function = drawn_process(draw, n, full)
-    if not one_score:
-        ends = (draw(heads, columns), draw(heads)) if sink else (None, None)
-        function = SlalomSurrogate(draw(heads, n, columns), draw(heads, n), *ends).normalised()
-    names = ("value",) if one_score else SCORES
-    errors = {name: np.abs(draw(n).numpy()) for name in names}
-    if lengths:
-        offsets = draw(n + 1, columns)
-        offsets[[0, -1]] = 0
-        function = replace(function, length_offsets=offsets)
-    if interactions:
-        some = torch.combinations(torch.arange(float(n), dtype=torch.float64))[:: n - 1]
-        strengths, off = draw(len(some), columns), draw(len(some), columns).abs()
-        found = Interactions(some, strengths, off, full.new_full((columns,), 0.3))
-        function = replace(function, interactions=found)
-    if corrected:
-        process = drawn_process(draw, n, full)
-        correction = Correction(full.new_tensor(0.5), process, draw(n, columns))
-        function = replace(function, correction=correction)
-        gained = full - function.empty() - correction.shapley.sum(dim=0)
-        correction = replace(correction, shapley=correction.shapley + gained / n)
-        function = replace(function, correction=correction)
-    measured: tuple[dict[str, Array], ...] = ()
-    if two_scores:
-        importances = draw(n)
-        two = TwoScores(
-            draw(n, columns), importances - importances.mean(), draw(columns), draw(1)[0]
+    elif additive:
+        function = AdditiveSurrogate(draw(n, columns), full)
+    elif of_paper:
+        count = max(heads, 1)
+        ends = (draw(count, columns), draw(count)) if sink else (None, None)
+        function = SlalomSurrogate(draw(count, n, columns), draw(count, n), *ends).normalised()
+        if lengths:
+            offsets = draw(n + 1, columns)
+            offsets[[0, -1]] = 0
+            function = replace(function, length_offsets=offsets)
+    else:
+        some = [(first, first + 1) for first in range(0, n - 1, 4)] if together else []
+        function = make_form(
+            draw(n, columns),
+            draw(n),
+            (draw(columns), float(draw(1))),
+            centre=0.5,
+            half_width=None if unbounded else 4.0,
+            pairs=some,
+            pair_values=draw(len(some), columns),
+            pair_importances=draw(len(some)),
         )
-        repeats = None if occurrences else draw(n, columns)
-        function = replace(function, two_scores=two, repeats=repeats)
-        asked = [name for name in MEASURED if name != "slope" or not occurrences]
-        answers = {name: draw(n, columns).numpy() for name in asked} | {"value": two.values.numpy()}
-        measured = tuple(
-            {name: answers[name][:, column] for name in asked} for column in range(columns)
+    names = ("value",) if one_score else [name for name in SCORES if name != "filled"]
+    errors = {name: np.abs(draw(n).numpy()) / 10 for name in names}
+    by_column: tuple[dict[str, Array], ...] = ()
+    if measured:
+        outputs = {name: draw(n, columns).numpy() for name in MEASURED}
+        by_column = tuple(
+            {name: outputs[name][:, column] for name in MEASURED} for column in range(columns)
         )
-        errors |= dict.fromkeys(asked, np.zeros(n))  # the model is steady
+        errors |= dict.fromkeys(MEASURED, np.zeros(n))  # the model is steady
     defaults = {
-        "column_measured": measured,
-        "method": "linear" if one_score else "slalom",
+        "column_measured": by_column,
+        "method": "linear" if one_score else "slalom-eff" if of_paper else "slalom",
         "model": "made up",
         "granularity": "type" if occurrences else "word",
         "calls_fit": 900,
@@ -197,7 +237,11 @@ def explained(
     method: str = "slalom",
     classes: int = 1,
 ) -> Explanation:
-    """A SLALOM with known scores over the words of a text, or over the units given as spans."""
+    """A formula with known scores over the words of a text, or over the units given as spans.
+
+    It has no bound, so that values are what they were given as. Without a ``sink`` it is the
+    paper's; with ``method`` "linear" it has one score per unit.
+    """
     if units is None:
         found = words(text)
     else:
@@ -208,19 +252,20 @@ def explained(
         values = rng.normal(size=count)
     if importances is None:
         importances = rng.normal(size=count)
-    columns = torch.tensor(np.array(values, dtype=float)).reshape(1, count, 1)
+    columns = torch.tensor(np.array(values, dtype=float)).reshape(count, 1)
     if classes > 1:
         columns = columns * torch.linspace(1, -1, classes)
-    weights = torch.tensor(np.array(importances, dtype=float)).reshape(1, count)
+    weights = torch.tensor(np.array(importances, dtype=float))
+    weights = weights - weights.mean()
+    function: BoundedSlalom | SlalomSurrogate | OneScore
     if method == "slalom":
         names = ("value", "importance", "removal", "shapley")
-        ends = (torch.full((1, classes), 0.25).double(), torch.zeros(1).double())
+        function = make_form(columns, weights, (torch.full((classes,), 0.25), 0.0))
         if not sink:
-            ends = (None, None)
-        function = SlalomSurrogate(columns.double(), weights - weights.mean(), *ends)
+            function = SlalomSurrogate(columns[None].double(), weights[None])
     else:
         names = ("value", "removal", "shapley")
-        function = AdditiveSurrogate(columns[0].double(), torch.zeros(classes).double())
+        function = AdditiveSurrogate(columns.double(), torch.zeros(classes).double())
     outputs = {"kind": "binary", "labels": ("no", "yes")}
     if classes > 1:
         numbered = tuple(f"class {index}" for index in range(classes))
@@ -238,82 +283,41 @@ def explained(
     )
 
 
+FOUR = {"kind": "multiclass", "labels": ("a", "b", "c", "d")}
+REPEATED = {"text": "so good so very very good so it is", "occurrences": (3, 2, 2, 1, 1)}
 SHAPES = {
-    "one head with a sink": {},
-    "one head without a sink": {"sink": False},
+    "bounded": {},
+    "unbounded": {"unbounded": True},
     "the first of two classes": {"target": 0},
+    "pairs that are heard together": {"together": True, "target": 0},
+    "four classes": {**FOUR, "target": 2},
+    "four classes with pairs that are heard together": {**FOUR, "target": 1, "together": True},
+    "several labels": {"kind": "multilabel", "labels": ("toxic", "funny"), "target": 1},
+    "a regression": {"kind": "regression", "labels": ("stars",), "target": 0, "unbounded": True},
+    "units that stand several times": REPEATED,
+    "measured scores": {"measured": True},
+    "measured scores of the first of two classes": {"measured": True, "target": 0},
+    "measured scores of four classes": {**FOUR, "target": 2, "measured": True, "together": True},
+    "one head with a sink": {"heads": 1},
+    "one head without a sink": {"sink": False},
     "three heads with a sink": {"heads": 3},
     "two heads without a sink": {"heads": 2, "sink": False},
-    "an additive method": {"additive": True},
-    "four classes": {"kind": "multiclass", "labels": ("a", "b", "c", "d"), "target": 2, "heads": 2},
-    "several labels": {"kind": "multilabel", "labels": ("toxic", "funny"), "target": 1},
-    "an additive method for four classes": {
-        "kind": "multiclass",
-        "labels": ("a", "b", "c", "d"),
-        "target": 0,
-        "additive": True,
-    },
-    "pairs of units": {"pairs": True},
-    "pairs of units for four classes": {
-        "kind": "multiclass",
-        "labels": ("a", "b", "c", "d"),
-        "target": 0,
-        "pairs": True,
-    },
-    "a process": {"process": True},
-    "a process for four classes": {
-        "kind": "multiclass",
-        "labels": ("a", "b", "c", "d"),
-        "target": 3,
-        "process": True,
-    },
-    "a process of more than 48 units": {"text": "more words " * 30, "process": True, "target": 0},
-    "heads with a process": {"corrected": True},
-    "pairs that act together": {"interactions": True, "two_scores": True, "target": 0},
-    "pairs that act together beside a process": {"interactions": True, "corrected": True},
-    "heads and two scores with a process, for four classes": {
-        "kind": "multiclass",
-        "labels": ("a", "b", "c", "d"),
-        "target": 1,
-        "heads": 2,
-        "two_scores": True,
-        "corrected": True,
-    },
-    "a regression": {"kind": "regression", "labels": ("stars",), "target": 0},
-    "units that stand several times": {
-        "text": "so good so very very good so it is",
-        "occurrences": (3, 2, 2, 1, 1),
-    },
+    "two heads for four classes": {**FOUR, "target": 2, "heads": 2},
     "one head with lengths": {"lengths": True},
     "lengths without a sink, the first of two classes": {
         "lengths": True,
         "sink": False,
         "target": 0,
     },
-    "measured values": {"two_scores": True},
-    "measured values of the first of two classes": {"two_scores": True, "target": 0},
-    "measured values and heads without a sink": {"two_scores": True, "sink": False},
-    "measured values of four classes": {
-        "kind": "multiclass",
-        "labels": ("a", "b", "c", "d"),
-        "target": 2,
-        "two_scores": True,
-        "heads": 2,
-    },
-    "measured values and lengths of two heads": {"heads": 2, "lengths": True, "two_scores": True},
-    "four classes with lengths": {
-        "kind": "multiclass",
-        "labels": ("a", "b", "c", "d"),
-        "target": 2,
-        "lengths": True,
-    },
-    "lengths of units that stand several times": {
-        "text": "so good so very very good so it is",
-        "occurrences": (3, 2, 2, 1, 1),
-        "lengths": True,
-        "heads": 2,
-        "two_scores": True,
-    },
+    "four classes with lengths": {**FOUR, "target": 2, "lengths": True},
+    "lengths of units that stand several times": {**REPEATED, "lengths": True, "heads": 2},
+    "an additive method": {"additive": True},
+    "an additive method for four classes": {**FOUR, "target": 0, "additive": True},
+    "pairs of units": {"pairs": True},
+    "pairs of units for four classes": {**FOUR, "target": 0, "pairs": True},
+    "a process": {"process": True},
+    "a process for four classes": {**FOUR, "target": 3, "process": True},
+    "a process of more than 48 units": {"text": "more words " * 30, "process": True, "target": 0},
 }
 
 

@@ -7,15 +7,15 @@ from itertools import pairwise
 
 import numpy as np
 import torch
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from made import explanation_with
+from made import explanation_with, make_form
 
 from slalom_xai.explanation import Explanation
+from slalom_xai.slalom.shapley import compute_shapley
 from slalom_xai.surrogates.exact_shapley import shapley_values
-from slalom_xai.surrogates.formula import SlalomSurrogate, TwoScores
-from slalom_xai.surrogates.scores import SCORES
+from slalom_xai.surrogates.formula import SlalomSurrogate
 from slalom_xai.text import Unit, words
 
 numbers = st.floats(-5, 5, width=32)
@@ -120,7 +120,7 @@ def test_shapley_values_sum_to_what_all_units_do(surrogate):
 
 
 def explanation(surrogate, text=""):
-    classes = surrogate.values.shape[2]
+    classes = surrogate.empty().shape[0]
     kind = {1: "single", 2: "multilabel"}.get(classes, "multiclass")
     letters = "abcdefgh"[: surrogate.units]
     return explanation_with(
@@ -136,8 +136,8 @@ def explanation(surrogate, text=""):
 
 
 @st.composite
-def extended(draw):
-    """With length offsets, and with two scores and what they miss of copies, there or not."""
+def with_lengths(draw):
+    """The paper's function, with length offsets or without."""
     surrogate = draw(slaloms())
     units, classes = surrogate.values.shape[1:]
     if draw(st.booleans()):
@@ -146,63 +146,119 @@ def extended(draw):
             draw(arrays(np.float64, (units - 1, classes), elements=numbers))
         )
         surrogate = replace(surrogate, length_offsets=offsets)
-    if draw(st.booleans()):
-        two = TwoScores(
-            surrogate.values[0] + 1,
-            surrogate.importances[0] / 2,
-            surrogate.values[0, 0] - 1,
-            surrogate.importances[0, 0] / 3,
-        )
-        surrogate = replace(surrogate, two_scores=two, repeats=surrogate.values[0] / 5)
     return surrogate
 
 
-@given(extended(), st.integers(0, 99))
+@given(with_lengths(), st.integers(0, 99))
 def test_lengths_add_what_the_number_of_units_kept_says(surrogate, seed):
     counts = rows(surrogate, seed)
     added = surrogate.predict(counts) - replace(surrogate, length_offsets=None).predict(counts)
-    if surrogate.two_scores is not None:  # the heads then see each unit at most once
-        distinct, kept = counts.clamp(max=1).sum(dim=1), counts.sum(dim=1)
-        share = torch.where(kept > distinct, (distinct - 1) / (kept - 1), 1.0)
-    else:
-        distinct, share = counts.sum(dim=1), torch.ones(len(counts)).double()
-    for row, kept, part in zip(added, distinct.tolist(), share.tolist(), strict=True):
+    for row, kept in zip(added, counts.sum(dim=1).tolist(), strict=True):
         none = surrogate.length_offsets is None or kept > surrogate.units
         offset = torch.zeros(1).double() if none else surrogate.length_offsets[int(kept)]
-        assert torch.allclose(row, part * offset, atol=1e-9)
+        assert torch.allclose(row, offset, atol=1e-9)
 
 
-@given(extended(), st.integers(0, 99))
-def test_repeats_never_run_off(surrogate, seed):
-    """However many copies there are, the correction is no more than the deletions' and copies'."""
-    assume(surrogate.two_scores is not None)
-    counts = 1 + (rows(surrogate, seed) > 1) * 1000.0
-    two = surrogate.two_scores
-    once = torch.ones_like(counts)
-    least = surrogate.predict(once) - two.predict(once)
-    bound = least.abs() + 2 * surrogate.repeats.abs().sum(dim=0)
-    assert ((surrogate.predict(counts) - two.predict(counts)).abs() <= bound + 1e-9).all()
+@st.composite
+def forms(draw, bounded=None):
+    """The main method's formula, bounded or not, with pairs or without."""
+    units, classes = draw(st.integers(1, 7)), draw(st.integers(1, 3))
+
+    def tensor(*shape):
+        return torch.tensor(draw(arrays(np.float64, shape, elements=numbers)))
+
+    neighbours = [(first, first + 1) for first in range(units - 1)]
+    pairs = sorted(draw(st.sets(st.sampled_from(neighbours)))) if neighbours else []
+    is_bounded = draw(st.booleans()) if bounded is None else bounded
+    return make_form(
+        tensor(units, classes),
+        tensor(units),
+        (tensor(classes), float(draw(numbers))),
+        centre=float(draw(numbers)),
+        half_width=float(draw(st.floats(0.5, 20))) if is_bounded else None,
+        pairs=pairs,
+        pair_values=tensor(len(pairs), classes),
+        pair_importances=tensor(len(pairs)),
+    )
 
 
-@given(extended())
-def test_a_text_filled_with_one_unit_gives_its_value(surrogate):
-    assume(surrogate.two_scores is not None and surrogate.units > 1)
-    filled = surrogate.units * torch.eye(surrogate.units).double()
-    assert torch.allclose(surrogate.predict(filled), surrogate.two_scores.values)
+@given(forms(bounded=True), st.integers(0, 99))
+def test_predictions_and_values_stay_inside_the_range(form, seed):
+    low, high = form.range
+    for outputs in (form.predict(rows(form, seed)), form.values, form.sink_value[None]):
+        assert (outputs >= low - 1e-9).all()
+        assert (outputs <= high + 1e-9).all()
 
 
-@given(extended(), st.text())
-def test_saving_and_loading_gives_the_same_explanation(surrogate, text):
-    known = explanation(surrogate.normalised(), text)
+@given(forms(), st.integers(0, 99))
+def test_predictions_lie_between_the_lowest_and_the_highest_value(form, seed):
+    shown = torch.cat([form.values, form.sink_value[None], form.bound(form.pair_values)])
+    predicted = form.predict(rows(form, seed))
+    assert (predicted >= shown.amin(dim=0) - 1e-9).all()
+    assert (predicted <= shown.amax(dim=0) + 1e-9).all()
+
+
+@given(forms(), numbers, st.integers(0, 99))
+def test_a_shift_of_all_importances_of_a_form_changes_nothing(form, shift, seed):
+    moved = replace(
+        form,
+        importances=form.importances + shift,
+        sink_importance=form.sink_importance + shift,
+        pair_importances=form.pair_importances + shift,
+    )
+    counts = rows(form, seed)
+    assert torch.allclose(form.predict(counts), moved.predict(counts))
+    assert torch.allclose(compute_shapley(form), compute_shapley(moved), atol=1e-7)
+
+
+@given(forms(), st.randoms(use_true_random=False), st.integers(0, 99))
+def test_each_row_is_predicted_by_itself(form, random, seed):
+    counts = rows(form, seed)
+    order = list(range(len(counts)))
+    random.shuffle(order)
+    predicted = form.predict(counts)
+    assert torch.allclose(form.predict(counts[order]), predicted[order], rtol=1e-12, atol=1e-12)
+    alone = torch.cat([form.predict(row[None]) for row in counts])
+    assert torch.allclose(alone, predicted, rtol=1e-12, atol=1e-12)
+
+
+@given(forms())
+def test_shapley_values_of_a_form_sum_to_what_all_units_do(form):
+    total = form.predict(torch.ones(1, form.units))[0] - form.empty()
+    assert torch.allclose(compute_shapley(form).sum(dim=0), total, atol=1e-9)
+    assert torch.allclose(form.empty(), form.predict(torch.zeros(1, form.units))[0])
+
+
+@given(forms(), numbers, st.floats(0.1, 10), st.integers(0, 99))
+def test_outputs_on_another_scale_have_predictions_on_that_scale(form, shift, factor, seed):
+    moved = replace(
+        form,
+        inner_values=shift + factor * form.inner_values,
+        inner_sink=shift + factor * form.inner_sink,
+        pair_values=shift + factor * form.pair_values,
+        centre=shift + factor * form.centre,
+        curvature=form.curvature / factor,
+    )
+    counts = rows(form, seed)
+    assert torch.allclose(moved.predict(counts), shift + factor * form.predict(counts), atol=1e-9)
+
+
+@given(st.one_of(with_lengths(), forms()), st.text())
+def test_saving_and_loading_gives_the_same_explanation(function, text):
+    if isinstance(function, SlalomSurrogate):
+        function = function.normalised()
+    known = explanation(function, text)
     loaded = Explanation.from_dict(json.loads(json.dumps(known.to_dict(), allow_nan=False)))
     assert loaded == known
-    for name in SCORES:
+    for name in known.score_names:
         assert np.array_equal(loaded.scores(name), known.scores(name))
     assert loaded.sink == known.sink
+    assert loaded.range == known.range
+    assert loaded.interactions == known.interactions
     for row in (
-        np.ones((1, surrogate.units)),
-        np.eye(surrogate.units)[:1],
-        np.full((1, surrogate.units), 0.3),
+        np.ones((1, function.units)),
+        np.eye(function.units)[:1],
+        np.full((1, function.units), 0.3),
     ):
         assert np.array_equal(loaded.predict(row), known.predict(row))
 
@@ -211,8 +267,7 @@ def test_saving_and_loading_gives_the_same_explanation(surrogate, text):
 def test_files_from_before_lengths_are_read(surrogate):
     known = explanation(surrogate.normalised())
     data = known.to_dict()
-    for name in ("length_offsets", "two_scores", "repeats"):
-        del data["function"][name]
+    del data["function"]["length_offsets"]
     assert Explanation.from_dict(data) == known
 
 

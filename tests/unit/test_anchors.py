@@ -52,7 +52,7 @@ def test_two_words_decide_together(seed):
 
 def test_the_other_class_scores_below_zero():
     found = Explainer(
-        Game(lambda left: -2.0 if "w7" in left else 1.0), method="anchors", budget=400
+        Game(lambda left: -2.0 if "w7" in left else 1.0), method="anchors", budget=400, target="yes"
     )(TEXT)
     assert found.values[7] == -1
     assert found.for_target("no").values[7] == 1

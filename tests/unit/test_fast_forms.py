@@ -5,21 +5,17 @@ Derivatives of the reference come from autograd.
 
 import itertools
 import math
-from dataclasses import replace
 
 import pytest
 import torch
 from games import from_slots, surrogate
-from slalom_xai.estimators.slalom.choice import blended
-from slalom_xai.surrogates.mask_rows import MaskRows
 
-from slalom_xai.surrogates.additive import AdditiveSurrogate
 from slalom_xai.surrogates.assembly import make_problem
 from slalom_xai.surrogates.count_tables import Sequences, ShortRows
 from slalom_xai.surrogates.curvature import curvature_of
 from slalom_xai.surrogates.exact_shapley import shapley_values
 from slalom_xai.surrogates.fit import fit_slalom
-from slalom_xai.surrogates.formula import SlalomSurrogate, TwoScores, averages, slots, weights
+from slalom_xai.surrogates.formula import SlalomSurrogate, averages, slots, weights
 from slalom_xai.surrogates.influence import CovarianceRequest, covariance, covariances
 from slalom_xai.surrogates.problem import Extras, FitRequest
 from slalom_xai.surrogates.projection import project
@@ -191,7 +187,7 @@ def moved(known, column, values, importances):
     return from_slots(torch.stack(every, dim=2), importances, known.has_sink)
 
 
-@pytest.mark.parametrize("name", [name for name in SCORES if name != "shapley"])
+@pytest.mark.parametrize("name", [name for name in SCORES if name not in ("shapley", "filled")])
 @pytest.mark.parametrize(("heads", "sink"), [(1, False), (1, True), (2, True)])
 def test_slopes_of_scores(name, heads, sink):
     known = surrogate(5, heads=heads, classes=2, sink=sink, seed=3)
@@ -265,33 +261,6 @@ def test_scores_are_predictions_for_certain_rows(sink):
         slalom_score(known, "linearized", 0), known.values[0, :, 0] * known.importances[0].exp()
     )
     assert slalom_score(known, "importance", 0).sum().abs() < 1e-9
-
-
-@kinds
-@pytest.mark.parametrize("lengths", [True, False])
-def test_predictions_for_masks(heads, columns, sink, lengths):
-    known = surrogate(6, heads=heads, classes=columns, sink=sink)
-    counts, _ = rows_and_outputs(6, columns)
-    if lengths:
-        offsets = torch.arange(7 * columns, dtype=torch.float64).reshape(7, columns)
-        known = replace(known, length_offsets=offsets)
-    torch.testing.assert_close(MaskRows(counts).predict(known), known.predict(counts))
-
-
-def test_predictions_of_two_scores_and_of_a_line_for_masks():
-    counts, outputs = rows_and_outputs(6, 2)
-    two = TwoScores(outputs[:6], outputs[6:12, 0], outputs[12], outputs[13, 0])
-    line = AdditiveSurrogate(outputs[:6], outputs[6])
-    for known in (two, line):
-        torch.testing.assert_close(MaskRows(counts).predict(known), known.predict(counts))
-
-
-def test_a_mean_of_two_fits_predicts_the_mean_of_their_predictions():
-    plain, rich = surrogate(6, classes=2), surrogate(6, heads=2, classes=2, seed=1)
-    rows = MaskRows(rows_and_outputs(6, 2)[0])
-    for share in (0.0, 0.3, 1.0):
-        expected = torch.lerp(rows.predict(plain), rows.predict(rich), share)
-        torch.testing.assert_close(rows.predict(blended(plain, rich, share)), expected)
 
 
 def test_covariances_of_several_fits_are_those_of_each():

@@ -13,8 +13,6 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from made import SHAPES, TEXT, made, shaped
-from slalom_xai.surrogates.correction import Correction
-from slalom_xai.surrogates.interactions import Interactions
 from typer.testing import CliRunner
 
 from slalom_xai.cli import app
@@ -23,8 +21,7 @@ from slalom_xai.explanation import Explanation
 from slalom_xai.reports.html import page, write_report
 from slalom_xai.reports.text_pieces import text_pieces
 from slalom_xai.reports.view import explanation_data, to_json
-from slalom_xai.surrogates.formula import SlalomSurrogate, TwoScores
-from slalom_xai.surrogates.process import Process
+from slalom_xai.surrogates.formula import SlalomSurrogate
 from slalom_xai.surrogates.scores import SCORES
 from slalom_xai.text import Unit, words
 
@@ -120,28 +117,25 @@ def test_the_surrogate_goes_in_at_full_precision(name):
 
 
 def same_numbers(shown, function):
-    """What the page got is the surrogate to the last digit, with the parts inside it."""
+    """What the page got is the function to the last digit."""
     names = {field.name for field in fields(function)}
     assert shown.keys() - {"kind"} == names
     for key in names:
         part = getattr(function, key)
-        if isinstance(part, TwoScores | Correction | Interactions | Process):
-            same_numbers(shown[key], part)
-        else:
-            assert shown[key] == (None if part is None else part.tolist())
+        assert shown[key] == (None if part is None else part.tolist())
 
 
 def test_every_score_says_where_it_comes_from():
-    explanation = shaped("measured values and lengths of two heads")
+    explanation = shaped("measured scores")
     (column,) = explanation_data(explanation)["columns"]
     assert column["sources"] == {name: explanation.source(name) for name in SCORES}
-    assert set(column["sources"].values()) == {"measured", "fitted"}
+    measured = {name for name, source in column["sources"].items() if source == "measured"}
+    assert measured == {"removal", "filled"}
     assert set(explanation_data(made())["columns"][0]["sources"].values()) == {"fitted"}
 
 
 def test_without_scripts_the_table_says_it_too():
-    assert "<th>value, measured</th><th>importance, fitted</th>" in page(made(two_scores=True))
-    assert "<th>lost without it, fitted</th>" in page(made())
+    assert "<th>value, fitted</th><th>importance, fitted</th>" in page(made(measured=True))
     assert "<th>score</th>" in page(made(additive=True))
 
 
@@ -219,29 +213,22 @@ def test_what_cannot_be_reported_is_said():
     )
     with pytest.raises(InputError, match="scores that are not finite numbers"):
         page(replace(made(), function=broken))
-    measured = made(two_scores=True)
-    endless = replace(measured.function.two_scores, sink_value=torch.full((1,), torch.inf))
+    known = made()
+    endless = replace(known.function, inner_sink=torch.full((1,), torch.inf).double())
     with pytest.raises(InputError, match="scores that are not finite numbers"):
-        page(replace(measured, function=replace(measured.function, two_scores=endless)))
-    endless = torch.full((19, 1), torch.inf)
+        page(replace(known, function=endless))
+    known = made(lengths=True)
+    endless = replace(known.function, length_offsets=torch.full((19, 1), torch.inf).double())
     with pytest.raises(InputError, match="scores that are not finite numbers"):
-        page(replace(made(), function=replace(made().function, length_offsets=endless)))
+        page(replace(known, function=endless))
 
 
 def nan_value(data):
-    data["function"]["values"][0][0][0] = float("nan")
+    data["function"]["inner_values"][0][0] = float("nan")
 
 
 def a_shorter_list(data):
-    data["function"]["importances"][0].pop()
-
-
-def whole_text_offset(data):
-    data["function"]["length_offsets"][-1][0] = 0.5
-
-
-def nan_in_two_scores(data):
-    data["function"]["two_scores"]["importances"][3] = float("nan")
+    data["function"]["importances"].pop()
 
 
 def no_outputs(data):
@@ -256,18 +243,18 @@ BAD = {
         "function is .*, which is not a function of numbers",
     ),
     "newer": (
-        lambda data: data.update(version=3),
-        "version 3, but this package reads versions up to 2",
+        lambda data: data.update(version=4),
+        "version 4, but this package reads versions up to 3",
     ),
-    "NaN": (nan_value, r"function.values has entries that are not finite"),
+    "NaN": (nan_value, r"function.inner_values has entries that are not finite"),
     "a null": (no_outputs, "full is \\[null\\], which is not a list of finite numbers"),
     "lengths": (a_shorter_list, "function.importances has shape"),
     "target": (lambda data: data.update(target=5), "target is 5, with 2 labels"),
     "kind": (lambda data: data["outputs"].update(kind="odd"), "not a known kind"),
     "text": (lambda data: data.update(text=7), "text is 7, which is not a text"),
-    "half a sink": (
-        lambda data: data["function"].update(sink_values=None),
-        "only one of the two numbers of a sink",
+    "no sink": (
+        lambda data: data["function"].update(inner_sink=None),
+        "function is .*, which is not a function of numbers",
     ),
     "no units": (
         lambda data: data.update(units=[]),
@@ -276,47 +263,43 @@ BAD = {
     "occurrences": (lambda data: data.update(occurrences=[1]), "occurrences do not fit"),
     "errors": (lambda data: data.update(standard_errors=[]), "standard_errors do not fit"),
     "no values": (
-        lambda data: data["function"].update(values=None),
+        lambda data: data["function"].update(inner_values=None),
         "function is .*, which is not a function of numbers",
     ),
     "a number for values": (
-        lambda data: data["function"].update(values=3),
-        r"function.values has shape \(\)",
+        lambda data: data["function"].update(inner_values=3),
+        r"function.inner_values has shape \(\)",
     ),
-    "lengths of another text": (
-        lambda data: data["function"]["length_offsets"].pop(),
-        r"function.length_offsets has shape \(18, 1\)",
+    "importances far apart": (
+        lambda data: data["function"].update(sink_importance=1e5),
+        "function has importances that differ by more than 700",
     ),
-    "an offset for the whole text": (
-        whole_text_offset,
-        "length_offsets is not 0 for no unit and for all",
+    "a range that bends outwards": (
+        lambda data: data["function"].update(curvature=[-0.1]),
+        "function.curvature is below 0",
     ),
-    "NaN in the two scores": (
-        nan_in_two_scores,
-        "function.two_scores.importances has entries that are not finite",
+    "ranges of other outputs": (
+        lambda data: data["function"].update(centre=[0.0, 1.0]),
+        r"function.centre has shape \(2,\)",
     ),
-    "an additive function as two scores": (
-        lambda data: data["function"].update(two_scores=made(additive=True).to_dict()["function"]),
-        "two_scores is not values with importances",
+    "a pair of one unit": (
+        lambda data: data["function"]["pairs"].__setitem__(0, [1, 1]),
+        "function.pairs are not two different units each",
     ),
-    "a list for the two scores": (
-        lambda data: data["function"].update(two_scores=[1.0]),
-        "two_scores is not values with importances",
+    "a pair of units that are not there": (
+        lambda data: data["function"]["pairs"].__setitem__(0, [1, 99]),
+        "function.pairs are not numbers of units",
     ),
-    "two scores of another text": (
-        lambda data: data["function"]["two_scores"]["values"].pop(),
-        r"function.two_scores.values has shape \(17, 1\)",
+    "a value of a pair fewer": (
+        lambda data: data["function"]["pair_values"].pop(),
+        r"function.pair_values has shape",
     ),
-    "two scores far apart": (
-        lambda data: data["function"]["two_scores"].update(sink_importance=1e5),
-        "function.two_scores has importances that differ by more than 700",
-    ),
-    "copies of another text": (
-        lambda data: data["function"]["repeats"].pop(),
-        r"function.repeats has shape \(17, 1\)",
+    "Shapley values of another text": (
+        lambda data: data["function"]["shapley"].pop(),
+        r"function.shapley has shape \(17, 1\)",
     ),
     "measured scores of another text": (
-        lambda data: data["measured"][0]["value"].pop(),
+        lambda data: data["measured"][0]["removal"].pop(),
         "measured does not fit the units",
     ),
 }
@@ -325,7 +308,7 @@ BAD = {
 @pytest.mark.parametrize("name", BAD)
 def test_a_damaged_result_file_is_one_clear_line(tmp_path, name):
     change, message = BAD[name]
-    data = made(lengths=True, two_scores=True).to_dict()
+    data = made(together=True, measured=True).to_dict()
     change(data)
     path = tmp_path / "damaged.json"
     path.write_text(json.dumps(data), encoding="utf-8")
@@ -336,6 +319,31 @@ def test_a_damaged_result_file_is_one_clear_line(tmp_path, name):
     assert isinstance(done.exception, InputError)
     assert "damaged.json" in str(done.exception)
     assert not (tmp_path / "out.html").exists()
+
+
+BAD_OF_THE_PAPER = {
+    "half a sink": (
+        lambda function: function.update(sink_values=None),
+        "only one of the two numbers of a sink",
+    ),
+    "lengths of another text": (
+        lambda function: function["length_offsets"].pop(),
+        r"function.length_offsets has shape \(18, 1\)",
+    ),
+    "an offset for the whole text": (
+        lambda function: function["length_offsets"].__setitem__(-1, [0.5]),
+        "length_offsets is not 0 for no unit and for all",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BAD_OF_THE_PAPER)
+def test_a_damaged_function_of_the_paper_is_named(name):
+    change, message = BAD_OF_THE_PAPER[name]
+    data = made(lengths=True).to_dict()
+    change(data["function"])
+    with pytest.raises(InputError, match=message):
+        Explanation.from_dict(data)
 
 
 def test_the_command_makes_one_report_of_files_and_folders(tmp_path):

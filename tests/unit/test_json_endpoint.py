@@ -131,7 +131,7 @@ def test_an_endpoint_is_explained():
     model = Endpoint(respond).classifier(request, labels, response, **options)
     explanation = Explainer(model, budget=60)(TEXT)
     values = [word_scores(word)[0] for word in TEXT.split()]
-    np.testing.assert_allclose(explanation.values, values, atol=1e-6)
+    np.testing.assert_allclose(explanation.values, values, atol=0.01)
     assert explanation.model == "classifier at localhost"
 
 

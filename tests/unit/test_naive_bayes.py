@@ -44,7 +44,8 @@ def test_units_of_several_words_sum_and_pieces_share():
     assert phrases.values.sum() == pytest.approx(2 * np.log(4) - np.log(4))
     kinds = Explainer(flat, method=corpus, granularity="type")("good good film")
     assert np.allclose(kinds.values, [2 * np.log(4), 0])
-    tokens = Explainer(method=NaiveBayes(["wonderfulness", "x"], [1, 0]))("wonderfulness film")
+    corpus = NaiveBayes(["wonderfulness", "x"], [1, 0])
+    tokens = Explainer(method=corpus, granularity="token", target=1)("wonderfulness film")
     pieces = [
         score
         for unit, score in zip(tokens.units, tokens.values, strict=True)

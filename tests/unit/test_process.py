@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import torch
 from pair_games import WORDS, drawn, game, planted
-from slalom_xai.estimators.slalom.correcting import LEARNING
 
 from slalom_xai import Explainer
 from slalom_xai.surrogates import process_fit
@@ -18,6 +17,7 @@ from slalom_xai.surrogates.likelihood import Likelihood, numbers_of, parts
 from slalom_xai.surrogates.process import Kernel, Noise, packed_rows, unpacked_rows
 from slalom_xai.surrogates.process_fit import (
     KernelRequest,
+    ProcessSettings,
     _growing_start,
     _growth,
     fit_kernel,
@@ -26,6 +26,9 @@ from slalom_xai.surrogates.process_fit import (
 )
 from slalom_xai.surrogates.scoring import Pull, _solved, _solved_in_rounds
 
+GROWING = ProcessSettings(
+    grows=True, steps=6, pull=0.3, mean_pull=0.3, hold=0.02, lowest=-30.0, highest=30.0
+)
 
 def some_kernel(units=5, seed=0):
     generator = torch.Generator().manual_seed(seed)
@@ -149,7 +152,7 @@ def test_several_sets_are_evaluated_as_each_is_alone():
 
 
 @pytest.mark.parametrize("moves", [True, False])
-@pytest.mark.parametrize("settings", [process_fit.CEILING, LEARNING], ids=["ceiling", "growing"])
+@pytest.mark.parametrize("settings", [process_fit.CEILING, GROWING], ids=["ceiling", "growing"])
 def test_kernels_are_found_together_as_each_alone(settings, moves, monkeypatch):
     monkeypatch.setattr(process_fit, "_TOGETHER", 2 * 30**2)  # so that two are searched at once
     sets = [replace(some_changes(seed=seed), moves=moves) for seed in range(4)]
@@ -163,7 +166,7 @@ def test_kernels_are_found_together_as_each_alone(settings, moves, monkeypatch):
 
 
 def test_sets_of_many_rows_are_halved_as_they_are_alone():
-    changes, settings = some_changes(rows=80), replace(LEARNING, halved_from=20)
+    changes, settings = some_changes(rows=80), replace(GROWING, halved_from=20)
     torch.manual_seed(0)
     [[(kernel, _)]] = fit_kernels([KernelRequest([changes], settings)])
     torch.manual_seed(0)
@@ -202,7 +205,7 @@ def test_many_numbers_are_solved_for_without_a_table():
     assert torch.allclose(in_rounds, _solved(roots, pull, slope), rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize("settings", [process_fit.CEILING, LEARNING], ids=["ceiling", "growing"])
+@pytest.mark.parametrize("settings", [process_fit.CEILING, GROWING], ids=["ceiling", "growing"])
 def test_the_search_finds_a_likelier_kernel_than_its_start(settings):
     changes = some_changes(8, 150, columns=1)
     likelihood = Likelihood(changes)

@@ -60,8 +60,8 @@ def undisturbed() -> Explanation:
 def test_a_planted_server_is_explained_by_its_own_values(undisturbed):
     values = [word_scores(word)[0] for word in TEXT.split()]
     weights = np.log([word_scores(word)[1] for word in TEXT.split()])
-    np.testing.assert_allclose(undisturbed.values, values, atol=1e-6)
-    np.testing.assert_allclose(undisturbed.importances, weights - weights.mean(), atol=1e-3)
+    np.testing.assert_allclose(undisturbed.values, values, atol=0.01)
+    np.testing.assert_allclose(undisturbed.importances, weights - weights.mean(), atol=0.01)
     assert undisturbed.prediction == pytest.approx(planted_log_odds(TEXT))
     assert undisturbed.model == "planted at localhost"
     assert not [note for note in undisturbed.notes if "noisy" in note or "bound" in note]

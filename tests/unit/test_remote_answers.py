@@ -53,8 +53,8 @@ def undisturbed() -> Explanation:
 def test_a_planted_answer_is_explained_by_its_own_values_and_importances(undisturbed):
     values, weights = zip(*map(word_scores, sentences(CONTEXT)), strict=True)
     logs = np.log(weights)
-    np.testing.assert_allclose(undisturbed.values, values, atol=1e-6)
-    np.testing.assert_allclose(undisturbed.importances, logs - logs.mean(), atol=1e-3)
+    np.testing.assert_allclose(undisturbed.values, values, atol=0.01)
+    np.testing.assert_allclose(undisturbed.importances, logs - logs.mean(), atol=0.01)
     assert undisturbed.prediction == pytest.approx(planted_answer(CONTEXT))
     assert [unit.text for unit in undisturbed.units] == sentences(CONTEXT)
     assert (undisturbed.question, undisturbed.reply) == (QUESTION, ANSWER)

@@ -21,9 +21,9 @@ def with_output(*full, kind="binary", labels=("negative", "positive"), target=1)
     return dataclasses.replace(made, full=full, outputs=Outputs(kind, labels), target_index=target)
 
 
-def in_terminal(explanation):
-    console = Console(file=io.StringIO(), width=120, highlight=False)
-    console.print(render(explanation))
+def in_terminal(explanation, **options):
+    console = Console(file=io.StringIO(), width=160, highlight=False)
+    console.print(render(explanation, **options))
     return console.file.getvalue()
 
 
@@ -154,35 +154,76 @@ def row_of(shown, text):
     return [cell.strip() for cell in line.strip("│").split("│")]
 
 
-def test_a_terminal_says_what_was_measured_and_shows_no_error_of_it():
-    explanation = made(two_scores=True)
+def titles_of(shown):
+    """The titles of the first table's columns."""
+    line = next(line for line in shown.splitlines() if line.startswith("┃"))
+    return [cell.strip() for cell in line.strip("┃").split("┃")]
+
+
+def strongest(explanation):
+    return int(np.argmax(np.abs(explanation.scores()) * explanation.has_effect))
+
+
+def test_a_terminal_shows_two_scores_and_a_share_with_its_error():
+    explanation = made(measured=True)
     shown = in_terminal(explanation)
-    titles, sources = (
-        [cell.strip() for cell in line.strip("┃").split("┃")]
-        for line in shown.splitlines()
-        if line.startswith("┃")
-    )
-    assert titles[1:] == ["value", "importance", "lost without it", "its share"]
-    assert sources[1:] == ["measured", "fitted", "measured", "fitted"]
-    index = int(np.argmax(np.abs(explanation.scores())))
-    _, value, importance, removal, share = row_of(shown, explanation.units[index].text)
+    assert titles_of(shown) == ["word", "value", "importance", "Shapley value"]
+    index = strongest(explanation)
+    _, value, importance, share = row_of(shown, explanation.units[index].text)
     assert value == f"{explanation.values[index]:+.2f}"
-    assert removal == f"{explanation.scores('removal')[index]:+.2f}"
+    assert importance == f"{explanation.importances[index]:+.2f}"
     error = explanation.standard_errors["shapley"][index]
     assert share == f"{explanation.scores('shapley')[index]:+.2f} ± {error:.2f}"
-    error = explanation.standard_errors["importance"][index]
-    assert importance == f"{explanation.importances[index]:+.2f} ± {error:.2f}"
-    assert "measured: the model's own answer" in shown
+    assert "These scores reproduce 93% of what removing words does to this prediction" in shown
+
+
+def test_a_terminal_shows_all_scores_with_their_errors_on_request():
+    explanation = made(measured=True)
+    shown = in_terminal(explanation, verbose=True)
+    names = titles_of(shown)[1:]
+    assert names[:3] == ["value", "importance", "Shapley value"]
+    assert set(names[3:]) == {"removal", "alone", "slope", "linearized", "filled"}
+    index = strongest(explanation)
+    cells = dict(zip(names, row_of(shown, explanation.units[index].text)[1:], strict=True))
+    assert cells["removal"] == f"{explanation.scores('removal')[index]:+.2f}"  # it is exact
+    error = explanation.standard_errors["value"][index]
+    assert cells["value"] == f"{explanation.values[index]:+.2f} ± {error:.2f}"
+    assert "this explanation" in shown
+    assert "one score with the same range" in shown
 
 
 def test_the_noise_of_a_measured_score_is_shown():
-    steady = made(two_scores=True)
-    errors = dict(steady.column_errors[0]) | {"value": np.full(len(steady), 0.25)}
+    steady = made(measured=True)
+    errors = dict(steady.column_errors[0]) | {"removal": np.full(len(steady), 0.25)}
     noisy = dataclasses.replace(steady, column_errors=(errors,))
-    index = int(np.argmax(np.abs(noisy.scores())))
-    _, value, _, removal, _ = row_of(in_terminal(noisy), noisy.units[index].text)
-    assert value == f"{noisy.values[index]:+.2f} ± 0.25"
-    assert "±" not in removal
+    shown = in_terminal(noisy, verbose=True)
+    index = strongest(noisy)
+    cells = row_of(shown, noisy.units[index].text)
+    assert cells[titles_of(shown).index("removal")] == (
+        f"{noisy.scores('removal')[index]:+.2f} ± 0.25"
+    )
+
+
+def test_a_unit_without_effect_has_no_numbers():
+    explanation = made("good bad film")
+    errors = dict(explanation.column_errors[0])
+    errors["shapley"] = np.array([0.0, 1e3, 0.0])
+    doubtful = dataclasses.replace(explanation, column_errors=(errors,))
+    assert doubtful.has_effect.tolist() == [True, False, True]
+    assert row_of(in_terminal(doubtful), "bad") == ["bad", "no effect", "", ""]
+    errors["shapley"] = np.zeros(3)
+    certain = dataclasses.replace(explanation, column_errors=(errors,))
+    assert "no effect" not in in_terminal(certain)
+
+
+def test_units_that_are_heard_together_have_a_table():
+    explanation = made(together=True)
+    shown = in_terminal(explanation)
+    assert "Heard together" in shown
+    for pair in explanation.interactions:
+        cells = row_of(shown, " ".join(pair.texts))
+        assert cells[1:] == [f"{pair.value:+.2f}", f"{pair.importance:+.2f}"]
+    assert "Heard together" not in in_terminal(made())
 
 
 def test_a_fitted_score_that_is_certain_has_its_error():
@@ -199,5 +240,5 @@ def test_a_terminal_says_nothing_of_sources_for_additive_methods():
 
 def test_every_output_says_what_predicts_how_much():
     classes = {"kind": "multiclass", "labels": ("sun", "rain", "snow"), "target": 0}
-    assert row_of(in_terminal(made(**classes)), "rain")[3:] == ["75%", "93%", "70%"]
+    assert row_of(in_terminal(made(**classes)), "rain")[3:] == ["93%", "75%"]
     assert row_of(in_terminal(made(**classes, additive=True)), "rain")[3:] == ["70%"]

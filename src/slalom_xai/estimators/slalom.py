@@ -8,6 +8,7 @@ calls, and says how sure it is of every score.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import ClassVar
@@ -46,6 +47,7 @@ class SlalomSettings:
         usual_per_unit: the same for long texts.
         most: calls of such a budget at most.
         first: share of the budget that the first round takes where nobody gave one.
+        first_round: calls of that round at least.
         enough: share of left-out calls' variance that needs no more calls.
         gain: what doubling the calls must add to that share.
         loss_gain: or by how much it must lower their relative error.
@@ -59,6 +61,7 @@ class SlalomSettings:
     usual_per_unit: int = 3
     most: int = 5000
     first: float = 0.25
+    first_round: int = 250
     enough: float = 0.98
     gain: float = 0.01
     loss_gain: float = 0.1
@@ -120,8 +123,14 @@ class Slalom(Estimator):
         return min(wanted, self.settings.most, max(possible, self.settings.least))
 
     def first_calls(self, question: Prompt) -> int:
-        """The calls of the first round, where nobody gave a budget."""
-        return math.ceil(self.settings.first * self.usual_calls(question))
+        """The calls of the first round, where nobody gave a budget.
+
+        All of them where the text is short or has many units for so few calls: such a round could
+        not tell that it is enough.
+        """
+        usual = self.usual_calls(question)
+        enough = max(self.settings.first_round, CALLS.scarce * len(question.units))
+        return math.ceil(max(self.settings.first * usual, min(enough, usual)))
 
     def explain(self, queries: Queries, rng: np.random.Generator) -> Findings:
         """Sends perturbed texts, in rounds where nobody gave a budget, and fits."""
@@ -142,9 +151,13 @@ class Slalom(Estimator):
         form = replace(
             form, shapley=compute_shapley(form.cpu(), self.settings.orders).to(left) + rest
         )
-        errors = tuple(self._errors(calls, fitted, column) for column in range(len(full)))
+        measured = calls.measure(self.filled)
+        errors = tuple(
+            self._errors(calls, fitted, column) | calls.measured_errors(measured, column)
+            for column in range(len(full))
+        )
         fidelity = calls.test(fitted)
-        return Findings(form, errors, fidelity, calls.notes, measured=calls.measure(self.filled))
+        return Findings(form, errors, fidelity, calls.notes, measured=measured)
 
     def _errors(self, calls: Calls, fitted: FittedForm, column: int) -> dict[str, Tensor]:
         """Standard errors of one column's scores, (n,) each, by leaving out groups of calls."""
@@ -278,10 +291,25 @@ class Calls:
         measured = {}
         if self._single:
             without = ~np.eye(len(self.queries.prompt.units), dtype=bool)
-            measured["removal"] = self.full - self.queries.ask(without, "fit")
+            # Those that test stay what they are: nothing is fitted to them here.
+            measured["removal"] = self.full - self.queries.ask(without, "check")
         if filled and self._spare:
             measured["filled"] = self._fill()
         return measured
+
+    def measured_errors(self, names: Iterable[str], column: int) -> dict[str, Tensor]:
+        """Standard errors of measured scores of one column, (n,) each: the model's own noise."""
+        queries = self.queries
+        no_noise = torch.zeros(len(queries.prompt.units), dtype=self.full.dtype)
+        if queries.noise is None:
+            return dict.fromkeys(names, no_noise)
+        found = {}
+        for name in names:
+            variance = float(queries.noise[column])
+            if name == "removal" and queries.whole_variance is not None:
+                variance += float(queries.whole_variance[column])
+            found[name] = no_noise + math.sqrt(variance)
+        return found
 
     def _fill(self) -> Tensor:
         """The outputs to the text filled with each unit, (n, C)."""
@@ -319,7 +347,7 @@ class Calls:
     def _left_out(self, fitted: FittedForm) -> list[list[list[Agreement]]] | None:
         """How well each call is predicted from the others: few units removed, and any number."""
         rows = self.rows
-        if len(rows.outputs) < 3:
+        if len(rows.outputs) < self._method.settings.least:
             return None
         linear = _left_out_of_linear(rows, self.full)
         missing = rows.deleted.cpu()

@@ -87,9 +87,10 @@ def function_from_dict(data: dict[str, Any]) -> AnyFunction:
     for name, entry in data.items():
         if name != "kind":
             entries[name] = None if entry is None else torch.tensor(entry, dtype=torch.float64)
-    if data["kind"] == "bounded":  # an empty list says nothing of its second axis
-        entries["pairs"] = entries["pairs"].reshape(-1, 2)
-        columns = entries["inner_values"].shape[-1]
-        entries["pair_values"] = entries["pair_values"].reshape(-1, columns)
+    if data["kind"] == "bounded" and not data["pairs"]:
+        # An empty list says nothing of its second axis.
+        entries["pairs"] = entries["pairs"].reshape(0, 2)
+        if not data["pair_values"]:
+            entries["pair_values"] = entries["inner_values"][:0]
     function: AnyFunction = FUNCTION_KINDS[data["kind"]](**entries)
     return function

@@ -11,7 +11,13 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from slalom_xai.explanation.function_data import function_from_dict
+from slalom_xai.slalom import BoundedSlalom
+from slalom_xai.slalom.shapley import compute_shapley
+
 _NO_WEIGHT = 60  # a difference in importance; exp(-60) is nothing beside 1
+_ORDERS = 2000  # behind Shapley values that a file lacks
+_CELLS = 2_000_000  # units times orders, at most: a file is loaded in a moment
 _CORRECTED = (
     "This file was written by an earlier version: its values, importances and sink predict now, "
     "and its corrections can no longer be evaluated. Explain again for a formula that predicts by "
@@ -26,7 +32,7 @@ def update_data(data: dict[str, Any]) -> dict[str, Any]:
         return data
     try:
         return _updated(data)
-    except (KeyError, IndexError, TypeError, ValueError, AttributeError):
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RuntimeError):
         return data
 
 
@@ -55,8 +61,7 @@ def _as_form(two: dict[str, Any], correction: dict[str, Any] | None) -> dict[str
     """Two scores, with a sink for the share of missing units, as the formula without a bound."""
     values = two["values"]
     units, columns = len(values), len(values[0])
-    shapley = correction["shapley"] if correction else [[0.0] * columns for _ in values]
-    return {
+    form = {
         "kind": "bounded",
         "inner_values": values,
         "importances": two["importances"],
@@ -64,11 +69,17 @@ def _as_form(two: dict[str, Any], correction: dict[str, Any] | None) -> dict[str
         "sink_importance": two["sink_importance"] - math.log(units),
         "centre": [0.0] * columns,
         "curvature": [0.0] * columns,
-        "shapley": shapley,
+        "shapley": [[0.0] * columns for _ in values],
         "pairs": [],
         "pair_values": [],
         "pair_importances": [],
     }
+    if correction:
+        return form | {"shapley": correction["shapley"]}
+    function = function_from_dict(form)
+    assert isinstance(function, BoundedSlalom)
+    orders = min(_ORDERS, 1 + _CELLS // units)
+    return form | {"shapley": compute_shapley(function, orders).tolist()}
 
 
 def _read_nearest(nearest: dict[str, Any] | None) -> dict[str, Any] | None:

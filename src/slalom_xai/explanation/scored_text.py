@@ -199,7 +199,8 @@ class ScoredText:
         errors = self.standard_errors.get("shapley")
         if not isinstance(self.function, BoundedSlalom) or errors is None:
             return np.ones(len(self.units), dtype=bool)
-        return np.asarray(~(np.abs(self.scores("shapley")) < 2 * errors))
+        rounding = 1e-9 * (1 + abs(self.prediction))  # all that a constant model has
+        return np.asarray(~(np.abs(self.scores("shapley")) / 2 < errors + rounding))
 
     @property
     def interactions(self) -> tuple[Interaction, ...]:
@@ -215,7 +216,7 @@ class ScoredText:
         for index, (first, second) in enumerate(function.pairs.long().tolist()):
             value = self._of_target(values[index])
             texts = (self.units[first].text, self.units[second].text)
-            importance = float(function.pair_importances[index])
+            importance = float(function.pair_importances[index] + self._log_occurrences().mean())
             found.append(Interaction((first, second), texts, value, importance))
         return tuple(sorted(found, key=lambda one: -one.importance))
 

@@ -1,13 +1,16 @@
 """Does every score mean what it is said to mean? The model is asked afresh.
 
-    value       the model's answer to the text filled with the unit
+    value       the model's answer to the text filled with the unit (the paper's methods)
     importance  contests: a text filled half with i and half with j answers
-                (w_i v_i + w_j v_j) / (w_i + w_j), w = exp(importance), v = value
+                (w_i v_i + w_j v_j) / (w_i + w_j), w = exp(importance), v = value (likewise)
     removal     the whole text's answer less that to the text without the unit
     alone       the answer to the unit alone
     slope       the answer with one more copy beside it, less the whole text's
     shapley     the Shapley value of the model itself
     doubled     the same answers as for slope, predicted by ``predict``
+
+The values and importances of the main method are those of removals from this text. They make no
+claim about filled texts, and what they predict is compared in the other lines.
 
 Nothing is taken from what the explanation measured. R² is that of the score as it stands, not
 rescaled. An additive method has one score. It is compared with removals, or with the model's
@@ -112,11 +115,13 @@ class Meaning(Metric):
         if case.units < 2:
             return self.unavailable("A text of one unit has nothing to compare.")
         found = _Found(case.ask)
-        is_slalom = case.explanation.surrogate == "slalom"
+        two_scores = case.explanation.has_importances
         stated = estimated_by(case.explanation.method)
-        self._answers_to_deletions(case, found, None if is_slalom else stated)
-        self._answers_to_repeats(case, found, is_slalom)
-        if is_slalom or stated == "shapley":
+        self._answers_to_deletions(case, found, None if two_scores else stated)
+        if case.explanation.surrogate == "slalom":
+            self._answers_to_filled_texts(case, found)
+        self._answers_to_copies(case, found)
+        if two_scores or stated == "shapley":
             self._shapley(case, found)
         ranks = [rank for name, rank in found.values.items() if name.endswith("_rank")]
         known = [rank for rank in ranks if not math.isnan(rank)]
@@ -131,7 +136,7 @@ class Meaning(Metric):
         Args:
             case: the explanation.
             found: takes the numbers.
-            only: what the one score of an additive method is said to be; None for a SLALOM.
+            only: what the one score of an additive method is said to be; None for two scores.
         """
         one = np.eye(case.units, dtype=bool)
         assert case.ask is not None
@@ -139,26 +144,28 @@ class Meaning(Metric):
         if only in (None, "removal"):
             found.compare("removal", case.explanation.scores("removal"), removals(case))
 
-    def _answers_to_repeats(self, case: Case, found: _Found, is_slalom: bool) -> None:
-        """Filled texts, contests and one more copy."""
+    def _answers_to_filled_texts(self, case: Case, found: _Found) -> None:
+        """Texts filled with one unit, and contests of two."""
         ask, explanation = found.ask, case.explanation
-        if is_slalom:
-            filled = ask.filled()
-            if filled is not None:
-                found.compare("value", explanation.scores("value"), filled)
-            pairs = self._pairs(case)
-            contests = ask.contests(pairs) if len(pairs) > 1 else None
-            if contests is not None:
-                predicted = predicted_contests(explanation, pairs)
-                found.compare("importance", predicted, contests)
-                plain = explanation.scores("value")[pairs].mean(axis=1)
-                gain = found.values["importance_r2"] - found.r2(plain, contests)
-                found.values["importance_gain"] = gain
-        doubled = ask.doubled()
+        filled = ask.filled()
+        if filled is not None:
+            found.compare("value", explanation.scores("value"), filled)
+        pairs = self._pairs(case)
+        contests = ask.contests(pairs) if len(pairs) > 1 else None
+        if contests is not None:
+            found.compare("importance", predicted_contests(explanation, pairs), contests)
+            plain = explanation.scores("value")[pairs].mean(axis=1)
+            gain = found.values["importance_r2"] - found.r2(plain, contests)
+            found.values["importance_gain"] = gain
+
+    def _answers_to_copies(self, case: Case, found: _Found) -> None:
+        """One more copy of each unit."""
+        explanation = case.explanation
+        doubled = found.ask.doubled()
         if doubled is None:
             return
         changes = doubled - found.whole
-        if is_slalom:
+        if explanation.has_importances:
             found.compare("slope", explanation.scores("slope"), changes)
         rows = np.concatenate([np.zeros((1, case.units)), np.eye(case.units)]) + 1
         predicted = explanation.predict(rows)

@@ -259,13 +259,12 @@ def _differentiate(
     ss = torch.zeros_like(shares[:, :1, :]).transpose(1, 2) * shares[:, :1, :]
     grad_s = torch.zeros_like(u[..., 0])
     turned = shares.transpose(1, 2)
-    single = shares.float()  # second derivatives only direct the steps: seven digits are enough
-    turned_single = single.transpose(1, 2)
     for column in range(u.shape[2]):
         own, mean = u[..., column], average[..., column]
         weight = stack.weights * slope[..., column] ** 2
+        # In double precision: in single, a fit makes much of how the model's batches round.
         q0, q1, q2 = (
-            (turned_single @ (single * factor.float()[..., None])).to(shares.dtype)
+            turned @ (shares * factor[..., None])
             for factor in (weight, weight * mean, weight * mean**2)
         )
         pull = stack.weights * slope[..., column] * left[..., column]
@@ -287,18 +286,24 @@ def _cost(stack: _Stack, left: Tensor, point: _Point) -> Tensor:
     return squares + point.a * values + point.b * importances
 
 
-def _descend(stack: _Stack, point: _Point, steps: int) -> _Point:
-    """Levenberg and Marquardt: damped steps that lower the cost, problem by problem."""
+def _descend(
+    stack: _Stack, point: _Point, steps: int, damping: Tensor | None = None
+) -> _Point:
+    """Levenberg and Marquardt: damped steps that lower the cost, problem by problem.
+
+    No problem knows of the others: each is solved as it would be alone.
+    """
     prior_u, prior_s = stack.value_prior, stack.importance_prior
     a, b = point.a[:, None, None, None], point.b[:, None]
     output, slope, average, shares = _evaluate(stack, point.u, point.s)
     left = output - stack.z
     cost = _cost(stack, left, point)
-    damping = torch.full_like(cost, 1e-3)
+    if damping is None:
+        damping = torch.full_like(cost, 1e-3)
     live = torch.ones_like(cost, dtype=torch.bool)
     for taken in range(steps):
         if int(live.sum()) < 0.7 * len(live):  # go on with those that have not settled
-            rest = _descend(stack.pick(live), point.pick(live), steps - taken)
+            rest = _descend(stack.pick(live), point.pick(live), steps - taken, damping[live])
             u, s = point.u.clone(), point.s.clone()
             u[live], s[live] = rest.u, rest.s
             return replace(point, u=u, s=s)
@@ -434,20 +439,30 @@ def _judge(stack: _Stack, left: _Left) -> Tensor:
     It is the mean of two, where few units are missing and where any number is. Logarithms keep the
     larger of the two from drowning the other.
     """
-    missing = stack.x[..., -1]
-    real = (stack.weights > 0) & (missing > 0)
-    few = real & (missing <= FIT.few)
-    few = torch.where(few.sum(dim=1, keepdim=True) < FIT.least_few, real, few)
     squares = (left.left_out**2).sum(dim=2)
-    errors = [(squares * part).sum(dim=1) / part.sum(dim=1).clamp(min=1) for part in (few, real)]
+    errors = [(squares * part).sum(dim=1) / part.sum(dim=1).clamp(min=1) for part in _parts(stack)]
     return torch.stack(errors).clamp(min=1e-14).log().mean(dim=0)
 
 
-def _predicted_share(stack: _Stack, left: _Left) -> Tensor:
-    """The share of the outputs' variance that is predicted of left-out calls, (B,)."""
-    real = (stack.weights > 0).to(stack.weights)
-    squares = (real[..., None] * left.left_out**2).sum(dim=(1, 2))
-    return 1 - squares / stack.spread(real)
+def _parts(stack: _Stack) -> tuple[Tensor, Tensor]:
+    """Which calls lack few units, and which lack any number, (B, m) each."""
+    missing = stack.x[..., -1]
+    real = (stack.weights > 0) & (missing > 0)
+    few = real & (missing <= FIT.few)
+    return torch.where(few.sum(dim=1, keepdim=True) < FIT.least_few, real, few), real
+
+
+def _predicted_shares(stack: _Stack, left: _Left) -> Tensor:
+    """The share of the outputs' variance that is predicted of left-out calls, (2, B).
+
+    First where few units are missing, then where any number is.
+    """
+    shares = []
+    for part in _parts(stack):
+        weights = part.to(stack.weights)
+        squares = (weights[..., None] * left.left_out**2).sum(dim=(1, 2))
+        shares.append(1 - squares / stack.spread(weights))
+    return torch.stack(shares)
 
 
 def _settle(stack: _Stack, point: _Point, taus: Tensor, equal: Tensor) -> tuple[_Point, _Left]:
@@ -712,10 +727,11 @@ def _finish(
     good = losses <= losses.amin(dim=2, keepdim=True) + FIT.value_cost
     best = good.to(torch.int64).argmax(dim=2)  # the first that is good enough: the strongest prior
     reached = losses.gather(2, best[..., None])[..., 0]
-    shares = _predicted_share(whole, left)
+    few, every = _predicted_shares(whole, left)
+    balance = (few.clamp(min=0) + every).reshape(texts, 3, spreads).gather(2, best[..., None])
     fitted = []
     for number, request in enumerate(requests):
-        other = 1 + int(reached[number, 2] < reached[number, 1])
+        other = 1 + int(balance[number, 2] > balance[number, 1])
         two, one = (
             _Fitted(
                 request,
@@ -737,7 +753,7 @@ def _finish(
                 one.form(one.point.u[0], one.point.s[0]),
                 one.left_out(),
                 groups,
-                float(shares[spreads * 3 * number + int(best[number, 0])]),
+                float(every[spreads * 3 * number + int(best[number, 0])]),
                 float(reached[number, 0]),
             )
         )
