@@ -14,9 +14,9 @@ from slalom_xai.app.store.results import as_json
 SETTINGS = as_json(
     {
         "method": "slalom",
-        "granularity": "token",
+        "granularity": "word",
         "target": None,
-        "removal": "delete",
+        "removal": "auto",
         "budget": None,
         "seed": 0,
     }

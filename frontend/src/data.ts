@@ -12,6 +12,7 @@ export interface Agreement {
   readonly rows: number;
   readonly r2_low?: number | null;
   readonly r2_high?: number | null;
+  readonly largest_change?: number | null;
 }
 
 /** Agreement with 1 to 10 units removed, and with any number removed. */
@@ -24,6 +25,9 @@ export interface FewAndAny {
 export interface Fidelity extends FewAndAny {
   readonly linear: FewAndAny | null;
   readonly one_score: FewAndAny | null;
+  /** How many of all calls gave another output than the whole text. */
+  readonly changed?: number;
+  readonly calls?: number;
 }
 
 export interface Column {
@@ -127,7 +131,7 @@ const record = (fields: Readonly<Record<string, Check>>, optional: readonly stri
 const agreement: Check = (value, where) => {
   const found = object(value, where); // more may be measured than is shown here
   maybe(number)(found["r2"], `${where}.r2`);
-  for (const name of ["r2_low", "r2_high"]) if (name in found) maybe(number)(found[name], `${where}.${name}`);
+  for (const name of ["r2_low", "r2_high", "largest_change"]) if (name in found) maybe(number)(found[name], `${where}.${name}`);
 };
 const fewAndAny: Check = (value, where) => {
   const found = object(value, where);
@@ -137,6 +141,7 @@ const fidelity: Check = (value, where) => {
   fewAndAny(value, where);
   const found = object(value, where);
   for (const baseline of ["linear", "one_score"]) maybe(fewAndAny)(found[baseline], `${where}.${baseline}`);
+  for (const name of ["changed", "calls"]) if (name in found) whole(found[name], `${where}.${name}`);
 };
 const oneOf = (known: readonly string[]): Check => (value, where) =>
   void (known.includes(value as string) || fail(where, known.map((name) => `"${name}"`).join(" or "), value));
@@ -144,7 +149,7 @@ const oneOf = (known: readonly string[]): Check => (value, where) =>
 function surrogate(units: number, columns: number): Check {
   return (value, where) => {
     const { kind, ...rest } = object(value, where);
-    if (kind === "bounded") return bounded(units, columns)(rest, where);
+    if (kind === "bounded") return bounded(units, columns, rest, where);
     if (kind === "linear") return record({ unit_scores: list(list(number, columns), units), full: list(number, columns) })(rest, where);
     if (kind === "pairs") return pairs(units, columns, rest, where);
     if (kind === "process") return process(units, columns, rest, where);
@@ -160,21 +165,27 @@ function surrogate(units: number, columns: number): Check {
   };
 }
 
-const bounded = (units: number, columns: number): Check => record({
-  inner_values: list(list(number, columns), units),
-  importances: list(number, units),
-  inner_sink: list(number, columns),
-  sink_importance: number,
-  centre: list(number, columns),
-  curvature: list(notNegative, columns),
-  shapley: list(list(number, columns), units),
-});
-
 /** The number of a unit. */
 const unitOf = (units: number): Check => (number, at) => {
   whole(number, at);
   if ((number as number) >= units) throw new DataError(`${at} names unit ${number as number}, and there are ${units}`);
 };
+
+function bounded(units: number, columns: number, value: Fields, where: string): void {
+  const many = Array.isArray(value["pairs"]) ? value["pairs"].length : 0;
+  record({
+    inner_values: list(list(number, columns), units),
+    importances: list(number, units),
+    inner_sink: list(number, columns),
+    sink_importance: number,
+    centre: list(number, columns),
+    curvature: list(notNegative, columns),
+    shapley: list(list(number, columns), units),
+    pairs: list(list(unitOf(units), 2)),
+    pair_values: list(list(number, columns), many),
+    pair_importances: list(number, many),
+  })(value, where);
+}
 
 function pairs(units: number, columns: number, value: Fields, where: string): void {
   const many = Array.isArray(value["pairs"]) ? value["pairs"].length : 0;

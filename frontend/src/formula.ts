@@ -1,10 +1,11 @@
 /**
  * The formula, in its one JavaScript copy. It gives what `Explanation.predict` gives. For the bounded form that is
  *
- *   V_c(x) = [ sum_j n_j w_j v_jc + m w_0 v_0c ] / [ sum_j n_j w_j + m w_0 ],   w = exp(s),   m = sum_j max(0, 1 - n_j)
+ *   V_c(x) = [ sum_j n_j w_j v_jc + m w_0 v_0c ] / [ sum_j n_j w_j + m w_0 ],   w = exp(s),   m = sum of max(0, 1 - n_j) over the units
  *   F_c(x) = c + tanh(k (V_c - c)) / k,   and V_c where the curvature k is 0
  *
- * where n_j says how often unit j is kept and the sink (v_0, s_0) stands for each unit that is removed. For a SLALOM as in the paper it is
+ * where n_j says how often unit j is kept and the sink (v_0, s_0) stands for each unit that is removed. A pair of units that are heard together
+ * is one more j, with n_j the product of theirs. For a SLALOM as in the paper it is
  *
  *   H_c(x) = sum_k [ sum_j n_j w_jk v_jkc + w_0k v_0kc ] / [ sum_j n_j w_jk + w_0k ]
  *
@@ -20,6 +21,9 @@ export interface Bounded {
   readonly centre: readonly number[]; // columns: the middle of the model's range
   readonly curvature: readonly number[]; // columns: one over half of the range's width; 0: no bound
   readonly shapley: readonly (readonly number[])[]; // units, columns: shown, no part of predictions
+  readonly pairs: readonly (readonly number[])[]; // two units each that are heard together
+  readonly pair_values: readonly (readonly number[])[]; // pairs, columns: before the bound
+  readonly pair_importances: readonly number[]; // pairs
 }
 
 export interface Slalom {
@@ -73,17 +77,21 @@ export function predict(surrogate: Surrogate, counts: Counts): number[] | null {
   }
 }
 
-/** The average of all units, the sink in the place of each one that is removed, squeezed into the model's range. */
+/** The average of all units and pairs, the sink in the place of each unit that is removed, squeezed into the model's range. */
 function bounded(surrogate: Bounded, counts: Counts): number[] {
-  const { inner_values: values, importances, inner_sink: sink, sink_importance: sinkImportance, centre, curvature } = surrogate;
+  const { inner_values: values, importances, inner_sink: sink, sink_importance: sinkImportance, pairs, pair_values: pairValues, pair_importances: pairImportances } = surrogate;
   const kept = Array.from(counts);
+  const together = pairs.map(([first, second]) => kept[first!]! * kept[second!]!);
   const removed = kept.reduce((sum, count) => sum + Math.max(0, 1 - count), 0);
-  const inner = average([...kept, removed], [...importances, sinkImportance], [...values, sink])!; // something is kept, or something is removed
-  return inner.map((value, column) => squeezed(value, centre[column]!, curvature[column]!));
+  const inner = average([...kept, ...together, removed], [...importances, ...pairImportances, sinkImportance], [...values, ...pairValues, sink]);
+  return squeezed(surrogate, inner!); // something is kept, or something is removed
 }
 
-const squeezed = (inner: number, centre: number, curvature: number): number =>
-  curvature === 0 ? inner : centre + Math.tanh(curvature * (inner - centre)) / curvature;
+/** Averages or values per column, squeezed into the model's range. */
+export const squeezed = ({ centre, curvature }: Bounded, inner: readonly number[]): number[] => inner.map((value, column) => {
+  const [middle, bend] = [centre[column]!, curvature[column]!];
+  return bend === 0 ? value : middle + Math.tanh(bend * (value - middle)) / bend;
+});
 
 /** The sum of the heads; null for an empty row without a sink. */
 function heads(surrogate: Slalom, counts: Counts): number[] | null {

@@ -1,6 +1,6 @@
 /** What one explanation's view currently shows. Parts of the view read it and listen for changes. */
 import { columnOf, SCORES, signOf, type Column, type Explanation, type Score, type Source } from "./data";
-import { predict, probability, type Surrogate } from "./formula";
+import { predict, probability, squeezed, type Surrogate } from "./formula";
 
 export type Change = "score" | "target" | "errors" | "chart" | "counts" | "active" | "more";
 export type Chart = "scatter" | "bars";
@@ -43,6 +43,13 @@ const SCORE_MEANINGS: Readonly<Record<Surrogate["kind"], string>> = {
 export interface Prediction {
   readonly output: number;
   readonly probability: number | null;
+}
+
+/** Two units that are heard together: one more element of the formula. */
+export interface Together {
+  readonly texts: readonly string[];
+  readonly value: number;
+  readonly importance: number;
 }
 
 export class Model {
@@ -189,6 +196,18 @@ export class Model {
   }
   sink(): [number, number] | null {
     return this.data.sink && [this.data.sink[0] * this.sign, this.data.sink[1]];
+  }
+
+  /** The units that are heard together, the most important ones first. */
+  together(): Together[] {
+    const { function: surrogate, units } = this.explanation;
+    if (surrogate?.kind !== "bounded") return [];
+    const found = surrogate.pairs.map((pair, place) => ({
+      texts: pair.map((unit) => units[unit]!),
+      value: this.sign * squeezed(surrogate, surrogate.pair_values[place]!)[this.column]!,
+      importance: surrogate.pair_importances[place]!,
+    }));
+    return found.sort((a, b) => b.importance - a.importance);
   }
 
   /** The lowest and the highest output; null where the model has no bound. */

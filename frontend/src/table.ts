@@ -3,6 +3,7 @@ import type { Score } from "./data";
 import { freshId, h } from "./dom";
 import type { Model } from "./model";
 import { signed, size } from "./numbers";
+import { together } from "./together";
 
 type Key = "place" | "text" | "count" | Score;
 const FIRST = 12;
@@ -36,7 +37,7 @@ export class UnitTable {
           h("option", { value: "all" }, "all"), h("option", { value: "up" }, "what pushes up"), h("option", { value: "down" }, "what pulls down"))),
       h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Table of all scores" },
         h("table", {}, h("caption", { class: "hidden" }, "Scores of every unit, with standard errors"), h("thead", {}, this.head), this.body)),
-      this.status, this.more);
+      this.status, this.more, together(model));
     model.listen((change) => {
       if (change === "active") this.light();
       else if (change === "counts") this.count();

@@ -23,19 +23,23 @@ test("good data are read", () => {
 });
 
 test("fidelity may carry an interval, and more than is shown", () => {
-  const parts = { few: { ...agreement, r2_low: 0.4, r2_high: 0.6, new: 1 }, any: { ...agreement, r2: null }, linear: { few: agreement, any: agreement }, one_score: null };
+  const parts = { few: { ...agreement, r2_low: 0.4, r2_high: 0.6, largest_change: 0.2, new: 1 }, any: { ...agreement, r2: null, largest_change: null }, linear: { few: agreement, any: agreement }, one_score: null, changed: 7, calls: 10 };
   const found = read((data) => (data.columns[0].fidelity = parts)).columns[0]!.fidelity!;
   assert.equal(found.few.r2_low, 0.4);
   assert.equal(found.linear!.any.r2, 0.5);
   assert.equal(found.one_score, null);
+  assert.equal(found.changed, 7);
 });
 
 const bounded = () => ({
   kind: "bounded", inner_values: [[1], [2]], importances: [0.5, -0.5], inner_sink: [0], sink_importance: 0, centre: [0.25], curvature: [0.5], shapley: [[1], [-1]],
+  pairs: [[0, 1]], pair_values: [[3]], pair_importances: [0.25],
 });
 
 test("the bounded form is read, and what is wrong with it is named", () => {
   assert.deepEqual(read((data) => (data.function = bounded())).function, bounded());
+  const alone = { ...bounded(), pairs: [], pair_values: [], pair_importances: [] };
+  assert.deepEqual(read((data) => (data.function = alone)).function, alone);
   const cases: [object, RegExp][] = [
     [{ inner_values: [[1]] }, /function\.inner_values has 1 entries, where 2 should be/],
     [{ importances: [0, null] }, /function\.importances\[1\] is null, where a number should be/],
@@ -44,6 +48,11 @@ test("the bounded form is read, and what is wrong with it is named", () => {
     [{ centre: [] }, /function\.centre has 0 entries, where 1 should be/],
     [{ curvature: [-0.5] }, /function\.curvature\[0\] is -0\.5, where a number of at least 0 should be/],
     [{ shapley: null }, /function\.shapley is null, where a list should be/],
+    [{ pairs: undefined }, /function\.pairs is missing, where a list should be/],
+    [{ pairs: [[0, 2]] }, /function\.pairs\[0\]\[1\] names unit 2, and there are 2/],
+    [{ pairs: [[0]] }, /function\.pairs\[0\] has 1 entries, where 2 should be/],
+    [{ pair_values: [] }, /function\.pair_values has 0 entries, where 1 should be/],
+    [{ pair_importances: [null] }, /function\.pair_importances\[0\] is null, where a number should be/],
     [{ two_scores: null }, /unknown field "two_scores"/],
   ];
   for (const [change, message] of cases) assert.throws(() => read((data) => (data.function = { ...bounded(), ...change })), message);
@@ -87,6 +96,8 @@ test("what is wrong is named", () => {
     [(data) => (data.columns[0].fidelity = { few: agreement, any: agreement, linear: null }), /fidelity\.one_score is missing/],
     [(data) => (data.columns[0].fidelity = { few: agreement, any: agreement, linear: { few: agreement }, one_score: null }), /fidelity\.linear\.any is missing/],
     [(data) => (data.columns[0].fidelity = { local: agreement, wide: agreement, linear: null, one_score: null }), /fidelity\.few is missing/],
+    [(data) => (data.columns[0].fidelity = { few: agreement, any: agreement, linear: null, one_score: null, changed: 0.5 }), /fidelity\.changed is 0\.5, where a whole number should be/],
+    [(data) => (data.columns[0].fidelity = { few: { ...agreement, largest_change: "1" }, any: agreement, linear: null, one_score: null }), /few\.largest_change is "1", where a number should be/],
     [(data) => (data.columns[0].effect = [true]), /effect has 1 entries, where 2 should be/],
     [(data) => (data.columns[0].effect = [true, 1]), /effect\[1\] is 1, where true or false should be/],
     [(data) => (data.columns[0].range = [0]), /range has 1 entries, where 2 should be/],

@@ -46,7 +46,7 @@ test("what remains is compared with what remains", () => {
 });
 
 // Weights 2 and 1 for the units and 1/2 for the sink, which stands for each unit that is removed.
-const unbounded: Bounded = { kind: "bounded", inner_values: [[4], [-2]], importances: [LN2, 0], inner_sink: [-2], sink_importance: -LN2, centre: [0], curvature: [0], shapley: [[0], [0]] };
+const unbounded: Bounded = { kind: "bounded", inner_values: [[4], [-2]], importances: [LN2, 0], inner_sink: [-2], sink_importance: -LN2, centre: [0], curvature: [0], shapley: [[0], [0]], pairs: [], pair_values: [], pair_importances: [] };
 const bounded: Bounded = { ...unbounded, curvature: [LN2 / 2] }; // tanh(ln 2) is 3/5
 
 test("without curvature the bounded form is a weighted average, with the sink in the place of what is removed", () => {
@@ -87,6 +87,15 @@ test("where nothing is kept, the bounded form gives the sink's value, however li
   close(predict(unbounded, [0, 0])![0], -2);
   close(predict(bounded, [0, 0])![0], (-3 / 5) * (2 / LN2));
   close(predict({ ...bounded, sink_importance: -2000 }, [0, 0])![0], (-3 / 5) * (2 / LN2));
+});
+
+test("a pair is one more unit where both of its units are, as often as the product of their counts says", () => {
+  const heard: Bounded = { ...unbounded, pairs: [[0, 1]], pair_values: [[10]], pair_importances: [2 * LN2] }; // weight 4
+  close(predict(heard, [1, 1])![0], (2 * 4 - 2 + 4 * 10) / 7);
+  close(predict(heard, [2, 3])![0], (4 * 4 - 3 * 2 + 24 * 10) / 31);
+  close(predict(heard, [0.5, 1])![0], (4 - 2 + 2 * 10 - 0.25 * 2) / 4.25);
+  for (const counts of [[1, 0], [0, 1], [0, 0]]) close(predict(heard, counts)![0], predict(unbounded, counts)![0]!); // the sink does not stand for pairs
+  close(predict({ ...heard, curvature: [1] }, [1, 1])![0], Math.tanh(46 / 7));
 });
 
 test("columns share importances, and each has its own range", () => {

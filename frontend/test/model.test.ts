@@ -1,12 +1,13 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Explanation, Score } from "../src/data";
+import type { Bounded } from "../src/formula";
 import { Model, removalOf } from "../src/model";
 
 const scores: Partial<Record<Score, number[]>> = { value: [3, -1, 0], importance: [1, 0, -1], removal: [0.5, -0.25, 0], shapley: [2, -1, 0.01] };
 const explained = (change: Partial<Explanation> = {}): Explanation => ({
   model: "m", method: "slalom", granularity: "word", removal: "hide", kind: "binary", labels: ["no", "yes"], target: 1, full: [0.5], highlight: "shapley",
-  function: { kind: "bounded", inner_values: [[3], [-1], [0]], importances: [1, 0, -1], inner_sink: [0], sink_importance: 0, centre: [0.5], curvature: [0], shapley: [[2], [-1], [0.01]] },
+  function: { kind: "bounded", inner_values: [[3], [-1], [0]], importances: [1, 0, -1], inner_sink: [0], sink_importance: 0, centre: [0.5], curvature: [0], shapley: [[2], [-1], [0.01]], pairs: [], pair_values: [], pair_importances: [] },
   units: ["a", "b", "c"], spans: [[0, 0, 1], [0, 2, 3], [0, 4, 5]], occurrences: [], parts: [], left_out: 0,
   columns: [{ scores, errors: { shapley: [0.5, 0.25, 0.5] }, sources: { shapley: "fitted" }, sink: [0, 0], fidelity: null, trust: "Good.", effect: [true, true, false], range: [-3, 4] }],
   calls: 3, calls_check: 0, notes: [], ...change,
@@ -50,4 +51,12 @@ test("bounded forms and SLALOMs have two scores, other functions one", () => {
 test("ways to remove have names for readers", () => {
   assert.equal(removalOf("hide"), "hidden from the attention");
   assert.equal(removalOf("other"), 'removed by "other"');
+});
+
+test("what is heard together is listed by importance, with values after the bound and the target's sign", () => {
+  const heard = { ...explained().function as Bounded, pairs: [[0, 1], [1, 2]], pair_values: [[0.5], [4.5]], pair_importances: [-1, 2], curvature: [0.5] };
+  assert.deepEqual(new Model(explained()).together(), []);
+  const bent = 0.5 + Math.tanh(0.5 * 4) / 0.5;
+  assert.deepEqual(new Model(explained({ function: heard })).together(), [{ texts: ["b", "c"], value: bent, importance: 2 }, { texts: ["a", "b"], value: 0.5, importance: -1 }]);
+  assert.equal(new Model(explained({ function: heard, target: 0 })).together()[0]!.value, -bent);
 });

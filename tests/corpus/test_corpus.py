@@ -101,7 +101,7 @@ def test_the_manifest_has_what_decides_results(whole, options):
     assert manifest["model fingerprint"] == Corpus.open(whole).records().__next__()["fingerprint"]
     assert manifest["explained with"]["budget"] == 60
     schema = pq.read_schema(whole / "parts" / "part-000000.parquet")
-    assert schema.metadata[b"slalom_corpus_version"] == b"1"
+    assert schema.metadata[b"slalom_corpus_version"] == b"2"
 
 
 def test_a_second_run_asks_nothing(whole, table, options):
@@ -277,7 +277,7 @@ class TestBadInput:
         old = pq.read_table(whole / "parts" / "part-000000.parquet")
         old = old.replace_schema_metadata({b"slalom_corpus_version": b"0"})
         pq.write_table(old, copy / "part-000000.parquet")
-        with pytest.raises(InputError, match=r"version 0 of the columns, and this is version 1"):
+        with pytest.raises(InputError, match=r"version 0 of the columns, and this is version 2"):
             Corpus.open(tmp_path)
 
     @pytest.mark.parametrize("given", ["0/2", "3/2", "1", "a/b", "1/0", ""])

@@ -42,7 +42,7 @@ def test_a_prediction_is_what_an_explanation_says_to_the_last_bit(server, job, e
     odds = explanation.full[0]
     assert found["answers"][0]["probabilities"][1] == pytest.approx(1 / (1 + np.exp(-odds)))
     assert found["answers"][0]["label"] == ("positive" if odds > 0 else "negative")
-    assert job["prediction"] == explanation.prediction == odds
+    assert job["prediction"] == explanation.prediction == abs(odds)  # of the predicted class
 
 
 def test_an_edited_text_is_what_the_model_says_to_it(server, explanation):

@@ -105,7 +105,7 @@ def test_a_folder_that_cannot_be_shown_is_refused_at_the_start(corpus, audit, tm
     for folder, said in {
         unfinished: "has 2 of 3 parts: give the same slalom corpus command again",
         begun: "has hardly begun",
-        newer: "has version 9 of the columns, and this is version 1",
+        newer: "has version 9 of the columns, and this is version 2",
         foreign: "holds no corpus",
         broken: "cannot read .*part-000002.parquet",
         audit_begun: "lacks report.html: the audit is not finished",

@@ -1,5 +1,6 @@
 """Names for classes that a model only numbers, and the predicted class in what is listed."""
 
+import math
 import subprocess
 import sys
 
@@ -81,10 +82,10 @@ def test_a_negative_review_is_listed_as_negative(server):
     server.ready()
     job = server.explained("Dull, tired and awful.", budget=40)
     explanation = Explainer(budget=40)("Dull, tired and awful.")
-    assert explanation.target == "positive"
-    assert job["prediction"] == explanation.prediction < 0
+    assert explanation.target == "negative"
+    assert job["prediction"] == explanation.prediction > 0
     assert job["predicted"] == "negative"
-    assert job["probability"] == pytest.approx(1 / (1 + 2.718281828459045**explanation.prediction))
+    assert job["probability"] == pytest.approx(1 / (1 + math.exp(-explanation.prediction)))
 
 
 def test_names_that_do_not_fit_are_told_so(tmp_path, numbered):

@@ -18,7 +18,6 @@ from slalom_xai.app.work.explaining import JobWorker
 from slalom_xai.app.work.spec import WorkerSpec
 from slalom_xai.explanation.saving import file_content
 from slalom_xai.models.load import text_model
-from slalom_xai.surrogates.scores import SCORES
 
 ENDS = ("wonderful", "dull", "truly moving, and warm", "awful", "a joke", "fine", "over", "long")
 TEXTS = [
@@ -61,13 +60,13 @@ def check_alike(one, other):
     """The numbers that a reader sees, to five digits; everything that is counted, exactly."""
     for name in ("units", "target", "calls", "method", "surrogate", "notes"):
         assert getattr(one, name) == getattr(other, name)
-    for name in SCORES:
+    for name in one.score_names:
         scores = one.scores(name)
         np.testing.assert_allclose(
             other.scores(name), scores, rtol=0, atol=ALIKE * np.abs(scores).max(), err_msg=name
         )
     assert other.full == pytest.approx(one.full, rel=ALIKE)
-    assert other.fidelity.wide.r2 == pytest.approx(one.fidelity.wide.r2, abs=ALIKE)
+    assert other.fidelity.any.r2 == pytest.approx(one.fidelity.any.r2, abs=ALIKE)
     rows = np.random.default_rng(0).random((40, len(one.units))) < 0.6
     rows[:, 0] = True
     expected = one.predict(rows)

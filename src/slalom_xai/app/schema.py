@@ -263,9 +263,12 @@ class StoredUnit(BaseModel):
     value: float | None
     importance: float | None
     removal: float | None
+    shapley: float | None
     value_se: float | None
     importance_se: float | None
     removal_se: float | None
+    shapley_se: float | None
+    effect: bool | None = Field(description="whether its effect stands out of the noise")
 
 
 class StoredText(BaseModel):

@@ -120,9 +120,9 @@ def _accuracy(audit: Audit, least: int) -> Figure:
 
 def _fidelity(audit: Audit) -> Figure:
     known = [
-        (float(one.fidelity.wide.r2), one.text)
+        (float(one.fidelity.any.r2), one.text)
         for one in audit.explanations
-        if one.fidelity is not None and math.isfinite(one.fidelity.wide.r2)
+        if one.fidelity is not None and math.isfinite(one.fidelity.any.r2)
     ]
     missing = f"{audit.unexplained:,} texts could not be explained" if audit.unexplained else ""
     if not known:

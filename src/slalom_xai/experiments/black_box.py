@@ -157,7 +157,9 @@ def _classified(model: RemoteClassifier, text: str, label: int) -> Numbers:
 
 
 def _explained(model: RemoteClassifier, size: Size, seed: int) -> Numbers:
-    explainer = Explainer(model, method="slalom-eff", budget=size.calls, random_state=seed)
+    explainer = Explainer(
+        model, method="slalom-eff", budget=size.calls, target=1, random_state=seed
+    )
     return {"explanation": json.dumps(explainer(REVIEW).to_dict())}
 
 

@@ -121,7 +121,11 @@ class Review:
         self._model, self._text, self._label = model, text, label
         self._request = request
         self._plain = Explainer(
-            model.text_model, removal="delete", truncation=True, show_progress=False
+            model.text_model,
+            granularity="token",
+            removal="delete",
+            truncation=True,
+            show_progress=False,
         )
         test = replace(request, calls=_TEST_CALLS)
         base = explained(model.text_model, text, corpus or "zero", test)

@@ -51,12 +51,16 @@ def explained(
         score: the score that ranks units; None: the metrics' own.
         label: the true one, as the model calls it.
     """
+    target: str | int | None = request.target
+    if target is None and model.outputs.kind == "binary":
+        target = 1
     explainer = Explainer(
         model,
         method=method,
         budget=request.calls,
+        granularity="token",
         removal=request.removal,
-        target=request.target,
+        target=target,
         truncation=True,
         random_state=request.seed,
         show_progress=False,

@@ -129,6 +129,8 @@ class _Net:
                 tokenizer,
                 method=method,
                 budget=self._size.calls,
+                granularity="token",
+                target=1,
                 removal="delete",
                 truncation=True,
                 random_state=self._seed,

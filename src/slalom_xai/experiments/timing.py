@@ -142,6 +142,7 @@ class Clock:
                 self._model,
                 method=timed.method,
                 budget=timed.budget,
+                granularity="token",
                 removal="delete",
                 batch_tokens=1 if timed.alone else None,
                 random_state=self._seed,

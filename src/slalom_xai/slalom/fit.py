@@ -9,10 +9,10 @@ with so many units missing can be expected to have: otherwise the large changes 
 texts drown the small ones that readers care about. The prior on values keeps them near the
 sink's, inside the range; that on importances keeps them equal. Between "all importances equal",
 which is one score per unit, and two free scores there is no switch but the number b, and it is
-chosen by the marginal likelihood (MacKay's updates). The number a is the error's variance over
-tau²; of several tau the smallest, that is the strongest prior, is taken that predicts about as
-well as the best. "Predicts" means left-out calls: the error on each call, had it not been used,
-follows from the fit in closed form (leave-one-out).
+chosen by the marginal likelihood (MacKay's updates). Of several numbers a the largest is taken that
+predicts about as well as the best: held-out error alone would push values to the ends of the range,
+and a value would say no more than a sign. "Predicts" means left-out calls: the error on each call,
+had it not been used, follows from the fit in closed form (leave-one-out).
 
 The same measure decides whether the bound describes this model, and whether a few neighbouring
 words are heard together (pairs).
@@ -42,9 +42,10 @@ class FitSettings:
     """Numbers that need no attention.
 
     Attributes:
-        taus: spreads of values around the sink's, as shares of half of the range, strongest prior
-            first.
-        value_cost: relative error of left-out calls that the strongest prior on values may cost.
+        strengths: of the prior on values, as shares of the outputs' variance, strongest first.
+        first_strength: the same where fits are compared that differ in something else.
+        alone: the same where a unit has one score, times the number of units.
+        value_cost: share of the outputs' variance that the strongest prior on values may cost.
         pair_gain: relative error that pairs must take away.
         unbounded_gain: relative error that doing without the bound must take away.
         few: units missing; up to so many are few.
@@ -66,8 +67,10 @@ class FitSettings:
         widest: step of an importance at most, and of a value, as a share of its spread.
     """
 
-    taus: tuple[float, ...] = (0.5, 1.5, 4.0)
-    value_cost: float = 0.1
+    strengths: tuple[float, ...] = (0.1, 0.03, 0.01, 0.003, 0.0005)
+    first_strength: float = 0.003
+    alone: tuple[float, ...] = (0.03, 0.001)
+    value_cost: float = 0.015
     pair_gain: float = 0.03
     unbounded_gain: float = 0.2
     few: int = 10
@@ -286,9 +289,7 @@ def _cost(stack: _Stack, left: Tensor, point: _Point) -> Tensor:
     return squares + point.a * values + point.b * importances
 
 
-def _descend(
-    stack: _Stack, point: _Point, steps: int, damping: Tensor | None = None
-) -> _Point:
+def _descend(stack: _Stack, point: _Point, steps: int, damping: Tensor | None = None) -> _Point:
     """Levenberg and Marquardt: damped steps that lower the cost, problem by problem.
 
     No problem knows of the others: each is solved as it would be alone.
@@ -465,25 +466,26 @@ def _predicted_shares(stack: _Stack, left: _Left) -> Tensor:
     return torch.stack(shares)
 
 
-def _settle(stack: _Stack, point: _Point, taus: Tensor, equal: Tensor) -> tuple[_Point, _Left]:
-    """Fits with priors that follow from the fit itself.
+def _settle(stack: _Stack, point: _Point, strength: Tensor, equal: Tensor) -> tuple[_Point, _Left]:
+    """Fits with a prior on importances that follows from the fit itself.
 
     Args:
         stack: the problems.
         point: where they begin.
-        taus: (B,), the spread of values.
+        strength: (B,), of the prior on values, as a share of the outputs' variance.
         equal: (B,), where importances stay equal.
     """
     unit = stack.variance / stack.real.sum(dim=1)
-    point = replace(point, reach=taus)
+    # A score alone has to hold the size of an effect as well, which is an n-th of its value.
+    reach = torch.where(equal, stack.real.sum(dim=1), torch.ones_like(unit))
+    point = replace(point, a=strength * unit, reach=reach)
     for _ in range(FIT.rounds):
         point = _descend(stack, point, FIT.round_steps)
         left = _look_back(stack, point)
-        a = (left.variance / taus**2).clamp(min=1e-9 * unit)
         spread = (stack.importance_prior * (point.s - stack.rest) ** 2).sum(dim=1)
         free = left.variance * left.spent_s.clamp(min=0.5) / spread.clamp(min=1e-6)
         b = torch.where(equal, 1e9 * unit, torch.minimum(free.clamp(min=1e-6 * unit), 1e2 * unit))
-        point = replace(point, a=a, b=b)
+        point = replace(point, b=b)
     point = _descend(stack, point, FIT.last_steps)
     return point, _look_back(stack, point)
 
@@ -539,7 +541,8 @@ def _fit_alike(requests: Sequence[FitRequest]) -> list[FittedForm]:
     trial = replace(trial, weights=_where(kind % 2 == 0, trial.weights, _mild(trial.weights)))
     begun = _start(trial)
     begun = replace(begun, u=_where(kind < 2, point.u[four], begun.u), s=point.s[four])
-    point, left = _settle(trial, begun, torch.full((len(four),), 2.0), kind < 0)
+    strength = torch.full_like(kind, FIT.first_strength, dtype=steep.dtype)
+    point, left = _settle(trial, begun, strength, kind < 0)
     losses = _judge(trial, left).reshape(-1, 4)
     allowed = torch.tensor([request.bounded for request in requests])
     with_bound, mild = losses[:, :2].min(dim=1)
@@ -603,7 +606,7 @@ def _start(stack: _Stack) -> _Point:
     shares = stack.x / stack.x.sum(dim=2, keepdim=True).clamp(min=1e-300)
     weighted = shares.transpose(1, 2) * stack.weights[:, None]
     gram = weighted @ shares
-    size = gram.diagonal(dim1=1, dim2=2).mean(dim=1)[:, None, None]
+    size = (gram.diagonal(dim1=1, dim2=2).sum(dim=1) / stack.real.sum(dim=1))[:, None, None]
     u = torch.linalg.solve(gram + 1e-2 * size * stack.value_prior, weighted @ inner)
     prior = FIT.first_prior * stack.variance / stack.real.sum(dim=1)
     return _Point(u.clamp(-1.5, 1.5), stack.rest.clone(), prior, prior, torch.ones_like(prior))
@@ -636,9 +639,9 @@ def _add_pairs(
     more = _stack(requests, scales, ranked)
     more = replace(more, weights=stack.weights, steep=stack.steep, bounded=stack.bounded)
     begun = _widen(point, stack, more, requests)
-    taus = torch.full((len(requests),), 2.0)
+    strength = torch.full_like(more.weights[:, 0], FIT.first_strength)
     equal = torch.zeros(len(requests), dtype=torch.bool)
-    _, found = _settle(more, begun, taus, equal)
+    _, found = _settle(more, begun, strength, equal)
     gain = _judge(stack, left) - _judge(more, found)
     worth = (gain > FIT.pair_gain).tolist()
     return [pairs if kept else pairs[:0] for pairs, kept in zip(ranked, worth, strict=True)]
@@ -680,7 +683,7 @@ def _widen(point: _Point, old: _Stack, new: _Stack, requests: Sequence[FitReques
         u[number, :n], s[number, :n] = point.u[number, :n], point.s[number, :n]
         s[number, n:-1] = -1.0
     s[:, -1] = point.s[:, -1]
-    return replace(point, u=u, s=torch.where(new.real > 0, s, torch.zeros_like(s)))
+    return replace(point, u=u * new.real[..., None], s=s * new.real)
 
 
 def _finish(
@@ -694,55 +697,47 @@ def _finish(
 
     One score has no pairs, and its weights are steep or equal, as left-out calls prefer.
     """
-    texts, spreads = len(requests), len(FIT.taus)
     last = _stack(requests, scales, pairs)
     last = replace(last, weights=stack.weights, steep=stack.steep, bounded=stack.bounded)
     begun = _widen(point, stack, last, requests)
     units = torch.zeros_like(last.real)
     for number, request in enumerate(requests):
         units[number, : request.counts.shape[1]], units[number, -1] = 1, 1
-    index = torch.arange(texts).repeat_interleave(3 * spreads)
-    kind = (
-        torch.arange(len(index)) % (3 * spreads)
-    ) // spreads  # two scores; one; one, equal weights
+    # The fits of each text: two scores, then one score with steep and with equal weights.
+    kinds = [0] * len(FIT.strengths) + [1] * len(FIT.alone) + [2] * len(FIT.alone)
+    each = len(kinds)
+    index = torch.arange(len(requests)).repeat_interleave(each)
+    kind = torch.tensor(kinds).repeat(len(requests))
     equal = kind > 0
-    whole = last.pick(index)
-    alone = whole.x * units[index][:, None]
     flat = (last.steep > 0).to(last.steep)
-    weights = torch.stack([last.weights, last.steep, flat], dim=1)
+    whole = last.pick(index)
     whole = replace(
         whole,
-        x=_where(equal, alone, whole.x),
-        weights=weights[index, kind],
+        x=_where(equal, whole.x * units[index][:, None], whole.x),
+        weights=torch.stack([last.weights, last.steep, flat], dim=1)[index, kind],
     )
-    taus = torch.tensor(FIT.taus, dtype=whole.x.dtype).repeat(3 * texts)
-    # A score alone has to hold the size of an effect as well, which is an n-th of its value.
-    taus = torch.where(equal, taus * whole.real.sum(dim=1).sqrt(), taus)
+    strength = torch.tensor([*FIT.strengths, *FIT.alone, *FIT.alone]).to(flat).repeat(len(requests))
+    strength = torch.where(equal, strength / whole.real.sum(dim=1), strength)
     start, additive = begun.pick(index), _start(whole)
     start = replace(
         start, u=_where(equal, additive.u, start.u), s=_where(equal, whole.rest, start.s)
     )
-    settled, left = _settle(whole, start, taus, equal)
-    losses = _judge(whole, left).reshape(texts, 3, spreads)
-    good = losses <= losses.amin(dim=2, keepdim=True) + FIT.value_cost
-    best = good.to(torch.int64).argmax(dim=2)  # the first that is good enough: the strongest prior
-    reached = losses.gather(2, best[..., None])[..., 0]
+    settled, left = _settle(whole, start, strength, equal)
     few, every = _predicted_shares(whole, left)
-    balance = (few.clamp(min=0) + every).reshape(texts, 3, spreads).gather(2, best[..., None])
+    balance = ((few.clamp(min=0) + every) / 2).reshape(-1, each)
+    losses, every = _judge(whole, left).reshape(-1, each), every.reshape(-1, each)
     fitted = []
     for number, request in enumerate(requests):
-        other = 1 + int(balance[number, 2] > balance[number, 1])
+        own = balance[number, : len(FIT.strengths)]
+        # The first that is good enough has the strongest prior.
+        best = int((own >= own.max() - FIT.value_cost).to(torch.int64).argmax())
+        other = len(own) + int(balance[number, len(own) :].argmax())
         two, one = (
-            _Fitted(
-                request,
-                scales[number],
-                pairs[number] if row == 0 else pairs[number][:0],
-                whole.pick(at),
-                settled.pick(at),
-                left.pick(at),
+            _Fitted(request, scales[number], used, whole.pick(at), settled.pick(at), left.pick(at))
+            for used, at in (
+                (pairs[number], torch.tensor([each * number + best])),
+                (pairs[number][:0], torch.tensor([each * number + other])),
             )
-            for row in (0, other)
-            for at in [torch.tensor([spreads * (3 * number + row) + int(best[number, row])])]
         )
         groups = _group(len(request.counts))
         fitted.append(
@@ -753,8 +748,8 @@ def _finish(
                 one.form(one.point.u[0], one.point.s[0]),
                 one.left_out(),
                 groups,
-                float(every[spreads * 3 * number + int(best[number, 0])]),
-                float(reached[number, 0]),
+                float(every[number, best]),
+                float(losses[number, best]),
             )
         )
     return fitted

@@ -179,7 +179,7 @@ class JobWorker:
     def _known(self, task: Task, explanation: Explanation) -> Known:
         fidelity = None
         if explanation.fidelity is not None:
-            fidelity = explanation.fidelity.wide.r2
+            fidelity = explanation.fidelity.any.r2
         label, probability = predicted_class(explanation)
         return Known(
             key=self._key(task),

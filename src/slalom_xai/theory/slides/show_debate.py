@@ -95,8 +95,12 @@ def _correlations(
 def _films(settings: Settings) -> pd.DataFrame:
     """Rank correlation of attention with removal in the embedded model, review by review."""
     model = embedded_model()
-    by_attention = Explainer(model, method="attention-mean", show_progress=False)
-    by_removal = Explainer(model, method="occlusion", removal="delete", show_progress=False)
+    by_attention = Explainer(
+        model, method="attention-mean", granularity="token", show_progress=False
+    )
+    by_removal = Explainer(
+        model, method="occlusion", granularity="token", removal="delete", show_progress=False
+    )
     rows = []
     texts = FILMS[:2] if settings.small else FILMS
     for number, text in enumerate(settings.track(texts, "film reviews"), start=1):

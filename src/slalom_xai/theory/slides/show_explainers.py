@@ -95,7 +95,7 @@ def _explanation_checks(
     predicted, true = explanation.predict(keep), averages.output(keep)
     stated = float("nan")
     if explanation.fidelity:
-        stated = explanation.fidelity.wide.r2
+        stated = explanation.fidelity.any.r2
     return (
         at_most(
             "prediction kept by the explanation, minus the module's answer",

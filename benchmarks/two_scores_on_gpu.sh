@@ -1,0 +1,59 @@
+#!/usr/bin/env bash
+# Trains five models and measures how much of what removals do the printed scores reproduce, beside one score per word, a linear fit and a
+# Gaussian process on the same calls.
+#
+#     benchmarks/two_scores_on_gpu.sh DATA OUT SECONDS SEED [TEXTS]
+#
+# DATA holds reviews.csv.xz (text, label), imdb_test.jsonl.gz, ag_news_train.jsonl.gz, ag_news_test.jsonl.gz and the folders minilm and
+# mpnet, pretrained encoders of 6 and 12 layers. Texts are those of the test tables with 25 to 110 words, an odd number in the table, drawn by
+# SEED. MODELS, a folder of trained models, is used and filled. Results go to OUT/MODEL-REMOVAL-CALLS, finished or not, and the tables of
+# them are printed by: python -m benchmarks.two_scores OUT
+set -uo pipefail
+[ $# -ge 4 ] || { echo "error: give data, a folder for results, seconds and a seed: benchmarks/two_scores_on_gpu.sh DATA OUT SECONDS SEED [TEXTS]" >&2; exit 2; }
+data=$1 out=$2 seconds=$3 seed=$4 texts=${5:-20}
+export PYTHONPATH=src:${PYTHONPATH:-} PYTHONUNBUFFERED=1 HF_HUB_OFFLINE=1 TOKENIZERS_PARALLELISM=false OMP_NUM_THREADS=${THREADS:-1}
+models=${MODELS:-$(mktemp -d)} only=${ONLY:-bert2 gpt2 bert6 mpnet ag} parts=${PARTS:-3}
+deadline=$((SECONDS + seconds))
+mkdir -p "$out" "$models"
+
+train() { # name, then options
+    local name=$1
+    shift
+    [[ " $only " == *" $name "* ]] || return
+    [ -d "$models/$name" ] || OMP_NUM_THREADS=2 python3 -m slalom_xai train "$@" --seed "$seed" --out "$models/$name" > "$models/$name.log" 2>&1
+    echo "$name: after $SECONDS s, $(grep -E '^test' "$models/$name.log" || tail -n 1 "$models/$name.log")"
+}
+
+measure() { # name, table, removal, calls, methods
+    [[ " $only " == *" $1 "* ]] || return
+    local part
+    for part in $(seq "$parts"); do
+        timeout $((deadline - SECONDS)) python3 -m slalom_xai bench --model "$models/$1" --data "$2" --texts "$texts" --seed "$seed" \
+            --granularity word --removal "$3" --budget "$4" --methods "$5" --metrics fidelity,cost --part "$part/$parts" \
+            --out "$out/$1-$3-$4" > "$out/$1-$3-$4.$part.log" 2>&1 &
+    done
+    wait
+}
+
+python3 -m benchmarks.two_scores --choose "$data/imdb_test.jsonl.gz" "$models/imdb.jsonl"
+python3 -m benchmarks.two_scores --choose "$data/ag_news_test.jsonl.gz" "$models/ag.jsonl"
+reviews=("$data/reviews.csv.xz" --labels negative,positive --test "$data/imdb_test.jsonl.gz")
+train bert2 "${reviews[@]}" --init "$data/minilm" --layers 2 --rate 8e-5 --epochs 3 &
+train bert6 "${reviews[@]}" --init "$data/minilm" --rate 8e-5 --epochs 2 &
+train gpt2 "${reviews[@]}" --family gpt2 --epochs 6 &
+train ag "$data/ag_news_train.jsonl.gz" --test "$data/ag_news_test.jsonl.gz" --init "$data/minilm" --epochs 2 &
+train mpnet "${reviews[@]}" --init "$data/mpnet" --rate 2e-5 --epochs 1 &
+wait
+[ "$seconds" -gt 0 ] || exit 0
+for name in $only; do
+    table=$models/imdb.jsonl
+    [ "$name" != ag ] || table=$models/ag.jsonl
+    {
+        measure "$name" "$table" hide 2000 slalom,linear,one-score
+        measure "$name" "$table" hide 500 slalom,linear,one-score
+        measure "$name" "$table" delete 2000 slalom,linear,one-score
+        measure "$name" "$table" hide 1000 slalom,gp
+    } &
+done
+wait
+python3 -m benchmarks.two_scores "$out"
