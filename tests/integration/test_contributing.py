@@ -13,7 +13,7 @@ from slalom_xai import Explainer, methods
 from slalom_xai.metrics import Case, asker, measure, metrics
 
 assert "alone" in methods() and "sparsity" in metrics()
-explainer = Explainer(method="alone", budget=120)
+explainer = Explainer(method="alone", budget=120, target="positive")
 explanation = explainer("A slow start, but a wonderful film.")
 scores = dict(explanation.as_list("value"))
 assert scores["wonderful"] > 0 > scores["slow"], scores
@@ -23,8 +23,8 @@ assert found["fidelity-wide"].values
 
 worth = {"warm": 1.0, "dull": -2.0}
 for method in ("linear", "alone", "occlusion"):
-    explanation = Explainer(Lexicon(worth), method=method, budget=60)("a warm and dull film")
-    assert explanation.target == "good"
+    explainer = Explainer(Lexicon(worth), method=method, budget=60, target="good")
+    explanation = explainer("a warm and dull film")
     for word, score in explanation.as_list("value"):
         assert abs(score - worth.get(word, 0.0)) < 1e-4, (method, word, score)
 print("all three work")
