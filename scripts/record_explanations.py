@@ -4,24 +4,29 @@
     ... change the code ...
     python scripts/record_explanations.py after.json --compare before.json
 
+    python scripts/record_explanations.py tests/fixtures/recorded.json --small
+
 Six cases (texts, granularities, removals) are explained by every method, for the embedded model, a
 tiny encoder, a tiny decoder and a function, with two seeds. Numbers may differ by 1e-9 of their
 size, calls and notes not at all. Run it with one thread (OMP_NUM_THREADS=1): sums in another order
-differ by more.
+differ by more. The last command replaces what the tests keep, after a change that is meant to
+change numbers.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import sys
+from collections.abc import Callable
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
-from recording import differences, models, recorded
+from recording import SMALL, SMALL_CASES, differences, models, recorded
 
 TOLERANCE = 1e-9  # of a number's size
 
@@ -38,6 +43,9 @@ def main() -> int:
         default="",
         help="models and methods to record, as in: embedded:slalom,function:lime",
     )
+    parser.add_argument(
+        "--small", action="store_true", help="only what tests/fixtures/recorded.json keeps"
+    )
     parser.add_argument("--processes", type=int, default=2)
     options = parser.parse_args()
     wanted = set(options.only.split(",")) - {""}
@@ -48,8 +56,12 @@ def main() -> int:
         if not wanted or ":".join(job) in wanted or job[0] in wanted or job[1] in wanted
     ]
     record: dict[str, Any] = {}
+    record_job: Callable[[tuple[str, str]], dict[str, Any]] = recorded
+    if options.small:
+        jobs = list(SMALL)
+        record_job = functools.partial(recorded, cases=SMALL_CASES, seeds=(0,))
     with get_context("spawn").Pool(options.processes) as pool:
-        for done, found in enumerate(pool.imap(recorded, jobs), start=1):
+        for done, found in enumerate(pool.imap(record_job, jobs), start=1):
             record |= found
             print(f"\r{done} of {len(jobs)}", end="", file=sys.stderr, flush=True)
     print(file=sys.stderr)

@@ -28,10 +28,9 @@ CLOSE = 1e-4  # the same where the answers are equal to the last digit: fits are
 LOOSE = 1e-3  # of the largest value: calls may determine values so loosely that rounding shows
 CORPUS = (["a warm film", "a good story", "dull and loud", "a bad end"], ["1", "1", "0", "0"])
 CONFIGURED: tuple[Estimator, ...] = (
-    Slalom(heads=1),
-    Slalom(heads=2),
-    Slalom(sink=False),
-    Slalom(priors=(1e-2,)),
+    Slalom(pairs=0),
+    Slalom(filled=True),
+    Slalom(tolerance=0.1),
     NaiveBayes(*CORPUS),
 )
 

@@ -1,4 +1,4 @@
-"""Cases of kind ``plant``: a model that is a SLALOM, with and without a sink, and no noise."""
+"""Cases of kind ``plant``: a model that is the formula, with and without a sink, and no noise."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ HINTS = ("not determined", "only the product", "close to linear", "not exact", "
 
 @dataclass(frozen=True)
 class Plant:
-    """The words of a text, their scores, and the sink's."""
+    """The words of a text, their scores, and those of the sink, which stands for missing words."""
 
     words: list[str]
     values: np.ndarray
@@ -36,18 +36,12 @@ class Plant:
         places = {word: place for place, word in enumerate(self.words)}
         return [[self._average([places[word] for word in text.split()])] for text in texts]
 
-    def filled(self) -> np.ndarray:
-        """What it answers to the text filled with each word: that is the word's value."""
-        texts = [" ".join([word] * len(self.words)) for word in self.words]
-        return np.array(self.answer(texts))[:, 0]
-
     def _average(self, kept: list[int]) -> float:
         weights, values = np.exp(self.importances[kept]), self.values[kept]
         if self.sink is not None:
-            weights, values = (
-                np.append(weights, np.exp(self.sink[1])),
-                np.append(values, self.sink[0]),
-            )
+            missing = len(self.words) - len(kept)
+            weights = np.append(weights, missing * np.exp(self.sink[1]))
+            values = np.append(values, self.sink[0])
         return float(np.average(values, weights=weights))
 
 
@@ -86,7 +80,7 @@ def _missed(planted: Plant, explanation: Explanation) -> Iterator[str]:
     if explanation.importances is None:
         yield "no importances"
         return
-    planted_scores = {"value": planted.filled(), "importance": planted.importances}
+    planted_scores = {"value": planted.values, "importance": planted.importances}
     for name, true in planted_scores.items():
         found, errors = explanation.scores(name), explanation.standard_errors.get(name)
         bars = np.zeros_like(true) if errors is None else np.nan_to_num(errors, nan=np.inf)

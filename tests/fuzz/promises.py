@@ -16,12 +16,11 @@ from slalom_xai.errors import InputError
 from slalom_xai.explanation import Explanation
 from slalom_xai.reports.html import fragment, page
 from slalom_xai.reports.terminal import render
-from slalom_xai.surrogates.scores import SCORES
 from slalom_xai.text import Unit
 
 EXACT = 1e-6  # of the outputs' size: what double precision and single-precision models leave
 ROUNDING = 1e-9  # the same numbers, added up in another order
-PAPERS_METHODS = ("slalom-eff", "slalom-fidel", "slalom-exact")  # keep the paper's fitted scores
+FITTED = ("bounded", "slalom")  # formulas that come near the whole text as near any other
 MARKER = "<slalom-fuzz"  # hostile strings hold it; no page may hold it as markup
 ALLOWED = {"\n"}  # of control characters, in a terminal
 
@@ -46,6 +45,7 @@ def unusable(explanation: Explanation) -> Iterator[str]:
     yield from _scores(explanation)
     yield from _inside(explanation)
     yield from _predictions(explanation)
+    yield from _ranges(explanation)
     yield from _targets(explanation)
     yield from _shown(explanation)
     yield from _kept(explanation)
@@ -53,9 +53,7 @@ def unusable(explanation: Explanation) -> Iterator[str]:
 
 def _scores(explanation: Explanation) -> Iterator[str]:
     units = len(explanation.units)
-    for name in SCORES:
-        if name == "importance" and explanation.importances is None:
-            continue
+    for name in explanation.score_names:
         scores = explanation.scores(name)
         if scores.shape != (units,):
             yield f"score {name} has the wrong length"
@@ -124,6 +122,19 @@ def _predictions(explanation: Explanation) -> Iterator[str]:
         yield "a prediction is not finite"
 
 
+def _ranges(explanation: Explanation) -> Iterator[str]:
+    """What is printed and predicted lies inside the range."""
+    if explanation.range is None or explanation.sink is None:
+        return
+    low, high = explanation.range
+    size = ROUNDING * (1 + max(abs(low), abs(high)))
+    rows = deletions(len(explanation.units))
+    shown = [*explanation.values, explanation.sink[0], *explanation.predict(rows)]
+    shown += [pair.value for pair in explanation.interactions]
+    if not low - size <= min(shown) <= max(shown) <= high + size:
+        yield "a value or a prediction lies outside the range"
+
+
 def deletions(units: int, rows: int = 20) -> np.ndarray:
     """Rows that keep at least one unit, always the same for a number of units."""
     rng = np.random.default_rng(units)
@@ -135,7 +146,7 @@ def deletions(units: int, rows: int = 20) -> np.ndarray:
 def _added_up(explanation: Explanation) -> Iterator[str]:
     size = 1 + max(abs(number) for number in explanation.full)
     whole = float(explanation.predict(np.ones((1, len(explanation.units))))[0])
-    fitted = explanation.method in PAPERS_METHODS
+    fitted = explanation.surrogate in FITTED
     if not fitted and not abs(whole - explanation.prediction) <= EXACT * size:
         yield f"predict(all) is not the prediction ({explanation.method})"
     shares, base = explanation.scores("shapley"), explanation.base_value

@@ -42,13 +42,8 @@ def claimed(explanation: Explanation) -> float | None:
 
 
 def quoted(explanation: Explanation) -> Agreement | None:
-    """What the first share of the trust sentence is about: the two scores, or what predicts."""
-    fidelity = explanation.fidelity
-    if fidelity is None:
-        return None
-    if fidelity.two_scores is not None:
-        return fidelity.two_scores.wide
-    return fidelity.wide
+    """What the first share of the trust sentence is about: any number of units removed."""
+    return None if explanation.fidelity is None else explanation.fidelity.any
 
 
 def contradiction(explanation: Explanation) -> str | None:

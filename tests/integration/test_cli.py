@@ -46,9 +46,9 @@ def test_explain_shows_the_text_the_scores_the_trust_and_the_file(tmp_path):
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""  # quiet when piped
     assert "wonderful" in done.stdout
-    assert re.search(r"value .*importance .*lost without it", done.stdout)
-    assert re.search(r"measured .*fitted .*measured", done.stdout)
-    assert "± 0.00 │\n" not in done.stdout  # of what is lost without it, the model's own answer
+    assert re.search(r"word .*value .*importance .*Shapley value", done.stdout)
+    assert re.search(r"wonderful .*±", done.stdout)
+    assert "no effect" in done.stdout
     assert f"Saved: {tmp_path / 'e.json'}" in done.stdout
     explanation = Explanation.load(tmp_path / "e.json")
     assert explanation.trust in " ".join(done.stdout.split())

@@ -149,9 +149,10 @@ def test_without_a_text_shap_s_tokens_are_the_text(shap):
 
 def test_byte_tokens_of_a_real_model_reach_shap_and_captum(shap, captum):
     text = "a quiet film 🎬 that grows on you"
-    explanation = Explainer(*tiny("roberta"), method="linear", budget=150, show_progress=False)(
-        text
+    explainer = Explainer(
+        *tiny("roberta"), method="linear", budget=150, granularity="token", show_progress=False
     )
+    explanation = explainer(text)
     assert len(set(spans(explanation))) < len(explanation)  # the tokens of the emoji share it
     *_, shown = drawn(shap.plots.text(explanation.to_shap(), display=False))
     assert shown == text

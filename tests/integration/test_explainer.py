@@ -21,7 +21,7 @@ every_asking_method = pytest.mark.parametrize("method", ASKING)
 
 @pytest.fixture(scope="module")
 def explanation():
-    return Explainer(*MODEL, budget=300)(TEXT)
+    return Explainer(*MODEL, budget=300, target="good")(TEXT)
 
 
 @pytest.mark.parametrize("text", ["", " ", "\n\t \u3000"])
@@ -251,7 +251,7 @@ def test_saving_and_loading(explanation, tmp_path):
     with pytest.raises(InputError, match=r"version 99.*update"):
         Explanation.from_dict(newer)
     broken = explanation.to_dict()
-    del broken["function"]["values"]
+    del broken["function"]["importances"]
     with pytest.raises(InputError, match="damaged"):
         Explanation.from_dict(broken)
 
@@ -285,13 +285,22 @@ def test_shapley_values_add_up_to_the_surrogates_own_prediction(explanation):
     assert explanation.scores("shapley").sum() == pytest.approx(total, abs=1e-6)
 
 
-def test_the_trust_sentence_quotes_wide_fidelity(explanation):
-    sentence = explanation.trust
-    fidelity = explanation.fidelity
-    shares = percent(fidelity.two_scores.wide.r2), percent(fidelity.wide.r2)
-    assert f"two scores predict {shares[0]} of what deletions do" in sentence
-    assert f"the explanation predicts {shares[1]} and" in sentence
-    assert f"same calls predicts {percent(fidelity.linear_wide.r2)} and" in sentence
+def test_the_trust_sentence_quotes_the_fidelity(explanation):
+    sentence, fidelity = explanation.trust, explanation.fidelity
+    assert f"reproduce {percent(fidelity.any.r2)} of what removing words does" in sentence
+    assert f"({percent(fidelity.few.r2)} when only a few go)" in sentence
+    best = max(fidelity.linear.any.r2, fidelity.one_score.any.r2)
+    assert f"One score per word reproduces {percent(best)}." in sentence
+
+
+def test_the_old_names_of_the_fidelity_work(explanation):
+    assert explanation.fidelity.local is explanation.fidelity.few
+    assert explanation.fidelity.wide is explanation.fidelity.any
+
+
+def test_the_predicted_class_is_explained_by_default(explanation):
+    predicted = "good" if explanation.prediction > 0 else "bad"
+    assert Explainer(*MODEL, budget=300)(TEXT) == explanation.for_target(predicted)
 
 
 def test_settings_of_the_papers_estimators_are_checked():
@@ -352,7 +361,7 @@ def test_deletions_that_all_do_the_same_are_not_called_no_change():
     found = explain(
         TEXT, lambda texts: [[0.0, 50.0 if t == TEXT else 0.0] for t in texts], output="logits"
     )
-    assert "predicts none" in found.trust
+    assert "reproduce none" in found.trust
 
 
 @pytest.mark.parametrize("random_state", [-1, "x", None, 1.5])

@@ -402,7 +402,10 @@ def test_auto_hides_where_a_model_allows_it(architecture, tmp_path):
 def test_occlusion_measures_what_hiding_one_word_does():
     architecture = "bert"
     model = adapted(architecture)
-    found = Explainer(model, method="occlusion", granularity="token", show_progress=False)(TEXT)
+    explainer = Explainer(
+        model, method="occlusion", granularity="token", target=1, show_progress=False
+    )
+    found = explainer(TEXT)
     reading = model.read(TEXT)
     every = np.ones(len(reading.pieces), dtype=bool)
     whole = by_hand(architecture, reading, every)

@@ -101,7 +101,7 @@ def test_a_text_beyond_the_limit_is_an_error_or_cut_and_reported(architecture, l
 def test_a_tokenizer_may_make_segments_that_the_model_does_not_take(architecture):
     model, (_, tokenizer) = tiny(architecture)[0], tiny("bert")
     assert "token_type_ids" in tokenizer(TEXT)
-    explanation = explain(TEXT, model, tokenizer, budget=100)
+    explanation = explain(TEXT, model, tokenizer, budget=100, target="good")
     assert explanation.prediction == pytest.approx(
         log_odds(model, tokenizer(TEXT)["input_ids"]), abs=1e-4
     )

@@ -9,6 +9,8 @@ from planted import plant
 from slalom_xai import Explainer
 from slalom_xai.estimators import SlalomEff, SlalomExact, SlalomFidel
 
+CLOSE = 0.05  # of the spread, which is 2 for values and 1 for importances
+
 
 def planted(types, folder, seed, classes=2):
     """Values, importances and the model's folder.
@@ -34,37 +36,67 @@ def rms(found, true):
     return float(np.sqrt(np.mean((found - true) ** 2)))
 
 
+def text_of(places):
+    return " ".join(f"t{place}" for place in places)
+
+
 @pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("types", [2, 3, 4, 20, 200])
+@pytest.mark.parametrize("types", [4, 20, 60])
 def test_slalom_recovers_values_and_importances(types, seed, tmp_path):
     values, importances, folder = planted(types, tmp_path, seed)
-    explanation = Explainer(str(folder), random_state=seed)(
-        " ".join(f"t{index}" for index in range(types))
-    )
+    explanation = Explainer(str(folder), target="yes", random_state=seed)(text_of(range(types)))
     assert [unit.text for unit in explanation.units] == [f"t{index}" for index in range(types)]
-    assert explanation.sink is None
-    assert rms(explanation.values, values) < 1e-3
-    assert rms(explanation.importances, importances - importances.mean()) < 1e-2
+    assert explanation.sink[1] < explanation.importances.min() - 3  # what is missing is not heard
+    assert explanation.range is None  # and nothing bounds the output
+    assert rms(explanation.values, values) < 2 * CLOSE
+    assert rms(explanation.importances, importances - importances.mean()) < CLOSE
+    assert explanation.fidelity.any.r2 > 0.999
     if types >= 20:
-        assert explanation.fidelity.wide.r2 > 0.9999
-        assert explanation.fidelity.linear_wide.r2 < 0.99
+        assert explanation.fidelity.linear.any.r2 < 0.99
 
 
-@pytest.mark.parametrize("types", [2, 20, 200])
+def test_slalom_predicts_a_long_planted_text(tmp_path):
+    """Of 200 words in as many hundred calls, single scores are known less well."""
+    values, importances, folder = planted(200, tmp_path, 0)
+    explanation = Explainer(str(folder), target="yes")(text_of(range(200)))
+    assert explanation.fidelity.any.r2 > 0.999
+    assert np.corrcoef(explanation.values, values)[0, 1] > 0.95
+    assert np.corrcoef(explanation.importances, importances)[0, 1] > 0.95
+
+
+@pytest.mark.parametrize("types", [2, 3])
+def test_every_perturbed_text_of_a_few_words_is_reproduced(types, tmp_path):
+    """So few outputs leave open which values and importances they came from."""
+    values, importances, folder = planted(types, tmp_path, 0)
+    explanation = Explainer(str(folder), target="yes")(text_of(range(types)))
+    assert explanation.calls == 2**types - 1
+    assert explanation.trust.startswith("Not tested: the text has so few perturbed texts")
+    keep = np.array([row for row in np.ndindex(*[2] * types) if any(row)], dtype=float)
+    weights = keep * np.exp(importances)
+    assert explanation.predict(keep) == pytest.approx(
+        weights @ values / weights.sum(axis=1), abs=1e-3
+    )
+
+
+@pytest.mark.parametrize("types", [5, 20])
 def test_slalom_recovers_four_classes(types, tmp_path):
     values, importances, folder = planted(types, tmp_path, 0, classes=4)
-    explanation = Explainer(str(folder))(" ".join(f"t{index}" for index in range(types)))
-    assert rms(found_values(explanation, 4), values) < 1e-3
-    assert rms(explanation.importances, importances - importances.mean()) < 1e-2
+    explanation = Explainer(str(folder))(text_of(range(types)))
+    assert rms(found_values(explanation, 4), values) < 2 * CLOSE
+    assert rms(explanation.importances, importances - importances.mean()) < CLOSE
 
 
-@pytest.mark.parametrize("types", [2, 20])
-def test_repeated_tokens_share_the_scores_of_their_type(types, tmp_path):
-    values, importances, folder = planted(types, tmp_path, 0)
-    places = np.random.default_rng(0).integers(0, types, 60)
-    explanation = Explainer(str(folder))(" ".join(f"t{place}" for place in places))
-    assert rms(explanation.values, values[places]) < 1e-3
-    assert rms(explanation.importances, importances[places] - importances[places].mean()) < 1e-2
+@pytest.mark.parametrize("granularity", ["word", "type"])
+def test_repeated_words_get_the_scores_of_their_type(granularity, tmp_path):
+    values, importances, folder = planted(20, tmp_path, 0)
+    places = np.random.default_rng(0).integers(0, 20, 60)
+    explanation = Explainer(str(folder), target="yes", granularity=granularity)(text_of(places))
+    if granularity == "type":
+        places = np.array([int(unit.text[1:]) for unit in explanation.units])
+        assert len(set(places)) == len(places)
+    assert explanation.fidelity.any.r2 > 0.999
+    assert rms(explanation.values, values[places]) < 2 * CLOSE
+    assert rms(explanation.importances, importances[places] - importances[places].mean()) < CLOSE
 
 
 @pytest.mark.parametrize("classes", [2, 4])
@@ -93,8 +125,8 @@ def test_the_papers_estimators_recover_values_and_importances(method, types, cla
     values, importances, folder = planted(types, tmp_path, 0, classes)
     # a few deletions of 200 tokens say so little of each that single precision would drown it
     dtype = "float64" if method == "slalom-fidel" and types == 200 else None
-    explanation = Explainer(str(folder), method=method, dtype=dtype)(
-        " ".join(f"t{index}" for index in range(types))
+    explanation = Explainer(str(folder), method=method, granularity="token", target=1, dtype=dtype)(
+        text_of(range(types))
     )
     assert explanation.sink is None
     assert rms(found_values(explanation, classes), values) < 1e-3
@@ -116,8 +148,8 @@ def test_the_papers_estimators_recover_values_and_importances(method, types, cla
 def test_the_papers_estimators_recover_distinct_tokens(method, granularity, tmp_path):
     values, importances, folder = planted(12, tmp_path, 3)
     places = np.concatenate([np.arange(12), [0, 0, 5, 7]])
-    explanation = Explainer(str(folder), method=method, granularity=granularity)(
-        " ".join(f"t{place}" for place in places)
+    explanation = Explainer(str(folder), method=method, granularity=granularity, target=1)(
+        text_of(places)
     )
     expected = places if granularity == "token" else np.arange(12)
     assert len(explanation) == len(expected)
@@ -137,7 +169,7 @@ def test_the_papers_estimators_recover_distinct_tokens(method, granularity, tmp_
 def test_fidel_predicts_a_few_deletions(solver, tmp_path):
     _, _, folder = planted(15, tmp_path, 4)
     explanation = Explainer(str(folder), method=SlalomFidel(solver=solver), budget=600)(
-        " ".join(f"t{place}" for place in range(15))
+        text_of(range(15))
     )
     assert explanation.fidelity.local.r2 > (0.999 if solver == "gauss-newton" else 0.5)
 

@@ -29,7 +29,8 @@ PAIRED = (
 @pytest.mark.parametrize("architecture", PAIRED)
 def test_both_texts_of_a_pair_are_explained(architecture):
     model, own = tiny(architecture)
-    explanation = Explainer(model, own, budget=600)(TEXT, PAIR)
+    explainer = Explainer(model, own, budget=600, granularity="token", target="good")
+    explanation = explainer(TEXT, PAIR)
     sides = [own(text, add_special_tokens=False)["input_ids"] for text in (TEXT, PAIR)]
     assert list(explanation.token_ids) == sides[0] + sides[1]
     assert [unit.part for unit in explanation.units] == [0] * len(sides[0]) + [1] * len(sides[1])
@@ -122,7 +123,8 @@ def test_truncation_cuts_the_second_text_of_a_pair():
     long = " ".join([PAIR] * 15)
     with pytest.raises(InputError, match=r"the two texts have \d+ tokens .* at most 128"):
         explain(TEXT, model, own, text_pair=long)
-    explanation = explain(TEXT, model, own, text_pair=long, truncation=True, budget=400)
+    options = {"truncation": True, "budget": 400, "granularity": "token"}
+    explanation = explain(TEXT, model, own, text_pair=long, **options)
     assert len(explanation) == 128 - 3
     assert long.endswith(explanation.left_out)
     assert explanation.units[-1].end == len(long) - len(explanation.left_out)
@@ -134,7 +136,8 @@ def test_truncation_cuts_the_second_text_of_a_pair():
 @pytest.mark.parametrize("architecture", ["bert", "roberta", "xlnet"])
 def test_removed_tokens_may_be_replaced_where_they_stand(architecture, removal):
     model, own = tiny(architecture)
-    explanation = Explainer(model, own, removal=removal, budget=600)(TEXT)
+    options = {"budget": 600, "granularity": "token", "target": "good"}
+    explanation = Explainer(model, own, removal=removal, **options)(TEXT)
     assert explanation.removal == removal
     encoded = own(TEXT, return_special_tokens_mask=True)
     content = np.flatnonzero(~np.array(encoded["special_tokens_mask"], dtype=bool))
@@ -168,7 +171,7 @@ def test_a_replaced_token_is_no_neighbour_less():
         counted.update(attention_mask.sum(dim=1).tolist())
         return attention_mask.sum(dim=1, keepdim=True).float() * torch.tensor([[0.0, 1.0]])
 
-    explanation = explain(TEXT, count, own, removal="mask", budget=200)
+    explanation = explain(TEXT, count, own, method="linear", removal="mask", budget=200)
     assert counted == {len(explanation)}
     assert "nothing to explain" in explanation.trust
 

@@ -1,7 +1,7 @@
 """Explanations stay what they were.
 
-The fixture is a part of what ``scripts/record_explanations.py`` wrote before the code was put into
-its present folders. A change that is meant to change numbers replaces it, and says so.
+The fixture is a part of what ``scripts/record_explanations.py`` writes. A change that is meant to
+change numbers replaces it, and says so.
 """
 
 from __future__ import annotations

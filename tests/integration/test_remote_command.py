@@ -148,9 +148,9 @@ def test_an_answer_of_a_server_is_cited(slalom, context, tmp_path, monkeypatch):
     with on_a_port(server) as address:
         done = slalom("cite", "--api", address, *ASKED, "--context", context, *options)
     assert done.returncode == 0, done.stderr
-    # The budget, the prompt without a context, the own answer.
+    # The budget, the whole text again (is the model steady?), no context, the own answer.
     assert "Asking planted at localhost" in done.stderr
-    assert "up to 32 calls, about" in done.stderr
+    assert "up to 33 calls, about" in done.stderr
     assert f"{server.billed} calls" in done.stderr
     assert "Answer: It was good." in done.stdout
     loaded = Explanation.load(out)

@@ -45,7 +45,7 @@ def test_a_list_is_explained_as_its_texts_are_one_by_one(method):
 @pytest.mark.parametrize("architecture", ["bert", "gpt2"])
 def test_rows_of_several_texts_share_batches(architecture):
     model, words = tiny(architecture)
-    explainer = Explainer(model, words, method="linear", budget=100)
+    explainer = Explainer(model, words, method="linear", budget=100, granularity="token")
     seen = []
     model.register_forward_pre_hook(
         lambda module, args, inputs: seen.append(tuple(inputs["input_ids"].shape)), with_kwargs=True

@@ -13,20 +13,22 @@ from fakes import Averaging
 from processes import started
 
 from slalom_xai import Explainer, Explanation
+from slalom_xai.estimators import Slalom
 
 ROOT = Path(__file__).parents[2]
 REVIEW = "The opening is slow, but the two leads are wonderful and I would gladly watch it again."
+TO_THE_END = Slalom(tolerance=0)  # in rounds, until the budget is used
 UNIX = pytest.mark.skipif(sys.platform == "win32", reason="needs a terminal as Unix has them")
 
 
 def test_rounds_have_growing_calls_and_the_final_result_is_the_same():
     rounds = []
-    watched = Explainer(on_round=rounds.append)(REVIEW)
+    watched = Explainer(method=TO_THE_END, on_round=rounds.append)(REVIEW)
     calls = [one.calls for one in rounds]
     assert calls
     assert calls == sorted(set(calls))
     assert calls[-1] < watched.calls
-    assert watched == Explainer()(REVIEW)
+    assert watched == Explainer(method=TO_THE_END)(REVIEW)
     for one in rounds:
         assert f"after {one.calls} calls" in one.notes[-1]
         assert one.full == watched.full
@@ -43,7 +45,7 @@ def test_with_a_budget_there_is_one_round_and_no_preliminary_result():
 def test_of_a_list_each_preliminary_result_says_its_text():
     rounds = []
     texts = [REVIEW, REVIEW.replace("wonderful", "dull"), REVIEW.replace("slow", "strong")]
-    found = Explainer(on_round=rounds.append)(texts)
+    found = Explainer(method=TO_THE_END, on_round=rounds.append)(texts)
     assert {one.text for one in rounds} == set(texts)
     for explanation in found:
         before = [one.calls for one in rounds if one.text == explanation.text]
@@ -55,7 +57,7 @@ def test_what_a_watcher_raises_reaches_the_caller():
         raise LookupError(explanation.calls)
 
     with pytest.raises(LookupError):
-        Explainer(on_round=refuse)(REVIEW)
+        Explainer(method=TO_THE_END, on_round=refuse)(REVIEW)
 
 
 def test_a_model_that_is_a_slalom_has_nothing_to_refine():

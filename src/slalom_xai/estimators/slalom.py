@@ -252,11 +252,12 @@ class Calls:
             return True
         settings, share, before = self._method.settings, fitted.left_out_r2, self._last
         self._last = fitted
-        if self._rarely_changes:
+        if self._rarely_changes or not self._method.tolerance:
             return False
         if share >= settings.enough:
             return True
-        if before is None or before.loss - fitted.loss > settings.loss_gain:
+        loss_gain = settings.loss_gain * self._method.tolerance / settings.gain
+        if before is None or before.loss - fitted.loss > loss_gain:
             return False
         return share - before.left_out_r2 < self._method.tolerance
 

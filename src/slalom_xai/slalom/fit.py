@@ -45,7 +45,9 @@ class FitSettings:
         strengths: of the prior on values, as shares of the outputs' variance, strongest first.
         first_strength: the same where fits are compared that differ in something else.
         alone: the same where a unit has one score, times the number of units.
-        value_cost: share of the outputs' variance that the strongest prior on values may cost.
+        value_cost: share of the outputs' variance that the strongest prior on values may cost, but
+            at most half of what the best leaves: a formula that predicts exactly is not given up
+            for one that nearly does.
         pair_gain: relative error that pairs must take away.
         unbounded_gain: relative error that doing without the bound must take away.
         few: units missing; up to so many are few.
@@ -67,7 +69,7 @@ class FitSettings:
         widest: step of an importance at most, and of a value, as a share of its spread.
     """
 
-    strengths: tuple[float, ...] = (0.1, 0.03, 0.01, 0.003, 0.0005)
+    strengths: tuple[float, ...] = (0.1, 0.03, 0.01, 0.003, 0.0005, 1e-6)
     first_strength: float = 0.003
     alone: tuple[float, ...] = (0.03, 0.001)
     value_cost: float = 0.015
@@ -731,7 +733,8 @@ def _finish(
     for number, request in enumerate(requests):
         own = balance[number, : len(FIT.strengths)]
         # The first that is good enough has the strongest prior.
-        best = int((own >= own.max() - FIT.value_cost).to(torch.int64).argmax())
+        cost = ((1 - own.max()) / 2).clamp(min=1e-12, max=FIT.value_cost)
+        best = int((own >= own.max() - cost).to(torch.int64).argmax())
         other = len(own) + int(balance[number, len(own) :].argmax())
         two, one = (
             _Fitted(request, scales[number], used, whole.pick(at), settled.pick(at), left.pick(at))
