@@ -1,8 +1,8 @@
-"""Prints the table of docs/which-score.md: which score answers which question, with real numbers.
+"""Prints the table of docs/which-score.md: what each score tells, with real numbers.
 
     python scripts/which_score.py
 
-The embedded model explains one sentence with default settings. The last columns are two of its
+The bundled model explains one sentence, for the class "positive". The last columns are two of its
 words. A test compares the page with what this prints.
 """
 
@@ -12,28 +12,28 @@ from slalom_xai import Explainer
 
 TEXT = "A slow start, but a wonderful film."
 SHOWN = ("slow", "wonderful")
-QUESTIONS = {
-    "shapley": "Which tokens matter most, and which way? (one number, to rank and to colour)",
-    "removal": "What is lost if I leave out this token, and nothing else?",
-    "value": "What does this token stand for? What would the model answer if it filled the text?",
-    "importance": "How loudly does it speak against the others? (log scale; read it with `value`)",
-    "alone": "What does the model answer to this token by itself?",
-    "slope": "What would saying it once more do?",
+MEANINGS = {
+    "shapley": "Which words matter most, and which way? (one number, to rank and to colour)",
+    "removal": "What is lost if this word is removed, and nothing else?",
+    "value": "What does this word argue for?",
+    "importance": "How strongly is it heard against the others? (log scale; read it with `value`)",
+    "alone": "What is the prediction from this word by itself?",
+    "slope": "What does one more copy of it add?",
     "linearized": "What is the single score of the paper? (`value` times exp of `importance`)",
 }
 
 
 def table_lines() -> list[str]:
     """The table in Markdown, a line each."""
-    explanation = Explainer()(TEXT)
+    explanation = Explainer(target="positive")(TEXT)
     texts = [unit.text for unit in explanation.units]
     places = [texts.index(word) for word in SHOWN]
     words = " | ".join(f'"{word}"' for word in SHOWN)
-    lines = [f"| you ask | read | it is | {words} |", "| --- | --- | --- | --- | --- |"]
-    for name, question in QUESTIONS.items():
+    lines = [f"| you want to know | read | it is | {words} |", "| --- | --- | --- | --- | --- |"]
+    for name, meaning in MEANINGS.items():
         scores = explanation.scores(name)
         numbers = " | ".join(f"{scores[place]:+.2f}".replace("-", "−") for place in places)
-        lines.append(f"| {question} | `{name}` | {explanation.source(name)} | {numbers} |")
+        lines.append(f"| {meaning} | `{name}` | {explanation.source(name)} | {numbers} |")
     return lines
 
 

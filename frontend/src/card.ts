@@ -43,6 +43,10 @@ export class Card {
     const draw = () => {
       const own = model.own();
       const said = model.predictedLabel();
+      if (said !== null && said.label === model.label) {
+        answer.replaceChildren("The model predicts ", h("strong", {}, said.label), ` (${percent(said.probability)}), ${model.unit} ${signed(own.output)}.`);
+        return;
+      }
       if (said !== null) answer.replaceChildren("The model predicts ", h("strong", {}, said.label), ` (${percent(said.probability)}). Explained: `);
       else answer.replaceChildren(explanation.reply == null ? "The model on " : "Explained: ");
       answer.append(h("strong", {}, model.label), own.probability === null ? "" : `, probability ${percent(own.probability)}`,

@@ -15,6 +15,6 @@ export function together(model: Model): HTMLElement | null {
   });
   const header = (title: string) => h("th", { scope: "col" }, title);
   return h("section", { class: "together" },
-    h("table", {}, h("caption", {}, `Heard together: each pair counts as one more ${model.piece} while both of its ${model.piece}s are there`),
+    h("table", {}, h("caption", {}, "Heard together", h("small", {}, ` one more ${model.piece} of the formula while both ${model.piece}s are there`)),
       h("thead", {}, h("tr", {}, header(`two ${model.piece}s`), header(model.title("value")), header(model.title("importance")))), body));
 }

@@ -87,7 +87,7 @@ def everything_hostile(value):
 
 
 def sources():
-    made_up = made(notes=("A note.",), two_scores=True)
+    made_up = made(notes=("A note.",), measured=True)
     return [made_up, shaped("an additive method"), shaped("four classes")]
 
 

@@ -69,7 +69,7 @@ def test_the_policy_lets_nothing_else_run(show):
 )
 def test_axe_finds_no_serious_fault(show, what, screen):
     reports = {
-        "one": made(two_scores=True),
+        "one": made(measured=True, together=True),
         "additive": made(additive=True),
         "many": [made(), made(additive=True), made("Another text.", seed=2)],
     }
@@ -87,7 +87,7 @@ def test_axe_finds_no_serious_fault(show, what, screen):
 @pytest.mark.parametrize("width", [320, 375, 1200])
 def test_nothing_is_wider_than_the_screen(show, width):
     for what in (
-        made(two_scores=True),
+        made(measured=True, together=True),
         [made("wide " + "w" * 300), made(additive=True)],
         [made(TEXT), made("Other " * 30, heads=2)],
     ):
@@ -156,13 +156,14 @@ def test_where_scripts_are_forbidden_a_notebook_still_shows_the_text(show, tmp_p
 
 def test_intervals_of_the_fidelity_are_drawn_where_there_are_some(show, tmp_path):
     def widen(data):
-        data["columns"][0]["fidelity"]["wide"] |= {"r2_low": 0.9, "r2_high": 0.95}
+        data["columns"][0]["fidelity"]["any"] |= {"r2_low": 0.9, "r2_high": 0.95}
 
     path = tmp_path / "intervals.html"
     path.write_text(tampered(page_of(made()), widen), encoding="utf-8")
     page = show(path)
     assert page.locator(".whisker").count() == 1
-    assert "0.93 (0.90 to 0.95)" in page.locator(".trust").inner_text()
+    page.get_by_text("How it was tested").click()
+    assert "93% (90% to 95%)" in page.locator(".trust").inner_text()
 
 
 def tampered(html: str, change) -> str:
@@ -183,11 +184,11 @@ def one_score_less(data):
 
 
 def not_a_number(data):
-    data["function"]["values"][0][3][0] = float("nan")
+    data["function"]["inner_values"][3][0] = float("nan")
 
 
 def a_text_for_a_number(data):
-    data["function"]["importances"][0][2] = "much"
+    data["function"]["importances"][2] = "much"
 
 
 def no_such_target(data):
@@ -203,7 +204,7 @@ def no_such_target(data):
         (no_units, "explanation 1 has no units"),
         (one_score_less, "columns[0].scores.value has 17 entries, where 18 should be"),
         (not_a_number, "explanation 1 is cut off or damaged: it is not JSON"),
-        (a_text_for_a_number, 'importances[0][2] is "much", where a number should be'),
+        (a_text_for_a_number, 'importances[2] is "much", where a number should be'),
         (no_such_target, "target is 7, and there are no scores for it"),
     ],
 )
@@ -218,7 +219,7 @@ def test_damaged_data_give_a_message(show, tmp_path, change, message):
 @pytest.mark.parametrize(
     ("pattern", "replacement", "message"),
     [
-        ('"version":1', '"version":2', "version 2 and this page reads version 1"),
+        ('"version":2', '"version":3', "version 3 and this page reads version 2"),
         ('"format":"slalom-view"', '"format":"other"', 'format is "other"'),
         ('"texts":', '"text":', "unknown field"),
         (

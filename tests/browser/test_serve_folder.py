@@ -18,8 +18,9 @@ def test_a_stored_text_is_shown_with_its_scores(browser, tmp_path):
         page.locator(".card .words .word").first.wait_for()
         assert page.locator(".card .words p[dir]").inner_text() == TEXTS[5]
         stored = server.get("/api/folder/texts/6").json
-        unit = stored["units"][-1]
-        page.locator(".card .words .word").last.click()
+        place = max(place for place, unit in enumerate(stored["units"]) if unit["effect"])
+        unit = stored["units"][place]
+        page.locator(".card .words .word").nth(place).click()
         value = page.locator(".detail [data-score=value] dd").inner_text()
         assert float(value.split()[0].replace("−", "-")) == pytest.approx(unit["value"], abs=0.01)
         assert page.locator(".whatif").count() == 0  # nothing is stored that predicts edits

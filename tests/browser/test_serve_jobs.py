@@ -66,8 +66,8 @@ def test_history_opens_what_was_asked(visit, server):
 
 
 def test_history_says_what_the_model_predicts_with_its_probability(visit, server):
-    """The output that is explained is that of "positive", also for a negative review."""
-    job = server.explained("A dull and tired film, awful to the end.")
+    """Also where another class was explained."""
+    job = server.explained("A dull and tired film, awful to the end.", target="positive")
     assert job["prediction"] < 0
     page = visit("?tab=history")
     entry = page.locator(".asked-list .open").first

@@ -6,25 +6,25 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from made import FIDELITY, SHAPES, TEXT, explanation_with, made, shaped
+from made import ADDITIVE_FIDELITY, FIDELITY, SHAPES, TEXT, explanation_with, made, shaped
 from marks import long_except
 
-from slalom_xai.slalom.trust import FewAndMany
+from slalom_xai.errors import InputError
 from slalom_xai.surrogates.additive import AdditiveSurrogate
-from slalom_xai.surrogates.scores import DEFAULT_SCORE, SCORES
+from slalom_xai.surrogates.scores import DEFAULT_SCORE
 from slalom_xai.text import Unit
 
 # Each has what another lacks; the other shapes are left to make test-long.
 SOME_SHAPES = (
-    "one head with a sink",
-    "an additive method",
-    "four classes",
-    "a process of more than 48 units",
-    "pairs that act together beside a process",
-    "heads and two scores with a process, for four classes",
+    "pairs that are heard together",
+    "four classes with pairs that are heard together",
+    "a regression",
     "units that stand several times",
-    "measured values and lengths of two heads",
+    "two heads without a sink",
+    "an additive method",
+    "a process of more than 48 units",
 )
+SHOWN = [name for name in SHAPES if "lengths" not in name]  # the page refuses the others
 
 
 def words(page):
@@ -44,6 +44,15 @@ def more(page):
 def number(text):
     """A number as people read it."""
     return float(text.split(" ±")[0].replace("−", "-"))
+
+
+def sure(explanation):
+    """The same with so small errors of Shapley values that every unit has an effect."""
+    columns = []
+    for errors in explanation.column_errors:
+        small = {"shapley": np.full(len(explanation), 1e-9)} if "shapley" in errors else {}
+        columns.append({**errors, **small})
+    return replace(explanation, column_errors=tuple(columns))
 
 
 def choose(page, legend, option):
@@ -123,21 +132,22 @@ def test_right_to_left_text_runs_right_to_left(show):
 @pytest.mark.parametrize(
     "name",
     [
-        "one head with a sink",
+        "bounded",
         "the first of two classes",
         "an additive method",
         "four classes",
-        "measured values of the first of two classes",
+        "one head with a sink",
+        "measured scores of the first of two classes",
     ],
 )
 def test_every_score_and_its_error_is_python_s(show, name):
-    explanation = shaped(name)
+    explanation = sure(shaped(name))
     page = show(explanation)
     more(page)
     names = explanation.score_names
     titles = {
         "value": "score" if explanation.importances is None else "value",
-        "shapley": "Shapley",
+        "shapley": "Shapley value",
     }
     for score in names:
         title = titles.get(score, score)
@@ -166,7 +176,7 @@ def test_every_score_and_its_error_is_python_s(show, name):
 
 
 def test_three_scores_are_in_front_and_the_others_one_click_away(show):
-    explanation = made(two_scores=True)
+    explanation = sure(made())
     page = show(explanation)
     words(page).nth(3).hover()
     button = page.get_by_role("button", name="scores")
@@ -175,29 +185,31 @@ def test_three_scores_are_in_front_and_the_others_one_click_away(show):
     def shown():
         offered = page.locator("fieldset", has_text="Colour shows").locator("input")
         choices = [choice.get_attribute("value") for choice in offered.all()]
-        columns = [title.get_attribute("data-key") for title in head.all()][3:]
-        assert choices == columns
+        columns = [title.get_attribute("data-key") for title in head.all()]
+        assert choices == [name for name in columns if name not in ("place", "text", "count")]
         assert len(detail(page)) == len(choices)
         return choices
 
-    in_front = ["value", "importance", "removal", DEFAULT_SCORE]
+    in_front = ["value", "importance", DEFAULT_SCORE]
     assert button.get_attribute("aria-expanded") == "false"
     assert shown() == in_front
     button.click()
     assert button.get_attribute("aria-expanded") == "true"
-    assert shown() == list(SCORES)
+    assert shown() == list(explanation.score_names)
     choose(page, "Colour shows", "slope")
     button.click()
     assert shown() == in_front
-    assert "Shapley (fitted)" in page.locator(".controls").inner_text()  # what colours show again
+    assert (
+        "Shapley value (fitted)" in page.locator(".controls").inner_text()
+    )  # what colours show again
 
 
 def test_every_score_says_where_it_comes_from(show):
-    explanation = shaped("measured values and lengths of two heads")
+    explanation = sure(shaped("measured scores"))
     page = show(explanation)
     more(page)
     words(page).nth(3).hover()
-    for score in SCORES:
+    for score in explanation.score_names:
         source = explanation.source(score)
         title = page.locator(f"thead button[data-key={score}] small")
         assert title.inner_text().strip() == source
@@ -205,7 +217,8 @@ def test_every_score_says_where_it_comes_from(show):
         assert beside.inner_text().strip() == source
         cells = page.locator(f"tbody td[data-score={score}]").all_inner_texts()
         assert ["±" in cell for cell in cells] == [source == "fitted"] * len(cells)
-    assert "Measured: the model's own answer." in page.locator(".trust").inner_text()
+    page.get_by_text("How it was tested").click()
+    assert "Measured: the model's own output." in page.locator(".trust").inner_text()
 
 
 def test_additive_methods_claim_neither(show):
@@ -228,14 +241,11 @@ def test_additive_methods_get_bars_and_the_page_says_why(show):
 
 
 def test_error_bars_bars_and_the_other_class(show):
-    explanation = made()
+    explanation = sure(made())
     page = show(explanation)
     assert page.locator(".errors line").count() == 0
     page.get_by_label("error bars").check()
     assert page.locator(".errors line").count() == 2 * len(explanation)
-    measured = show(made(two_scores=True))
-    measured.get_by_label("error bars").check()
-    assert measured.locator(".errors line").count() == len(explanation)  # importances alone
     choose(page, "Picture", "bars")
     assert page.locator(".marks rect").count() == len(explanation)
     page.get_by_label("Explained label").select_option("negative")
@@ -247,35 +257,17 @@ def test_error_bars_bars_and_the_other_class(show):
     )
 
 
-def test_arcs_join_words_that_act_together(show):
-    explanation = made(interactions=True, two_scores=True)
-    page = show(explanation)
-    first, second = explanation.interactions[0].units
-    words(page).nth(first).hover()
-    joined = [pair for pair in explanation.interactions if first in pair.units]
-    assert page.locator("path.arc").count() == len(joined)
-    away = [pair for pair in joined if pair.strength < 0]
-    assert page.locator("path.arc.down").count() == len(away)
-    said = page.locator(".detail .pairs")
-    assert explanation.units[second].text in said.inner_text()
-    height = page.locator(".detail").bounding_box()["height"]
-    alone = set(range(len(explanation)))
-    for pair in explanation.interactions:
-        alone -= set(pair.units)
-    words(page).nth(min(alone)).hover()
-    assert page.locator("path.arc").count() == 0
-    assert said.inner_text() == ""
-    assert page.locator(".detail").bounding_box()["height"] == height  # nothing below moves
-
-
-@pytest.mark.parametrize("name", long_except(SOME_SHAPES, SHAPES))
+@pytest.mark.parametrize("name", long_except(SOME_SHAPES, SHOWN))
 def test_what_if_is_predict(show, name):
     explanation = shaped(name)
     page = show(explanation)
+    if page.get_by_role("button", name="More scores").count():
+        more(page)
     counts = np.ones(len(explanation))
     moves = random.Random(name)
     steps = page.locator("tbody .step")
-    order = [int(row) - 1 for row in page.locator("tbody tr td:first-child").all_inner_texts()]
+    places = page.locator("tr[data-unit] td:first-child")
+    order = [int(row) - 1 for row in places.all_inner_texts()]
     whole = page.locator("data[data-kind=whole]")
     assert float(whole.get_attribute("value")) == pytest.approx(
         explanation.predict(counts[None])[0], abs=1e-9
@@ -290,11 +282,6 @@ def test_what_if_is_predict(show, name):
         assert float(edited.get_attribute("value")) == pytest.approx(
             explanation.predict(counts[None])[0], abs=1e-9
         )
-        said = page.locator("data[data-kind=length]")
-        part = length_part(explanation, counts)
-        assert said.count() == (part != 0)
-        if part:
-            assert float(said.get_attribute("value")) == pytest.approx(part, abs=1e-9)
         if explanation.outputs.kind == "regression":
             assert edited.get_attribute("data-probability") is None
         else:
@@ -304,7 +291,7 @@ def test_what_if_is_predict(show, name):
     for word in words(page).all():
         word.focus()
         page.keyboard.press("Delete")
-    if explanation.importances is not None and not explanation.function.has_sink:
+    if explanation.importances is not None and explanation.sink is None:
         assert "has no sink" in page.locator(".result .nothing").inner_text()
     else:
         empty = page.locator("data[data-kind=edited]")
@@ -315,22 +302,6 @@ def test_what_if_is_predict(show, name):
     page.get_by_role("button", name="Reset").click()
     assert page.locator("data[data-kind=edited]").count() == 0
     assert page.locator(".word.removed").count() == 0
-
-
-def length_part(explanation, counts):
-    """What an edit's prediction owes to the number of units kept, without ``predict``."""
-    offsets = getattr(explanation.function, "length_offsets", None)
-    if offsets is None:
-        return 0.0
-    kept, share = counts.sum(), 1.0
-    if explanation.function.two_scores is not None and (counts > 1).any():
-        kept = (counts > 0).sum()  # copies are none of the heads' business
-        share = (kept - 1) / (counts.sum() - 1)
-    if kept >= len(counts):
-        return 0.0
-    binary = explanation.outputs.kind == "binary"
-    offset = share * float(offsets[int(kept), 0 if binary else explanation.target_index])
-    return -offset if binary and explanation.target_index == 0 else offset
 
 
 def probability(explanation, counts):
@@ -344,29 +315,6 @@ def probability(explanation, counts):
     return 1 / (1 + np.exp(-every[explanation.target_index]))
 
 
-@pytest.mark.parametrize("name", [name for name in SHAPES if "lengths" in name])
-def test_what_if_is_predict_far_beyond_the_whole_text(show, name):
-    explanation = shaped(name)
-    page = show(explanation)
-    counts = np.ones(len(explanation))
-    for place in (0, 1, 2):
-        words(page).nth(place).focus()
-        unit = next(
-            i
-            for i, known in enumerate(explanation.units)
-            if known.text == page.locator(".detail strong").inner_text().split(" (")[0]
-        )
-        for _ in range(4):
-            page.keyboard.press("+")
-            counts[unit] += 1
-        edited = page.locator("data[data-kind=edited]")
-        assert float(edited.get_attribute("value")) == pytest.approx(
-            explanation.predict(counts[None])[0], abs=1e-9
-        )
-    assert counts.sum() == len(explanation) + 12
-    assert page.locator("data[data-kind=length]").count() == 0  # no shorter: lengths add nothing
-
-
 def set_counts(page, counts):
     """Gives every word its count by the keyboard; every count was 1."""
     for place, count in enumerate(counts):
@@ -377,7 +325,7 @@ def set_counts(page, counts):
 
 @pytest.mark.parametrize(
     "name",
-    ["one head with a sink", *long_except(SOME_SHAPES, (n for n in SHAPES if "measured" in n))],
+    ["bounded", "pairs that are heard together", "one head with a sink"],
 )
 def test_repeats_are_predicted_as_python_does(show, name):
     explanation = shaped(name)
@@ -396,52 +344,6 @@ def test_repeats_are_predicted_as_python_does(show, name):
         edited = float(page.locator("data[data-kind=edited]").get_attribute("value"))
         assert edited == pytest.approx(explanation.predict(counts[None])[0], abs=1e-9)
         page.get_by_role("button", name="Reset").click()
-
-
-@pytest.mark.parametrize(
-    ("fields", "why"),
-    [
-        ({}, "because the text is shorter, whichever words go."),
-        ({"granularity": "type"}, "because the text is shorter, whichever tokens go."),
-        ({"removal": "mask"}, "because fewer words are left, whichever they are."),
-    ],
-)
-def test_the_part_of_the_length_is_said(show, fields, why):
-    explanation = made(lengths=True)
-    explanation = replace(explanation, **fields)
-    page = show(explanation)
-    assert "of which" not in page.locator(".whatif").inner_text()
-    words(page).nth(4).click()
-    words(page).nth(9).click()
-    counts = np.ones(len(explanation))
-    counts[[4, 9]] = 0
-    offset = float(explanation.function.length_offsets[-3, 0])
-    change = (
-        explanation.predict(counts[None])[0] - explanation.predict(np.ones_like(counts)[None])[0]
-    )
-
-    def shown(number):
-        return f"{number:+.2f}".replace("-", "−")
-
-    assert (
-        f"a change of {shown(change)}, of which {shown(offset)} {why}"
-        in page.locator(".result").inner_text()
-    )
-    page.get_by_label("Explained label").select_option("negative")
-    assert (
-        f"a change of {shown(-change)}, of which {shown(-offset)} {why}"
-        in page.locator(".result").inner_text()
-    )
-    words(page).nth(1).focus()
-    for _ in range(2):
-        page.keyboard.press("+")
-    assert "of which" not in page.locator(".result").inner_text()  # as many words as before
-
-
-def test_without_lengths_nothing_is_said_of_them(show):
-    page = show(made())
-    words(page).nth(9).click()
-    assert "of which" not in page.locator(".whatif").inner_text()
 
 
 def test_clicks_remove_and_repeat_words(show):
@@ -484,11 +386,11 @@ def test_every_place_of_a_repeated_token_is_the_same_unit(show):
 
 
 def test_the_table_sorts_and_filters(show):
-    explanation = made()
+    explanation = sure(made())
     page = show(explanation)
-    column = page.locator("tbody tr td:nth-child(4)")
+    column = page.locator("tbody td[data-score=value]")
     page.get_by_role("button", name="Show more").click()
-    page.locator("thead").get_by_role("button", name="value").click()
+    page.locator("thead [data-key=value]").click()
     found = [number(text) for text in column.all_inner_texts()]
     assert found == sorted(found, reverse=True)
     assert len(found) == len(explanation)
@@ -511,47 +413,74 @@ def test_the_table_sorts_and_filters(show):
     assert "Nothing matches" in page.locator(".table").inner_text()
 
 
-UNCORRECTED = replace(FIDELITY, two_scores=FewAndMany(FIDELITY.local, FIDELITY.wide))
-BARS = {
-    "corrected two scores": (
-        {"two_scores": True},
-        [
-            ["the two scores", "0.55"],
-            ["the explanation", "0.81"],
-            ["linear", "0.40"],
-            ["the two scores", "0.75"],
-            ["the explanation", "0.93"],
-            ["linear", "0.70"],
-        ],
-    ),
-    "two scores as they are": (
-        {"column_fidelity": (UNCORRECTED,)},
-        [
-            ["the two scores", "0.81"],
-            ["linear", "0.40"],
-            ["the two scores", "0.93"],
-            ["linear", "0.70"],
-        ],
-    ),
-    "an additive method": (
-        {"additive": True},
-        [["the explanation", "0.40"], ["the explanation", "0.70"]],
-    ),
-}
-
-
-@pytest.mark.parametrize("name", BARS)
-def test_trust_and_fidelity_are_shown(show, name):
-    options, bars = BARS[name]
-    fidelity = options.get("column_fidelity")
-    explanation = made(**{key: options[key] for key in options if key != "column_fidelity"})
-    if fidelity is not None:
-        explanation = replace(explanation, column_fidelity=fidelity)
+@pytest.mark.parametrize(
+    ("additive", "bars"),
+    [
+        (
+            False,
+            [
+                ["these scores", FIDELITY.few],
+                ["one score each", FIDELITY.one_score.few],
+                ["linear", FIDELITY.linear.few],
+                ["these scores", FIDELITY.any],
+                ["one score each", FIDELITY.one_score.any],
+                ["linear", FIDELITY.linear.any],
+            ],
+        ),
+        (
+            True,
+            [
+                ["this explanation", ADDITIVE_FIDELITY.few],
+                ["this explanation", ADDITIVE_FIDELITY.any],
+            ],
+        ),
+    ],
+)
+def test_trust_and_fidelity_are_shown(show, additive, bars):
+    explanation = made(additive=additive)
     page = show(explanation)
-    shown = page.locator(".trust").inner_text()
-    assert explanation.trust in shown
-    assert [row.split("\n") for row in page.locator(".trust .row").all_inner_texts()] == bars
-    assert ("the explanation corrects" in shown) == (name == "corrected two scores")
+    assert explanation.trust in page.locator(".trust").inner_text()
+    assert not page.locator(".trust .row").first.is_visible()
+    page.get_by_text("How it was tested").click()
+    shown = [row.split("\n") for row in page.locator(".trust .row").all_inner_texts()]
+    assert shown == [[name, f"{agreement.r2:.0%}"] for name, agreement in bars]
+
+
+def test_words_without_effect_have_no_numbers(show):
+    explanation = made()
+    errors = {**explanation.column_errors[0]}
+    errors["shapley"] = np.where(np.arange(len(explanation)) == 3, 1e3, errors["shapley"] / 1e3)
+    explanation = replace(explanation, column_errors=(errors,))
+    assert np.flatnonzero(~explanation.has_effect).tolist() == [3]
+    page = show(explanation)
+    assert page.locator(".word.faint").all_inner_texts() == [explanation.units[3].text]
+    words(page).nth(3).hover()
+    assert detail(page) == {}
+    assert "cannot be told from noise" in page.locator(".detail").inner_text()
+    page.get_by_role("button", name="Show more").click()
+    assert "no effect" in page.locator("tr[data-unit='3']").inner_text()
+    assert page.locator("td:text-is('no effect')").count() == 1
+
+
+@pytest.mark.parametrize("target", [0, 1])
+def test_what_is_heard_together_is_listed(show, target):
+    explanation = made(together=True, target=target)
+    page = show(explanation)
+    rows = page.locator(".together tbody tr").all()
+    assert len(rows) == len(explanation.interactions) > 1
+    for row, pair in zip(rows, explanation.interactions, strict=True):
+        assert row.locator("th").inner_text() == " ".join(pair.texts)
+        shown = [number(text) for text in row.locator("td").all_inner_texts()]
+        assert shown == pytest.approx([pair.value, pair.importance], abs=0.0051)
+    page.get_by_label("Explained label").select_option(explanation.outputs.labels[1 - target])
+    value = page.locator(".together td").first.inner_text()
+    assert number(value) == pytest.approx(-explanation.interactions[0].value, abs=0.0051)
+    assert show(made()).locator(".together").count() == 0
+
+
+def test_what_only_earlier_versions_could_evaluate_is_refused(tmp_path):
+    with pytest.raises(InputError, match="earlier version and has length_offsets"):
+        made(lengths=True).to_html(tmp_path / "view.html")
 
 
 def test_explanations_of_one_text_stand_side_by_side_and_share_edits(show):

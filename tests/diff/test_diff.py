@@ -174,7 +174,9 @@ def test_explanations_that_fail_are_named_before_the_words(changed):
     lines = summary(replace(changed, trust=(changed.trust[0], poor)))
     assert lines[1].startswith(f"Do not trust 45 of 60 explanations of {changed.models[1]}")
     assert "(31 of them below 0)" in lines[1]
-    assert re.fullmatch(r"The median R² of explanations was 1\.00 and is -0\.40\.", lines[2])
+    before = changed.trust[0].median
+    assert before > 0.95
+    assert lines[2] == f"The median R² of explanations was {before:.2f} and is -0.40."
     unknown = Trust(checked=0, median=None, poor=0, below_zero=0)
     assert "is not known" in summary(replace(changed, trust=(unknown, changed.trust[1])))[1]
 

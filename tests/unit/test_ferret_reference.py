@@ -80,7 +80,8 @@ def compared(request, explainers):
 def explainers():
     folder = str(FIXTURES / "lrp" / "bert")
     return {
-        removal: Explainer(folder, method="random", removal=removal, granularity="token", target=1, device="cpu"
+        removal: Explainer(
+            folder, method="random", removal=removal, granularity="token", target=1, device="cpu"
         )
         for removal in ("delete", "mask")
     }

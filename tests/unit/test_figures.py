@@ -22,6 +22,7 @@ from matplotlib.figure import Figure
 from slalom_xai import Explainer
 from slalom_xai.errors import InputError
 from slalom_xai.reports import figures
+from slalom_xai.reports.colour import intensities, strongest_units
 from slalom_xai.reports.figures.captions import TITLES
 from slalom_xai.reports.figures.lines import Chunk, Line, Run, scored_lines, visual_order
 from slalom_xai.reports.figures.placement import place_labels
@@ -89,7 +90,7 @@ class TestScatter:
         )
 
     def test_errors_reach_one_standard_error_both_ways(self):
-        explanation = explained("good bad film", [2.0, -3.0, 0.1], [1.0, 0.5, -1.5], errors=0.01)
+        explanation = explained("good bad film", [2.0, -3.0, 0.1], [1.0, 0.5, -1.5], errors=0.001)
         axes = figures.scatter(explanation, errors=True).axes[0]
         arms = [
             segment
@@ -142,12 +143,12 @@ class TestSources:
             "of words of several tokens: fitted",
         }
         heading = figures.side_by_side([tokens], score="removal").axes[0].get_title()
-        assert heading == "slalom\npartly measured; predicts 93%"
+        assert heading == "slalom\npartly measured; reproduces 93%"
 
     def test_of_every_panel_and_of_a_corpus(self):
         both = [made(measured=True), made(additive=True)]
         headings = [axes.get_title() for axes in figures.side_by_side(both, score="removal").axes]
-        assert headings == ["slalom\nmeasured; predicts 93%", "linear\npredicts 70%"]
+        assert headings == ["slalom\nmeasured; reproduces 93%", "linear\nreproduces 70%"]
         corpus = figures.corpus_scatter([made(measured=True), made()]).axes[0]
         assert corpus.get_xlabel().startswith("mean value, fitted (")
         assert corpus.get_ylabel() == "mean importance, fitted (log scale)"
@@ -194,7 +195,10 @@ class TestWords:
         joined_weights = np.array([weights[:3].sum(), weights[3], weights[4]])
         joined_values = np.array([(weights[:3] * values[:3]).sum() / weights[:3].sum(), 3.0, 0.2])
         whole = explained(
-            self.text, joined_values, np.log(joined_weights), units=((0, 11), (12, 16), (16, 17)),
+            self.text,
+            joined_values,
+            np.log(joined_weights),
+            units=((0, 11), (12, 16), (16, 17)),
             sink=False,
         )
         # importances of fewer units are normalised anew
@@ -226,6 +230,18 @@ class TestWords:
         low, high = explanation.range
         assert (low <= found).all()
         assert (found <= high).all()
+
+    def test_values_are_averaged_before_the_bound(self):
+        text = "An unforgettably slow film."
+        explanation = Explainer(granularity="token", target=1, budget=60)(text)
+        found = merged(explanation)
+        (word,) = [index for index, one in enumerate(found) if len(one.indices) > 1]
+        parts = list(found[word].indices)
+        function = explanation.function
+        shares = function.importances[parts].softmax(dim=0)
+        wanted = function.bound(shares @ function.inner_values[parts])[0]
+        value = word_scores(explanation, found, "value")[word]
+        assert math.isclose(value, float(wanted), rel_tol=1e-6)
 
     def test_additive_parts_add_up(self):
         explanation = explained(
@@ -278,9 +294,7 @@ class TestHighlighted:
         assert all(box[2] <= figure.bbox.width for box in boxes(figure, ""))
 
     def test_boxes_are_as_strong_as_the_scores_and_dashes_are_negative(self):
-        explanation = explained(
-            "good bad film", [2.0, -3.0, 0.1], [0.0, 0.0, 0.0], errors=0.0
-        )
+        explanation = explained("good bad film", [2.0, -3.0, 0.1], [0.0, 0.0, 0.0], errors=0.0)
         axes = figures.highlighted(explanation).axes[0]
         strengths = [float(patch.get_gid()[3:]) for patch in axes.patches][
             :-2
@@ -351,7 +365,7 @@ class TestBars:
         [(None, 1.0), (0.9, NormalDist().inv_cdf(0.95)), (0.5, NormalDist().inv_cdf(0.75))],
     )
     def test_error_bars_span_what_the_standard_errors_say(self, interval, factor):
-        explanation = explained(REVIEW)
+        explanation = explained(REVIEW, errors=1e-5)
         axes = figures.bars(explanation, score="value", interval=interval).axes[0]
         names = [tick.get_text() for tick in axes.get_yticklabels()]
         drawn = [patch.get_width() for patch in axes.patches]
@@ -384,7 +398,7 @@ class TestBars:
 
 class TestSideBySide:
     def test_one_panel_for_each_with_the_same_words(self):
-        slalom, linear = explained(REVIEW), explained(REVIEW, method="linear")
+        slalom, linear = explained(REVIEW, errors=0.0), explained(REVIEW, method="linear")
         figure = figures.side_by_side([slalom, linear])
         assert [axes.get_title().splitlines()[0] for axes in figure.axes] == ["slalom", "linear"]
         assert [tick.get_text() for tick in figure.axes[0].get_yticklabels()] == [
@@ -411,6 +425,67 @@ class TestSideBySide:
             figures.side_by_side([])
         with pytest.raises(InputError, match="titles"):
             figures.side_by_side([explained()], titles=["a", "b"])
+
+
+class TestWithoutEffect:
+    """What cannot be told from noise is grey and has no number."""
+
+    # The effects of "good" and "bad" are far beyond their errors, and that of "film" is not.
+    words = ("good", "bad", "film")
+
+    def made(self):
+        explanation = explained(" ".join(self.words), [4.0, -4.0, 0.3], [1.0, 1.0, -2.0])
+        assert explanation.has_effect.tolist() == [True, True, False]
+        return explanation
+
+    def test_on_the_plane_it_is_a_small_circle_without_a_name(self):
+        explanation = self.made()
+        figure = figures.scatter(explanation)
+        assert sorted(labels(figure)) == ["bad", "good", "sink"]
+        drawn = {points.get_gid(): points for points in figure.axes[0].collections}
+        assert drawn["without"].get_offsets().tolist() == [
+            [explanation.values[2], explanation.importances[2]]
+        ]
+        assert drawn["without"].get_sizes()[0] < min(drawn["up"].get_sizes())
+        legend = [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
+        assert legend == ["argues for yes", "argues against", "without effect"]
+
+    def test_as_a_bar_it_has_no_length(self):
+        axes = figures.bars(self.made(), score="value").axes[0]
+        names = [tick.get_text() for tick in axes.get_yticklabels()]
+        widths = dict(zip(names, [patch.get_width() for patch in axes.patches], strict=True))
+        assert widths == {"good": 4.0, "bad": -4.0, "film": 0.0}
+        assert names[-1] == "film"
+        assert [text.get_text().strip() for text in axes.texts] == ["no effect"]
+
+    def test_where_not_all_find_room_it_is_left_out(self):
+        axes = figures.bars(self.made(), units=2).axes[0]
+        assert [tick.get_text() for tick in axes.get_yticklabels()] == ["good", "bad"]
+
+    def test_in_the_text_it_has_grey_letters_and_no_box(self):
+        figure = figures.highlighted(self.made(), score="importance")
+        colours = {text.get_text(): text.get_color() for text in texts(figure, "word")}
+        assert colours["good"] == colours["bad"] != colours["film"]
+        assert any("without effect" in text.get_text() for text in texts(figure))
+
+    def test_of_a_corpus_only_places_with_an_effect_count(self):
+        types = {each.text: each for each in figures.token_types([self.made()])}
+        assert [types[word].effects for word in self.words] == [1, 1, 0]
+        assert sorted(labels(figures.corpus_scatter([self.made()]))) == ["bad", "good"]
+
+    def test_it_ranks_last_and_has_no_colour(self):
+        explanation = self.made()
+        assert strongest_units(explanation, 3)[-1] == 2
+        assert intensities(explanation)[2] == 0
+
+
+def test_the_plane_shows_the_ends_of_the_range():
+    explanation = Explainer(budget=60)("A slow start, but a wonderful film.")
+    axes = figures.scatter(explanation).axes[0]
+    ends = {line.get_gid(): line.get_xdata()[0] for line in axes.lines if line.get_gid()}
+    assert (ends["lowest"], ends["highest"]) == explanation.range
+    low, high = axes.get_xlim()
+    assert low < ends["lowest"] < ends["highest"] < high
 
 
 class TestFidelityCurve:
@@ -452,8 +527,8 @@ class TestFidelityCurve:
 
 class TestCorpus:
     def test_means_over_all_places(self):
-        first = explained("good film good", [1.0, 2.0, 3.0], [0.0, 1.0, -1.0])
-        second = explained("good end", [5.0, 0.0], [0.5, -0.5])
+        first = explained("good film good", [1.0, 2.0, 3.0], [0.0, 1.0, -1.0], errors=0.0)
+        second = explained("good end", [5.0, 0.0], [0.5, -0.5], errors=0.0)
         types = {each.text: each for each in figures.token_types([first, second])}
         assert list(types) == ["good", "film", "end"]
         assert types["good"].count == 3
@@ -463,7 +538,8 @@ class TestCorpus:
 
     def test_the_strongest_are_named(self):
         texts_of = [
-            explained(f"good bad film number{place}", [3.0, -3.0, 0.0, 0.1]) for place in range(30)
+            explained(f"good bad film number{place}", [3.0, -3.0, 0.0, 0.1], errors=0.0)
+            for place in range(30)
         ]
         figure = figures.corpus_scatter(texts_of, labels=2)
         assert sorted(labels(figure)) == ["bad", "good"]

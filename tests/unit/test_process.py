@@ -30,6 +30,7 @@ GROWING = ProcessSettings(
     grows=True, steps=6, pull=0.3, mean_pull=0.3, hold=0.02, lowest=-30.0, highest=30.0
 )
 
+
 def some_kernel(units=5, seed=0):
     generator = torch.Generator().manual_seed(seed)
     numbers = torch.rand(2 * units + 5, generator=generator, dtype=torch.float64)

@@ -20,7 +20,7 @@ from torch import Tensor
 from slalom_xai.designs import count_distinct_rows
 from slalom_xai.errors import InputError
 from slalom_xai.estimators.base import Estimator, Findings, register
-from slalom_xai.estimators.evidence import AnsweredRows, Surrogate
+from slalom_xai.estimators.evidence import AnsweredHeldOut, AnsweredRows, Surrogate
 from slalom_xai.estimators.gathering import ask_held_out, ask_masks
 from slalom_xai.estimators.held_out import compare, compare_columns, count_changes
 from slalom_xai.estimators.row_budget import accepts_empty, count_rows, row_pool
@@ -217,8 +217,8 @@ class Calls:
         left = first - 1 - len(empty) - (0 if test is None else test.size) - self._spare
         self._single = first >= CALLS.single * units
         fit = draw_fit(self._pool, left, budget, rng, self._single)
-        self._test = ask_held_out(queries, test, "check")
-        self.rows = ask_masks(queries, np.concatenate([whole, empty, fit]), "fit")
+        self._test = _both_on_cpu(ask_held_out(queries, test, "check"))
+        self.rows = _on_cpu(ask_masks(queries, np.concatenate([whole, empty, fit]), "fit"))
         self._last: FittedForm | None = None
         self._extended = queries.first is None or len(fit) < left
 
@@ -279,11 +279,11 @@ class Calls:
         single = not self._single and self.queries.calls + calls >= CALLS.single * units
         self._single = self._single or single
         rows = draw_fit(self._pool, fitted, self._budget, self._rng, single)
-        more = ask_held_out(self.queries, test, "check")
+        more = _both_on_cpu(ask_held_out(self.queries, test, "check"))
         if more is not None and self._test is not None:
             self._test = self._test.joined(more)
         if len(rows):
-            self.rows = self.rows.joined(ask_masks(self.queries, rows, "fit"))
+            self.rows = self.rows.joined(_on_cpu(ask_masks(self.queries, rows, "fit")))
         else:
             self._extended = True
 
@@ -293,7 +293,7 @@ class Calls:
         if self._single:
             without = ~np.eye(len(self.queries.prompt.units), dtype=bool)
             # Those that test stay what they are: nothing is fitted to them here.
-            measured["removal"] = self.full - self.queries.ask(without, "check")
+            measured["removal"] = self.full - self.queries.ask(without, "check").cpu()
         if filled and self._spare:
             measured["filled"] = self._fill()
         return measured
@@ -316,7 +316,7 @@ class Calls:
         """The outputs to the text filled with each unit, (n, C)."""
         units = len(self.queries.prompt.units)
         repeated = np.repeat(np.arange(units)[:, None], units, axis=1)
-        return self.queries.ask_sequences(repeated, "fit")
+        return self.queries.ask_sequences(repeated, "fit").cpu()
 
     def test(self, fitted: FittedForm) -> tuple[Fidelity, ...] | None:
         """Fidelity per column, on calls kept for that, or on each call had it not been used."""
@@ -381,3 +381,14 @@ def _left_out_of_linear(rows: AnsweredRows, full: Tensor) -> Tensor:
         fit = fit_additive(table[~inside], outputs[~inside], full.cpu()).surrogate
         predicted[inside] = fit.predict(table[inside]) - full.cpu()
     return predicted
+
+
+def _on_cpu(rows: AnsweredRows) -> AnsweredRows:
+    """Outputs of a model on a GPU, where the fit is."""
+    return AnsweredRows(rows.table.cpu(), rows.outputs.cpu())
+
+
+def _both_on_cpu(rows: AnsweredHeldOut | None) -> AnsweredHeldOut | None:
+    if rows is None:
+        return None
+    return AnsweredHeldOut(_on_cpu(rows.local), _on_cpu(rows.wide))

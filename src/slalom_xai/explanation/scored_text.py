@@ -260,7 +260,7 @@ class ScoredText:
         """How far this explanation can be trusted, in one plain sentence."""
         if ALL_UNKNOWN in self.notes:
             return _NOTHING_KNOWN
-        units = _UNITS[self.granularity]
+        units = _UNITS.get(self.granularity, "units")
         if self.fidelity is not None:
             return self.fidelity.sentence(units, self._few_points())
         if not self.calls:

@@ -1,4 +1,7 @@
-"""One colour scale for every report: blue pushes the output up, orange pulls it down."""
+"""One colour scale for every report: blue pushes the output up, orange pulls it down.
+
+Colours show Shapley values. Words without effect have no colour and are ranked last.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +20,17 @@ HIGHLIGHT = DEFAULT_SCORE  # what a colour shows, and what the strongest units a
 
 
 def intensities(explanation: Explanation) -> Array:
-    """The score that colours show, scaled to [-1, 1] by the largest."""
-    scores = explanation.scores(HIGHLIGHT)
+    """The score that colours show, scaled to [-1, 1] by the largest; 0 for units without effect."""
+    scores = _shown(explanation)
     largest = float(np.abs(scores).max())
     if largest > 0:
         return scores / largest
     return np.zeros_like(scores)
+
+
+def _shown(explanation: Explanation) -> Array:
+    """The score that colours show, (n,); 0 for units without effect."""
+    return np.where(explanation.has_effect, explanation.scores(HIGHLIGHT), 0.0)
 
 
 def pieces(explanation: Explanation) -> list[tuple[str, float | None]]:
@@ -67,8 +75,11 @@ def _without_overlap(spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def strongest_units(explanation: Explanation, count: int) -> list[int]:
-    """Indices of the units with the largest scores of either sign, strongest first."""
-    order = np.argsort(-np.abs(explanation.scores(HIGHLIGHT)), kind="stable")
+    """Indices of the units with the largest scores of either sign, strongest first.
+
+    Units without effect come last.
+    """
+    order = np.lexsort((-np.abs(explanation.scores(HIGHLIGHT)), ~explanation.has_effect))
     return [int(index) for index in order[:count]]
 
 

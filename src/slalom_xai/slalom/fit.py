@@ -426,10 +426,11 @@ def _look_back(stack: _Stack, point: _Point) -> _Left:
     slopes = torch.cat([by_value, by_value * apart], dim=3)
     leverage = ((slopes @ inverse) * slopes).sum(dim=3) * stack.weights[:, None]
     left_out = left / (1 - leverage.permute(0, 2, 1)).clamp(min=0.05)
-    held = (inverse[:, :, :p, :p] * prior_u).sum(dim=(1, 2, 3))
-    spent_u = (columns * p - held).clamp(min=0)
-    held_s = (inverse[:, :, p:, p:] * prior_s).sum(dim=(2, 3)).mean(dim=1)
-    spent_s = (p - held_s).clamp(min=0)
+    real, size = stack.real[:, None, :, None], stack.real.sum(dim=1)
+    held = (inverse[:, :, :p, :p] * prior_u * real).sum(dim=(1, 2, 3))
+    spent_u = (columns * size - held).clamp(min=0)
+    held_s = (inverse[:, :, p:, p:] * prior_s * real).sum(dim=(2, 3)).mean(dim=1)
+    spent_s = (size - held_s).clamp(min=0)
     rows = (stack.weights > 0).sum(dim=1) * columns
     squares = (stack.weights[..., None] * left**2).sum(dim=(1, 2))
     variance = squares / (rows - spent_u - spent_s).clamp(min=1)

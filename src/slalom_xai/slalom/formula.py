@@ -26,6 +26,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+_CELLS = 4_000_000  # counts of perturbed texts that are held at once: texts may be long
+
 
 @dataclass(frozen=True)
 class BoundedSlalom:
@@ -161,11 +163,19 @@ def score_units(form: BoundedSlalom, name: str, column: int) -> Tensor:
         return form.values[:, column]
     if name == "shapley":
         return form.shapley[:, column]
-    each = torch.eye(form.units, dtype=form.inner_values.dtype)
+    one_column = form.of_column(column)
+    blocks = torch.split(torch.arange(form.units), max(1, _CELLS // form.units))
+    return torch.cat([_score_block(one_column, name, block) for block in blocks])
+
+
+def _score_block(form: BoundedSlalom, name: str, units: Tensor) -> Tensor:
+    """What is predicted for texts that single out each of some units, of one column, (k,)."""
+    each = torch.zeros(len(units), form.units, dtype=form.inner_values.dtype)
+    each[torch.arange(len(units)), units] = 1
     if name == "alone":
-        return form.predict(each)[:, column]
-    whole = form.predict(torch.ones_like(each[:1]))
+        return form.predict(each)[:, 0]
+    whole = form.predict(torch.ones_like(each[:1]))[0, 0]
     if name == "removal":
-        return (whole - form.predict(1 - each))[:, column]
+        return whole - form.predict(1 - each)[:, 0]
     assert name == "slope"
-    return (form.predict(1 + each) - whole)[:, column]
+    return form.predict(1 + each)[:, 0] - whole

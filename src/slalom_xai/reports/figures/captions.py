@@ -14,8 +14,9 @@ TITLES = {
     "alone": "prediction from this alone",
     "linearized": "linearized score",
     "slope": "slope",
-    "removal": "lost without it",
+    "removal": "lost when removed",
     "shapley": "Shapley value",
+    "filled": "output of the text filled with it",
 }
 SCALES = {
     "binary": "log odds",

@@ -11,6 +11,7 @@ import numpy as np
 
 from slalom_xai.errors import InputError
 from slalom_xai.explanation import Explanation
+from slalom_xai.reports.colour import HIGHLIGHT
 from slalom_xai.reports.figures.canvas import WIDTH, look, new_figure, strongest
 from slalom_xai.reports.figures.captions import label, measured_in, score_title
 from slalom_xai.reports.figures.plane import LABELS
@@ -33,17 +34,19 @@ class TokenType:
 
     Attributes:
         text: how it is most often written.
-        value: mean over its places.
-        importance: mean over its places; each text's importances sum to 0.
-        removal: mean of what is lost without it.
+        value: mean over the places where it has an effect; over all where it has none.
+        importance: likewise; each text's importances sum to 0.
+        shapley: mean Shapley value over all places.
         count: how many places there are.
+        effects: at how many of them it has an effect.
     """
 
     text: str
     value: float
     importance: float
-    removal: float
+    shapley: float
     count: int
+    effects: int
 
 
 @dataclass
@@ -52,17 +55,22 @@ class _Occurrences:
 
     Attributes:
         names: how often it is written in which way.
-        scores: value, importance and removal at each place.
+        scores: value, importance and Shapley value at each place.
+        effects: whether it has an effect at each place.
     """
 
     names: Counter[str] = field(default_factory=Counter)
     scores: list[tuple[float, float, float]] = field(default_factory=list)
+    effects: list[bool] = field(default_factory=list)
 
     def mean(self) -> TokenType:
         """The kind of token with its mean scores."""
-        value, importance, removal = (float(mean) for mean in np.mean(self.scores, axis=0))
+        scores, effects = np.array(self.scores), np.array(self.effects)
+        counted = effects if effects.any() else np.ones_like(effects)
+        value, importance = (float(mean) for mean in scores[counted, :2].mean(axis=0))
+        shapley = float(scores[:, 2].mean())
         name = self.names.most_common(1)[0][0]
-        return TokenType(name, value, importance, removal, len(self.scores))
+        return TokenType(name, value, importance, shapley, len(scores), int(effects.sum()))
 
 
 def token_types(explanations: Sequence[Explanation], *, least: int = 1) -> list[TokenType]:
@@ -103,14 +111,13 @@ def _check_comparable(index: int, explanation: Explanation, first: Explanation) 
 def _collect(explanation: Explanation, kinds: dict[object, _Occurrences]) -> None:
     """Adds the units of one explanation to those of their kinds."""
     values, importances = explanation.values, explanation.scores("importance")
-    removals = explanation.scores("removal")
+    shares, effect = explanation.scores(HIGHLIGHT), explanation.has_effect
     names = unit_labels(explanation)
     for index, unit in enumerate(explanation.units):
         kind = kinds.setdefault(unit.token_ids or names[index], _Occurrences())
         kind.names[names[index]] += 1
-        kind.scores.append(
-            (float(values[index]), float(importances[index]), float(removals[index]))
-        )
+        kind.scores.append((float(values[index]), float(importances[index]), float(shares[index])))
+        kind.effects.append(bool(effect[index]))
 
 
 def corpus_scatter(
@@ -123,9 +130,11 @@ def corpus_scatter(
 ) -> Figure:
     """Mean value against mean importance of every kind of token; the strongest are named.
 
+    Kinds that have an effect in no text are small grey circles without a name.
+
     Args:
         explanations: of one model, method and label.
-        labels: how many are named at most: those whose deletion changes most on average.
+        labels: how many are named at most: those with the largest mean Shapley values.
         least: places a kind of token must have to be drawn.
         width: of the figure in inches.
         height: of the figure in inches.
@@ -149,14 +158,16 @@ def corpus_scatter(
         axes.set_xlabel(f"{value} ({measured_in(first)})", parse_math=False)
         axes.set_ylabel(f"{importance} (log scale)")
         draw_points(axes, points)
-        add_legend(axes, f"argues for {label(first.target)}", "argues against")
+        without = "without effect" if np.isnan(points.effects).any() else None
+        add_legend(axes, f"argues for {label(first.target)}", "argues against", without)
         if len(explanations) == 1:
             counted = counted.removesuffix("s")
         corner: Any = {"transform": axes.transAxes, "ha": "right", "va": "bottom"}
         axes.text(1, 0.01, counted, **corner, fontsize="x-small")
         figure.draw_without_rendering()  # settles where the axes are
         figure.set_layout_engine("none")
-        name_points(figure, axes, points, strongest(points.effects, labels))
+        named = [index for index in strongest(points.effects, labels) if types[index].effects]
+        name_points(figure, axes, points, named)
     return figure
 
 
@@ -172,6 +183,6 @@ def _points(types: Sequence[TokenType]) -> Points:
     return Points(
         values=np.array([each.value for each in types]),
         importances=np.array([each.importance for each in types]),
-        effects=np.array([each.removal for each in types]),
+        effects=np.array([each.shapley if each.effects else np.nan for each in types]),
         labels=[each.text for each in types],
     )

@@ -1,6 +1,6 @@
-"""The fidelity curve: how wrong an explanation's predictions are as more of the text is deleted.
+"""The fidelity curve: how wrong an explanation's predictions are as more of the text is removed.
 
-``metrics.curves.deletion_errors`` asks the model and computes the numbers; here they are drawn.
+``metrics.curves.deletion_errors`` calls the model and computes the numbers; here they are drawn.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ class Curve:
 
     Attributes:
         name: of the method.
-        deleted: (k,), how many units were deleted.
+        deleted: (k,), how many units were removed.
         mse: (k,), mean squared error of the predicted changes.
-        standard_errors: (k,), of ``mse``; NaN where there was one row.
-        rows: (k,), deletions asked.
+        standard_errors: (k,), of ``mse``; NaN where there was one perturbed text.
+        rows: (k,), how many perturbed texts.
     """
 
     name: str
@@ -61,9 +61,9 @@ class Curve:
 
 
 def fidelity_curve(curves: Sequence[Curve], *, width: float = WIDTH, height: float = 3.4) -> Figure:
-    """Mean squared error of predicted changes against the number of deleted units.
+    """Mean squared error of predicted changes against the number of removed units.
 
-    Lower is better. Bars are one standard error over the deletions asked. The error has a log scale
+    Lower is better. Bars are one standard error over the perturbed texts. The error has a log scale
     unless one of them is 0.
 
     Args:
@@ -74,7 +74,7 @@ def fidelity_curve(curves: Sequence[Curve], *, width: float = WIDTH, height: flo
     if not curves:
         raise InputError("there is nothing to draw: give at least one curve")
     with look([curve.name for curve in curves]):
-        figure = new_figure("Fidelity by number of deleted units", width, height)
+        figure = new_figure("Fidelity by number of removed units", width, height)
         axes = figure.add_subplot()
         for index, curve in enumerate(curves):
             # A little apart, so that error bars do not hide each other.
@@ -82,7 +82,7 @@ def fidelity_curve(curves: Sequence[Curve], *, width: float = WIDTH, height: flo
         if all((curve.mse > 0).all() for curve in curves):
             _log_scale(axes, curves)
         axes.locator_params(axis="x", integer=True)
-        axes.set_xlabel("units deleted")
+        axes.set_xlabel("units removed")
         axes.set_ylabel("mean squared error\nof the predicted change")
         axes.grid(axis="y", which="major", color=GRID, linewidth=0.6)
         axes.set_axisbelow(True)

@@ -11,10 +11,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 
+import numpy as np
+
 from slalom_xai.explanation import Explanation
 from slalom_xai.reports.colour import printable
 from slalom_xai.reports.figures.canvas import relative
-from slalom_xai.reports.figures.words import Word, merged, word_scores
+from slalom_xai.reports.figures.words import Word, merged, word_effects, word_scores
 from slalom_xai.reports.wording import runs_leftwards
 from slalom_xai.text import is_unspaced
 
@@ -23,7 +25,10 @@ Measure = Callable[[str], float]
 
 @dataclass(frozen=True)
 class Run:
-    """Characters of one colour; the intensity is None for those without a score."""
+    """Characters of one colour.
+
+    The intensity is None for those without a score, and 0 for words without effect.
+    """
 
     text: str
     intensity: float | None
@@ -83,7 +88,8 @@ def _paragraphs(explanation: Explanation, score: str) -> Iterator[list[Run]]:
     An empty list sets the two texts of a pair apart.
     """
     words = merged(explanation)
-    intensities = relative(word_scores(explanation, words, score))
+    scores = word_scores(explanation, words, score)
+    intensities = relative(np.where(word_effects(explanation, words), scores, 0.0))
     texts = [explanation.text]
     if explanation.text_pair is not None:
         texts.append(explanation.text_pair)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from slalom_xai.errors import InputError
 from slalom_xai.explanation import Explanation
-from slalom_xai.reports.figures.canvas import WIDTH, look, new_figure, strong, tint
+from slalom_xai.reports.figures.canvas import DARK, GREY, WIDTH, look, new_figure, strong, tint
 from slalom_xai.reports.figures.captions import TITLES, headline, label, score_title
 from slalom_xai.reports.figures.lines import (
     Line,
@@ -97,7 +97,8 @@ def highlighted(
     """The text with every word on a coloured ground.
 
     Sub-word tokens are merged, and words carry the score of the whole word. Blue boxes are positive
-    scores; orange ones with a dashed line below are negative; the darker, the larger.
+    scores; orange ones with a dashed line below are negative; the darker, the larger. Words without
+    effect have grey letters.
 
     Args:
         explanation: of any method.
@@ -188,7 +189,7 @@ def _draw_run(pen: _Pen, run: Run, x: float, baseline: float) -> None:
         return
     if abs(run.intensity) >= _FAINT:
         pen.box(x, baseline, pen.measure(run.text), pen.fontsize, run.intensity)
-    pen.write(x, baseline, run.text, gid="word")
+    pen.write(x, baseline, run.text, gid="word", color=DARK if run.intensity else GREY)
 
 
 def _key_lines(
@@ -200,6 +201,8 @@ def _key_lines(
     used = 0.0
     entries: list[_Entry] = [(up, 0.8), (down, -0.8)]
     entries.append((f"score: {score_title(explanation, score)}", None))
+    if not explanation.has_effect.all():
+        entries.append(("grey: without effect", None))
     if explanation.source(score) == "measured" and has_longer_words(explanation):
         entries.append(("of words of several tokens: fitted", None))
     for entry in entries:

@@ -1,4 +1,4 @@
-"""The value-importance plane: one point per unit, the model's output, and the sink."""
+"""The value-importance plane: one point per unit, the model's output, its range and the sink."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 
 from slalom_xai.errors import InputError
 from slalom_xai.explanation import Array, Explanation
+from slalom_xai.reports.colour import HIGHLIGHT
 from slalom_xai.reports.figures.canvas import (
     DARK,
     FAINT,
@@ -49,11 +50,12 @@ def scatter(
     width: float = WIDTH,
     height: float = 4.2,
 ) -> Figure:
-    """Value against importance of every unit: what each says, and how loudly.
+    """Value against importance of every unit: what each argues for, and how strongly it is heard.
 
-    Triangles point up where deleting the unit would lower the output, and down where it would raise
-    it; the stronger, the larger and darker. A dashed line marks the model's output, towards which
-    values are averaged.
+    Triangles point up where the Shapley value is positive, and down where it is negative; the
+    larger, the larger and darker the triangle. Units without effect are small grey circles without
+    a name. A dashed line marks the model's output, towards which values are averaged, and dotted
+    lines the ends of its range.
 
     Args:
         explanation: made by a method with importances.
@@ -67,14 +69,14 @@ def scatter(
         InputError: an additive explanation, which has no importances.
     """
     points = _points(explanation)
-    named = strongest(points.effects, labels)
+    named = [index for index in strongest(points.effects, labels) if explanation.has_effect[index]]
     with_whiskers: Sequence[int] = ()
     if errors and {"value", "importance"} <= explanation.standard_errors.keys():
         with_whiskers = named
     with look([*points.labels, label(explanation.target)]):
         figure = new_figure(f"Value and importance, {headline(explanation)}", width, height)
         axes = figure.add_subplot()
-        limit_plane(axes, points)
+        limit_plane(axes, points, explanation.range or ())
         value, importance = (
             score_title(explanation, "value"),
             score_title(explanation, "importance"),
@@ -83,9 +85,15 @@ def scatter(
         axes.set_ylabel(f"{importance} (log scale)")
         _draw_whiskers(axes, explanation, points, with_whiskers)
         draw_points(axes, points)
+        _draw_range(axes, explanation.range)
         _draw_output(axes, explanation.prediction)
         everything = _draw_sink(axes, explanation, points)
-        add_legend(axes, f"argues for {label(explanation.target)}", "argues against")
+        add_legend(
+            axes,
+            f"argues for {label(explanation.target)}",
+            "argues against",
+            None if explanation.has_effect.all() else "without effect",
+        )
         figure.draw_without_rendering()  # settles where the axes are
         figure.set_layout_engine("none")
         sink = range(len(points.values), len(everything.values))
@@ -103,7 +111,7 @@ def _points(explanation: Explanation) -> Points:
     return Points(
         values=explanation.values,
         importances=explanation.importances,
-        effects=explanation.scores("removal"),
+        effects=np.where(explanation.has_effect, explanation.scores(HIGHLIGHT), np.nan),
         labels=unit_labels(explanation),
     )
 
@@ -147,6 +155,23 @@ def _draw_whiskers(
         elinewidth=0.6,
         zorder=1,
     )
+
+
+def _draw_range(axes: Axes, ends: tuple[float, float] | None) -> None:
+    """Dotted lines at the lowest and the highest output of the model."""
+    if ends is None:
+        return
+    for name, end, aligned in zip(("lowest", "highest"), ends, ("right", "left"), strict=True):
+        axes.axvline(end, color=FAINT, linewidth=0.8, linestyle=(0, (1, 2)), zorder=0, gid=name)
+        axes.text(
+            end,
+            0.01,
+            f" {name} {signed(end)} ",
+            transform=axes.get_xaxis_transform(),
+            ha=aligned,
+            va="bottom",
+            fontsize="x-small",
+        )
 
 
 def _draw_output(axes: Axes, prediction: float) -> None:

@@ -1,4 +1,7 @@
-"""Points on the value-importance plane: markers, limits, a legend, and labels near the points."""
+"""Points on the value-importance plane: markers, limits, a legend, and labels near the points.
+
+Points without effect are small grey circles: their numbers mean nothing.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from slalom_xai.explanation import Array
-from slalom_xai.reports.figures.canvas import relative, renderer, strong, strongest, tint
+from slalom_xai.reports.figures.canvas import FAINT, relative, renderer, strong, strongest, tint
 from slalom_xai.reports.figures.placement import nearest, place_labels
 
 if TYPE_CHECKING:
@@ -17,6 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _POINTS_PER_INCH = 72
+_SMALLEST = 7.0  # square points, the area of a point without effect
 _FAR = 10  # pixels between a point and its label; beyond, a line connects them
 
 
@@ -27,7 +31,8 @@ class Points:
     Attributes:
         values: (n,), the horizontal axis.
         importances: (n,), the vertical axis.
-        effects: (n,), whose sign gives the marker and whose size its strength.
+        effects: (n,), whose sign gives the marker and whose size its strength. NaN marks points
+            without effect.
         labels: n names.
     """
 
@@ -39,7 +44,20 @@ class Points:
 
 def draw_points(axes: Axes, points: Points) -> None:
     """Triangles up and down, the weak ones first so that the strong lie on top."""
-    order = np.array(strongest(points.effects, len(points.effects))[::-1], dtype=np.int64)
+    without = np.isnan(points.effects)
+    if without.any():
+        axes.scatter(
+            points.values[without],
+            points.importances[without],
+            s=_SMALLEST,
+            marker="o",
+            color=FAINT,
+            linewidths=0,
+            zorder=2,
+            gid="without",
+        )
+    weakest_first = strongest(points.effects, len(points.effects))[::-1]
+    order = np.array([index for index in weakest_first if not without[index]], dtype=np.int64)
     upwards = relative(points.effects)[order] >= 0
     _draw_triangles(axes, points, order[upwards], up=True)
     _draw_triangles(axes, points, order[~upwards], up=False)
@@ -69,9 +87,9 @@ def _area(intensities: Array) -> Array:
     return np.asarray(14 + 50 * np.abs(intensities) ** 0.6)
 
 
-def limit_plane(axes: Axes, points: Points) -> None:
-    """Room around the points for their labels."""
-    _limit(axes.set_xlim, points.values, 0.14)
+def limit_plane(axes: Axes, points: Points, ends: Sequence[float] = ()) -> None:
+    """Room around the points for their labels, and around these values."""
+    _limit(axes.set_xlim, np.append(points.values, ends), 0.14)
     _limit(axes.set_ylim, points.importances, 0.12)
 
 
@@ -85,13 +103,16 @@ def _limit(set_limits: Callable[[float, float], Any], numbers: Array, room: floa
     set_limits(low - room * spread, high + room * spread)
 
 
-def add_legend(axes: Axes, up: str, down: str) -> None:
-    """The two markers in words, above the plane."""
+def add_legend(axes: Axes, up: str, down: str, without: str | None = None) -> None:
+    """The two markers in words, above the plane, and the grey ones where there are any."""
+    handles = [_sample("^", 1.0, up), _sample("v", -1.0, down)]
+    if without is not None:
+        handles.append(_grey_sample(without))
     legend = axes.legend(
-        handles=[_sample("^", 1.0, up), _sample("v", -1.0, down)],
+        handles=handles,
         loc="lower center",
         bbox_to_anchor=(0.5, 1.04),
-        ncols=2,
+        ncols=len(handles),
         handletextpad=0.3,
     )
     for text in legend.get_texts():
@@ -111,6 +132,12 @@ def _sample(marker: str, sign: float, text: str) -> Any:
         markeredgecolor=strong(sign > 0),
         label=text,
     )
+
+
+def _grey_sample(text: str) -> Any:
+    from matplotlib.lines import Line2D
+
+    return Line2D([], [], linestyle="", marker="o", markersize=3, color=FAINT, label=text)
 
 
 def name_points(

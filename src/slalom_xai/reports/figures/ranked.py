@@ -35,6 +35,7 @@ from slalom_xai.reports.figures.words import (
     has_longer_words,
     merged,
     unit_labels,
+    word_effects,
     word_scores,
 )
 from slalom_xai.reports.wording import source
@@ -59,6 +60,9 @@ def bars(
 ) -> Figure:
     """One score of the strongest units, sorted, with its error bars.
 
+    A unit without effect has a grey name and no bar; where not all units find room, such units are
+    left out.
+
     Args:
         explanation: of any method.
         score: any name that ``explanation.scores`` takes.
@@ -72,15 +76,18 @@ def bars(
             f"units is {units} and interval is {interval}: give at least 1 for units, "
             "and a number between 0 and 1 for interval, or leave it out"
         )
-    scores, names = explanation.scores(score), unit_labels(explanation)
-    chosen = sorted(strongest(scores, units), key=lambda index: (-scores[index], index))
+    names, effect = unit_labels(explanation), explanation.has_effect
+    scores = np.where(effect, explanation.scores(score), np.nan)
+    chosen = _choose(scores, units)
     reach = _reach(explanation, score, interval)
     with look([*names, label(explanation.target)]):
         title = f"{TITLES[score]}, {headline(explanation)}"
-        figure = new_figure(title, width, 1.0 + _BAR * len(chosen))
+        figure = new_figure(title, width, 1.0 + _BAR * max(len(chosen), 1))
         axes = figure.add_subplot()
         chosen_names = [names[index] for index in chosen]
         _draw_bars(axes, scores[chosen], chosen_names, relative(scores)[chosen])
+        for index, tick in zip(chosen, axes.get_yticklabels(), strict=True):
+            tick.set_color(DARK if effect[index] else GREY)
         if reach is not None:
             _draw_errors(axes, scores[chosen], reach[chosen])
         caption = _axis_caption(explanation, score, reach is not None, interval)
@@ -91,6 +98,17 @@ def bars(
         title = f"{which} {explanation.granularity}s; {headline(explanation)}"
         axes.set_title(title, loc="left", parse_math=False)
     return figure
+
+
+def _choose(scores: Array, most: int) -> list[int]:
+    """Which units are shown, the largest score first.
+
+    Those without effect, whose score is NaN, come last, and only where all units find room.
+    """
+    chosen = strongest(scores, most)
+    if len(scores) > most and np.isfinite(scores).any():
+        chosen = [index for index in chosen if np.isfinite(scores[index])]
+    return sorted(chosen, key=lambda index: (-np.nan_to_num(scores[index], nan=-np.inf), index))
 
 
 def _reach(explanation: Explanation, score: str, interval: float | None) -> Array | None:
@@ -135,8 +153,13 @@ def _axis_caption(
 
 
 def _draw_bars(axes: Axes, scores: Array, names: Sequence[str], intensities: Array) -> None:
-    """Horizontal bars from the top down; negative ones are hatched."""
-    drawn = axes.barh(range(len(scores)), scores, height=0.72, linewidth=0.6)
+    """Horizontal bars from the top down; negative ones are hatched, and NaN has none."""
+    without = np.isnan(scores)
+    drawn = axes.barh(
+        range(len(scores)), np.where(without, 0.0, scores), height=0.72, linewidth=0.6
+    )
+    for index in np.flatnonzero(without).tolist():
+        axes.text(0, index, " no effect", color=GREY, fontsize="x-small", va="center")
     for bar, intensity in zip(drawn, intensities, strict=True):
         up = bool(intensity >= 0)
         bar.set_facecolor(tint(math.copysign(0.35 + 0.5 * abs(intensity), intensity)))
@@ -185,7 +208,8 @@ def side_by_side(
         )
     scores = []
     for explanation, its_words in zip(given, same_words, strict=True):
-        scores.append(word_scores(explanation, its_words, score))
+        effect = word_effects(explanation, its_words)
+        scores.append(np.where(effect, word_scores(explanation, its_words, score), np.nan))
     intensities = [relative(of_one) for of_one in scores]
     chosen = sorted(strongest(np.abs(intensities).max(axis=0), words))
     texts = [label(word.text) for word in same_words[0]]
@@ -197,7 +221,7 @@ def side_by_side(
             chosen_texts = [texts[word] for word in chosen]
             heading = _heading(given[index], score, titles[index])
             _draw_bars(axes, scores[index][chosen], chosen_texts, intensities[index][chosen])
-            _finish_panel(axes, heading, float(np.abs(scores[index][chosen]).max()))
+            _finish_panel(axes, heading, float(np.nan_to_num(np.abs(scores[index][chosen])).max()))
         figure.supxlabel(f"{TITLES[score]} (each panel on its own scale)", fontsize="medium")
     return figure
 
@@ -262,6 +286,6 @@ def _heading(explanation: Explanation, score: str, name: str) -> str:
     if found is not None:
         told.append(found)
     fidelity = explanation.fidelity
-    if fidelity is not None and not math.isnan(fidelity.wide.r2):
-        told.append(f"predicts {percent(fidelity.wide.r2)}")
+    if fidelity is not None and not math.isnan(fidelity.any.r2):
+        told.append(f"reproduces {percent(fidelity.any.r2)}")
     return f"{name}\n{'; '.join(told)}"

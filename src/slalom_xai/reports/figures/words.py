@@ -7,12 +7,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from slalom_xai.explanation import Array, Explanation
 from slalom_xai.reports.figures.captions import label
+from slalom_xai.slalom import BoundedSlalom
 from slalom_xai.surrogates.formula import SlalomSurrogate
 from slalom_xai.text import Unit, words
 
+_NEARLY = 1 - 1e-12  # a value at an end of the range has no finite place before the bound
 _WHOLE = (
     "type",
     "word",
@@ -117,10 +120,10 @@ def word_scores(explanation: Explanation, merged_words: Sequence[Word], name: st
     """One score per word, (words,), each what the surrogate gives for the word as a whole.
 
     A SLALOM treats units together as one unit with the sum of their weights and the weighted mean
-    of their values, so that nothing is approximated here. For methods with one score, Shapley
-    values and slopes, the parts add up; only removals of functions that are not linear do not.
-    Where units were measured, nobody asked the model about words of several units: their scores are
-    what the explanation says.
+    of their values before the bound, so that nothing is approximated here. For methods with one
+    score, Shapley values and slopes, the parts add up; only removals of functions that are not
+    linear do not. Where units were measured, the model was not called for words of several units:
+    their scores are what the explanation predicts.
     """
     scores = explanation.scores(name)
     if all(len(word.indices) == 1 for word in merged_words):
@@ -132,15 +135,33 @@ def word_scores(explanation: Explanation, merged_words: Sequence[Word], name: st
     parts = [scores[list(word.indices)] for word in merged_words]
     if name == "importance":
         return np.array([np.logaddexp.reduce(part) for part in parts])
-    if name == "value" and explanation.surrogate == "slalom":
-        importances = explanation.scores("importance")
-        return np.array([_weighted_mean(scores, importances, word) for word in merged_words])
+    if name == "value" and explanation.has_importances:
+        return _values(explanation, merged_words, scores)
     return np.array([part.sum() for part in parts])
+
+
+def word_effects(explanation: Explanation, merged_words: Sequence[Word]) -> NDArray[np.bool_]:
+    """Which words have an effect, (words,): those with any unit that has one."""
+    effect = explanation.has_effect
+    return np.array([effect[list(word.indices)].any() for word in merged_words], dtype=bool)
 
 
 def has_longer_words(explanation: Explanation) -> bool:
     """Whether any word is made of several units."""
     return any(len(word.indices) > 1 for word in merged(explanation))
+
+
+def _values(explanation: Explanation, merged_words: Sequence[Word], values: Array) -> Array:
+    """The value of each word, (words,): the weighted mean of its units' values (n,)."""
+    importances, function = explanation.scores("importance"), explanation.function
+    if isinstance(function, BoundedSlalom) and explanation.range is not None:
+        low, high = explanation.range
+        centre, half = (low + high) / 2, (high - low) / 2
+        inside = np.clip((values - centre) / half, -_NEARLY, _NEARLY)
+        inner = np.arctanh(inside)
+        means = np.array([_weighted_mean(inner, importances, word) for word in merged_words])
+        return np.asarray(centre + half * np.tanh(means))
+    return np.array([_weighted_mean(values, importances, word) for word in merged_words])
 
 
 def _weighted_mean(values: Array, importances: Array, word: Word) -> float:
