@@ -45,9 +45,9 @@ class FitSettings:
         strengths: of the prior on values, as shares of the outputs' variance, strongest first.
         first_strength: the same where fits are compared that differ in something else.
         alone: the same where a unit has one score, times the number of units.
-        value_cost: share of the outputs' variance that the strongest prior on values may cost, but
-            at most half of what the best leaves: a formula that predicts exactly is not given up
-            for one that nearly does.
+        value_cost: share of the outputs' variance that the strongest prior on values may cost.
+        exact: share that a formula leaves which predicts exactly, and is not given up for one that
+            nearly does.
         pair_gain: relative error that pairs must take away.
         unbounded_gain: relative error that doing without the bound must take away.
         few: units missing; up to so many are few.
@@ -73,6 +73,7 @@ class FitSettings:
     first_strength: float = 0.003
     alone: tuple[float, ...] = (0.03, 0.001)
     value_cost: float = 0.015
+    exact: float = 1e-3
     pair_gain: float = 0.03
     unbounded_gain: float = 0.2
     few: int = 10
@@ -733,7 +734,8 @@ def _finish(
     for number, request in enumerate(requests):
         own = balance[number, : len(FIT.strengths)]
         # The first that is good enough has the strongest prior.
-        cost = ((1 - own.max()) / 2).clamp(min=1e-12, max=FIT.value_cost)
+        exact = float(1 - own.max()) < FIT.exact
+        cost = 1e-12 if exact else FIT.value_cost
         best = int((own >= own.max() - cost).to(torch.int64).argmax())
         other = len(own) + int(balance[number, len(own) :].argmax())
         two, one = (
