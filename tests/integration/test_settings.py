@@ -98,10 +98,6 @@ def test_shapley_values_hardly_depend_on_the_number_of_orders(factor):
         (FIT, "whole_weight"),
         (FIT, "steepest"),
         (FIT, "widest"),
-        (CALLS, "scarce"),
-        (CALLS, "single"),
-        (DESIGN, "most_local"),
-        (DESIGN, "enough_held_out"),
     ],
     ids=lambda given: given if isinstance(given, str) else "",
 )
@@ -112,3 +108,23 @@ def test_predictions_hardly_depend_on_the_tuned_numbers(
     before = usual(model)
     patch(monkeypatch, settings, changed(settings, name, factor))
     assert difference(before, explain(model)) < most
+
+
+@pytest.mark.parametrize(
+    ("settings", "name"),
+    [
+        (CALLS, "scarce"),
+        (CALLS, "single"),
+        (DESIGN, "most_local"),
+        (DESIGN, "enough_held_out"),
+    ],
+    ids=lambda given: given if isinstance(given, str) else "",
+)
+@pytest.mark.parametrize("model", ["averaging", "planted"])
+@pytest.mark.parametrize("factor", [0.5, 2])
+def test_other_perturbed_texts_tell_the_same_of_a_model_that_is_the_formula(
+    settings, name, model, factor, monkeypatch
+):
+    before = usual(model)
+    patch(monkeypatch, settings, changed(settings, name, factor))
+    assert difference(before, explain(model)) < SAME
