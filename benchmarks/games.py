@@ -26,7 +26,7 @@ import torch
 from numpy.typing import NDArray
 
 from slalom_xai import Explainer
-from slalom_xai.errors import InputError
+from slalom_xai.errors import BudgetError, InputError
 from slalom_xai.models import Reading, Row
 from slalom_xai.outputs import Outputs
 from slalom_xai.text import equal_codes, words
@@ -159,7 +159,12 @@ def main() -> None:
             found = []
             for index in drawn:
                 outputs = stored[games[index]["key"]].astype(float)
-                found.append(measure(games[index], outputs, method, calls))
+                try:
+                    found.append(measure(games[index], outputs, method, calls))
+                except BudgetError:
+                    continue  # the column of games says how many are left
+            if not found:
+                continue
             means = " | ".join(f"{mean:.2f}" for mean in np.nanmean(found, axis=0))
             print(f"| {calls} | `{method}` | {len(found)} | {means} |", flush=True)
 

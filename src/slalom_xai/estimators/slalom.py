@@ -60,7 +60,7 @@ class SlalomSettings:
     usual: int = 1000
     usual_per_unit: int = 3
     most: int = 5000
-    first: float = 0.5
+    first: float = 0.25
     first_round: int = 250
     enough: float = 0.98
     gain: float = 0.01

@@ -46,8 +46,9 @@ class FitSettings:
         first_strength: the same where fits are compared that differ in something else.
         alone: the same where a unit has one score, times the number of units.
         value_cost: share of the outputs' variance that the strongest prior on values may cost.
-        exact: share that a formula leaves which predicts exactly, and is not given up for one that
-            nearly does.
+        relative_cost: the same as a share of what the best leaves. More would shrink values by so
+            much that their intervals miss them.
+        exact: share of the variance; of a formula that leaves less, pairs can take nothing.
         pair_gain: relative error that pairs must take away.
         unbounded_gain: relative error that doing without the bound must take away.
         few: units missing; up to so many are few.
@@ -70,9 +71,10 @@ class FitSettings:
     """
 
     strengths: tuple[float, ...] = (0.1, 0.03, 0.01, 0.003, 0.0005, 1e-6)
-    first_strength: float = 0.003
+    first_strength: float = 0.0003
     alone: tuple[float, ...] = (0.03, 0.001)
     value_cost: float = 0.015
+    relative_cost: float = 0.05
     exact: float = 1e-3
     pair_gain: float = 0.03
     unbounded_gain: float = 0.2
@@ -647,7 +649,8 @@ def _add_pairs(
     equal = torch.zeros(len(requests), dtype=torch.bool)
     _, found = _settle(more, begun, strength, equal)
     gain = _judge(stack, left) - _judge(more, found)
-    worth = (gain > FIT.pair_gain).tolist()
+    something_left = 1 - _predicted_shares(stack, left)[1] > FIT.exact
+    worth = ((gain > FIT.pair_gain) & something_left).tolist()
     return [pairs if kept else pairs[:0] for pairs, kept in zip(ranked, worth, strict=True)]
 
 
@@ -734,8 +737,7 @@ def _finish(
     for number, request in enumerate(requests):
         own = balance[number, : len(FIT.strengths)]
         # The first that is good enough has the strongest prior.
-        exact = float(1 - own.max()) < FIT.exact
-        cost = 1e-12 if exact else FIT.value_cost
+        cost = ((1 - own.max()) * FIT.relative_cost).clamp(min=1e-12, max=FIT.value_cost)
         best = int((own >= own.max() - cost).to(torch.int64).argmax())
         other = len(own) + int(balance[number, len(own) :].argmax())
         two, one = (
