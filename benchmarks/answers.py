@@ -2,7 +2,7 @@ r"""Which sources made an answer: our scores beside those of others, with 16 to 
 
     python scripts/gguf_to_folder.py SmolLM2-135M-Instruct.Q4_1.gguf smollm2
     python -m benchmarks.answers --model smollm2 --data FOLDER --rows rows.npz --out answers.jsonl \
-        [--prompts 100] [--methods slalom-few,slalom] [--calls 16,32,64,128] [--seconds 500] \
+        [--prompts 100] [--methods slalom] [--calls 16,32,64,128] [--seconds 500] \
         [--part 1/3]
     python -m benchmarks.answers --tables answers.jsonl [answers-2.jsonl ...]
     python -m benchmarks.answers --refit rows.npz --out refitted.jsonl [--calls 16,32,64,128]
@@ -212,7 +212,7 @@ def main() -> None:
     parser.add_argument("--part", default="1/1", help="one share of the prompts, such as 2/3")
     parser.add_argument("--sources", default="20,60", help="in a prompt: fewest and most")
     parser.add_argument("--words", type=int, default=35, help="of a source at most")
-    parser.add_argument("--methods", default="slalom-few,slalom", help="of the package, by commas")
+    parser.add_argument("--methods", default="slalom", help="of the package, by commas")
     parser.add_argument("--calls", default="16,32,64,128")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--seconds", type=float, default=1e9, help="stop between two prompts")

@@ -7,7 +7,7 @@
     python -m benchmarks.corpus workers --data ... --engine ray
 
 Texts are sentences of 6 to 16 words of the tables in --data, column ``text``; longer sentences are
-cut. By default each is explained by ``slalom-few``, with 64 calls.
+cut. By default each is explained by ``slalom``, with 64 calls.
 
 - ``speed``: the command in one process, and ``Explainer(...)(texts)`` on the same texts, in turns.
   Each is a process of its own, and its time counts from when the model is loaded.
@@ -268,7 +268,7 @@ def main() -> None:
     parser.add_argument("part", choices=commands)
     parser.add_argument("--data", type=Path, nargs="+", required=True)
     parser.add_argument("--texts", type=int, default=2000)
-    parser.add_argument("--method", default="slalom-few")
+    parser.add_argument("--method", default="slalom")
     parser.add_argument("--budget", type=int, default=0, help="0: chosen by each text's length")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--engine", default="local")

@@ -34,8 +34,8 @@ def shoot(browser: Browser, page: Path, name: str, width: int, height: int, sche
     tab.goto(page.as_uri())
     card = tab.locator(".card").first
     card.get_by_role("button", name="slow", exact=True).click()
-    card.get_by_role("button", name="gladly", exact=True).click(modifiers=["Shift"])
-    card.get_by_role("button", name="wonderful", exact=True).hover()
+    card.get_by_role("button", name="moving", exact=True).click(modifiers=["Shift"])
+    card.get_by_role("button", name="surprisingly", exact=True).hover()
     tab.locator("h1").click()  # takes the focus off the word
     keep(tab, name)
     context.close()

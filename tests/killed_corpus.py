@@ -41,7 +41,7 @@ def table(root: Path) -> Path:
 
 def run(root: Path, out: Path) -> None:
     """Explains the table into a folder, or goes on with it."""
-    options = ExplainOptions(model=str(root / "model"), budget=40, method="slalom-few")
+    options = ExplainOptions(model=str(root / "model"), budget=40, method="slalom")
     explain_corpus(
         root / "texts.jsonl", out, options, size=PartSize(texts=TEXTS), show_progress=False
     )

@@ -80,7 +80,7 @@ def test_the_ordinary_explainer_takes_it(method):
     assert explanation.prediction == pytest.approx(model(ids_of(words)[None]).item(), abs=1e-9)
     assert [unit.text for unit in explanation.units] == TEXT.split()
     if method == "slalom":
-        assert explanation.fidelity.wide.r2 > 0.95
+        assert explanation.fidelity.any.r2 > 0.9
         assert len(explanation.importances) == len(explanation.values) == 8
     elif method != "occlusion":
         weights = model.attention(model.embed(ids_of(words)[None]))[0].detach()

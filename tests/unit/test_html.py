@@ -118,7 +118,8 @@ def test_the_surrogate_goes_in_at_full_precision(name):
 
 def same_numbers(shown, function):
     """What the page got is the function to the last digit."""
-    names = {field.name for field in fields(function)}
+    old = {"length_offsets", "place_level"}  # what only files of earlier versions may have
+    names = {field.name for field in fields(function)} - old
     assert shown.keys() - {"kind"} == names
     for key in names:
         part = getattr(function, key)
@@ -134,8 +135,9 @@ def test_every_score_says_where_it_comes_from():
     assert set(explanation_data(made())["columns"][0]["sources"].values()) == {"fitted"}
 
 
-def test_without_scripts_the_table_says_it_too():
-    assert "<th>value, fitted</th><th>importance, fitted</th>" in page(made(measured=True))
+def test_without_scripts_there_is_a_table_of_the_scores():
+    titles = "<th>value</th><th>importance</th><th>Shapley value</th>"
+    assert titles in page(made(measured=True))
     assert "<th>score</th>" in page(made(additive=True))
 
 

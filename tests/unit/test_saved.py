@@ -307,7 +307,6 @@ def mutated(data, rng):
         *list(SHAPES)[:4],
         "four classes",
         "measured scores of four classes",
-        "lengths of units that stand several times",
         "pairs of units",
         "a process",
     ],

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 from word_games import Game, additive
 
+import slalom_xai
+import slalom_xai.methods
 from slalom_xai import Explainer, Explanation
 from slalom_xai.errors import BudgetError, CannotHideError, InputError, ModelError
 from slalom_xai.methods import Slalom
@@ -215,3 +217,8 @@ class TestOldFiles:
         with pytest.raises(InputError, match="the saved explanation is damaged") as caught:
             Explanation.from_dict(data)
         assert "\n" not in str(caught.value)
+
+
+def test_methods_are_listed_whether_or_not_their_module_is_imported():
+    assert slalom_xai.methods.Slalom is Slalom
+    assert "slalom" in slalom_xai.methods()

@@ -45,8 +45,8 @@ class OneScoreMethod(Estimator):
         calls = Calls(queries, rng, Slalom(pairs=0))
         fitted = calls.fit()
         form, rows = fitted.one_score, calls.rows
-        rest = fit_rest(rows.table.cpu(), (rows.outputs - form.predict(rows.table)).cpu())
-        form = replace(form, shapley=compute_shapley(form.cpu(), SLALOM.orders) + rest)
+        rest = fit_rest(rows.table, rows.outputs - form.predict(rows.table))
+        form = replace(form, shapley=compute_shapley(form, SLALOM.orders) + rest)
         tested = calls.test(fitted)
         fidelity = None
         if tested is not None:

@@ -148,36 +148,34 @@ class Slalom(Estimator):
         form = fitted.form
         left = rows.outputs - form.predict(rows.table)
         rest = fit_rest(rows.table, left)
-        form = replace(
-            form, shapley=compute_shapley(form.cpu(), self.settings.orders).to(left) + rest
-        )
+        form = replace(form, shapley=compute_shapley(form, self.settings.orders) + rest)
         measured = calls.measure(self.filled)
         errors = tuple(
             self._errors(calls, fitted, column) | calls.measured_errors(measured, column)
             for column in range(len(full))
         )
         fidelity = calls.test(fitted)
-        return Findings(form, errors, fidelity, calls.notes, measured=measured)
+        return Findings(form, errors, fidelity, measured=measured)
 
     def _errors(self, calls: Calls, fitted: FittedForm, column: int) -> dict[str, Tensor]:
         """Standard errors of one column's scores, (n,) each, by leaving out groups of calls."""
-        own = fitted.form.of_column(column)
-        others = fitted.jackknife[column]
+        own, others = fitted.form.of_column(column), fitted.jackknife[column]
         if len(others) < 2:
             return {}
+        way = fitted.way[column][:, None]  # (G, 1)
         found = {}
         for name in _SCORES:
-            scores = torch.stack([score_units(other.cpu(), name, 0) for other in others])
-            found[name] = _jackknife(scores)
-        rows = calls.rows
-        left = (rows.outputs[:, column : column + 1] - own.predict(rows.table)).cpu()
-        table, groups = rows.table.cpu(), fitted.groups
-        shares = []
-        for group, other in enumerate(others):
-            rest = fit_rest(table, left, (groups != group).to(left.dtype))
-            other = other.cpu()
-            shares.append((compute_shapley(other, self.settings.orders_of_errors) + rest)[:, 0])
-        found["shapley"] = _jackknife(torch.stack(shares))
+            scores = torch.stack([score_units(other, name, 0) for other in others])
+            found[name] = _jackknife((scores - score_units(own, name, 0)) / way)
+        rows, orders = calls.rows, self.settings.orders_of_errors
+        left = rows.outputs[:, column : column + 1] - own.predict(rows.table)
+        shares = torch.stack([compute_shapley(other, orders)[:, 0] for other in others])
+        moved = (shares - compute_shapley(own, orders)[:, 0]) / way
+        rests = [
+            fit_rest(rows.table, left, (fitted.groups != group).to(left.dtype))[:, 0]
+            for group in range(len(others))
+        ]
+        found["shapley"] = _jackknife(moved + torch.stack(rests))
         noise = calls.queries.whole_variance
         if noise is not None:
             found["removal"] = (found["removal"] ** 2 + float(noise[column])).sqrt()
@@ -185,7 +183,7 @@ class Slalom(Estimator):
 
 
 def _jackknife(scores: Tensor) -> Tensor:
-    """Standard errors from scores (G, n) of which each lacks one group of calls."""
+    """Standard errors from scores (G, n), or their changes, each without one group of calls."""
     groups = len(scores)
     spread = ((scores - scores.mean(dim=0)) ** 2).sum(dim=0)
     return ((groups - 1) / groups * spread).sqrt()
@@ -202,7 +200,6 @@ class Calls:
 
     def __init__(self, queries: Queries, rng: np.random.Generator, method: Slalom) -> None:
         self.queries, self._rng, self._method = queries, rng, method
-        self.notes: tuple[str, ...] = ()
         self._pool = row_pool(queries)
         units = len(queries.prompt.units)
         budget = min(queries.distinct_budget, count_rows(queries) + 1)
@@ -236,8 +233,8 @@ class Calls:
         occurrences = torch.as_tensor(np.log(queries.prompt.occurrences), dtype=outputs.dtype)
         low, high = queries.output_range or (outputs.amin(dim=0), outputs.amax(dim=0))
         request = FitRequest(
-            self.rows.table.cpu(),
-            outputs.cpu(),
+            self.rows.table,
+            outputs,
             occurrences,
             low.cpu(),
             high.cpu(),
@@ -351,35 +348,34 @@ class Calls:
         if len(rows.outputs) < self._method.settings.least:
             return None
         linear = _left_out_of_linear(rows, self.full)
-        missing = rows.deleted.cpu()
+        missing = rows.deleted
         whole = [
-            one.predict(torch.ones_like(rows.table[:1])).cpu()
-            for one in (fitted.form, fitted.one_score)
+            one.predict(torch.ones_like(rows.table[:1])) for one in (fitted.form, fitted.one_score)
         ]
         predicted = torch.stack(
-            [fitted.left_out.cpu() - whole[0], linear, fitted.one_score_left_out.cpu() - whole[1]]
+            [fitted.left_out - whole[0], linear, fitted.one_score_left_out - whole[1]]
         )
         removed = missing > 0
         few = removed & (missing <= _FEW)
         if int(few.sum()) < self._method.settings.least_few:
             few = removed
         return [
-            compare_columns(self.full.cpu(), rows.outputs.cpu()[part], predicted[:, part])
+            compare_columns(self.full, rows.outputs[part], predicted[:, part])
             for part in (few, removed)
         ]
 
 
 def _left_out_of_linear(rows: AnsweredRows, full: Tensor) -> Tensor:
     """The changes that a linear fit of the other calls predicts for each, (m, C): five folds."""
-    table, outputs = rows.table.cpu(), rows.outputs.cpu()
+    table, outputs = rows.table, rows.outputs
     predicted = torch.zeros_like(outputs)
     fold = torch.arange(len(table)) % 5
     for number in range(5):
         inside = fold == number
         if not bool(inside.any()) or int((~inside).sum()) < 2:
             continue
-        fit = fit_additive(table[~inside], outputs[~inside], full.cpu()).surrogate
-        predicted[inside] = fit.predict(table[inside]) - full.cpu()
+        fit = fit_additive(table[~inside], outputs[~inside], full).surrogate
+        predicted[inside] = fit.predict(table[inside]) - full
     return predicted
 
 

@@ -78,6 +78,9 @@ class Explanation(ScoredText):
     def to_frame(self) -> pd.DataFrame:
         """One row per unit: its span, every score and every standard error.
 
+        ``effect`` says whether a unit has an effect beyond its noise; where it has none, there is
+        no value to read.
+
         ``attrs["source"]`` says for each score whether it was measured or fitted, and
         ``attrs["interactions"]`` lists pairs of units, as in ``interactions``.
         """
@@ -96,6 +99,8 @@ class Explanation(ScoredText):
         for name in names:
             if name in self.standard_errors:
                 fields[f"{name}_se"] = self.standard_errors[name]
+        if self.has_importances:
+            fields["effect"] = self.has_effect
         frame = pd.DataFrame(fields)
         frame.attrs["source"] = {name: self.source(name) for name in names}
         frame.attrs["interactions"] = [asdict(pair) for pair in self.interactions]

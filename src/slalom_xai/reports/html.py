@@ -19,7 +19,7 @@ from typing import Any
 
 from slalom_xai.errors import InputError, shortened
 from slalom_xai.explanation import Explanation
-from slalom_xai.reports.colour import pieces, printable, strongest_units
+from slalom_xai.reports.colour import HIGHLIGHT, pieces, printable, strongest_units
 from slalom_xai.reports.view import explanation_data, index_data, printable_lines, to_json
 from slalom_xai.reports.wording import (
     answer,
@@ -27,7 +27,6 @@ from slalom_xai.reports.wording import (
     question,
     runs_leftwards,
     unit_texts,
-    with_source,
 )
 from slalom_xai.system.files import write_file
 
@@ -187,16 +186,17 @@ def _span(characters: str, intensity: float | None) -> str:
 
 
 def _table(explanation: Explanation, rows: int) -> str:
-    names = {"value": "value", "importance": "importance", "removal": "lost without it"}
+    names = {"value": "value", "importance": "importance", HIGHLIGHT: "Shapley value"}
     if explanation.importances is None:
         names = {"value": "score"}
     scores = {name: explanation.scores(name) for name in names}
-    titles = [explanation.granularity]
-    titles += [with_source(explanation, name, title) for name, title in names.items()]
+    titles = [explanation.granularity, *names.values()]
     head = "".join(f"<th>{escape(printable(title))}</th>" for title in titles)
     lines = []
-    texts = unit_texts(explanation)
+    texts, effect = unit_texts(explanation), explanation.has_effect
     for index in strongest_units(explanation, rows):
         cells = "".join(f"<td>{scores[name][index]:+.2f}</td>" for name in names)
+        if not effect[index]:
+            cells = f'<td colspan="{len(names)}">no effect</td>'
         lines.append(f'<tr><td dir="auto">{escape(texts[index])}</td>{cells}</tr>')
     return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>"

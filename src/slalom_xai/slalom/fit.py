@@ -46,10 +46,10 @@ class FitSettings:
         first_strength: the same where fits are compared that differ in something else.
         alone: the same where a unit has one score, times the number of units.
         value_cost: share of the outputs' variance that the strongest prior on values may cost.
-        relative_cost: the same as a share of what the best leaves. More would shrink values by so
-            much that their intervals miss them.
-        exact: share of the variance; of a formula that leaves less, pairs can take nothing.
+        relative_cost: the same as a share of what the best leaves: a formula that predicts exactly
+            is not given up for one that nearly does.
         pair_gain: relative error that pairs must take away.
+        pair_share: share of the outputs' variance that they must add to what is predicted.
         unbounded_gain: relative error that doing without the bound must take away.
         few: units missing; up to so many are few.
         least_few: calls with few units missing, below which they are not judged by themselves.
@@ -67,6 +67,7 @@ class FitSettings:
             error there is in every change.
         steepest: ratio of the largest weight to the smallest, at most.
         groups: of calls, left out in turn for standard errors.
+        linear: change of a value or an importance up to which scores are nearly linear in it.
         widest: step of an importance at most, and of a value, as a share of its spread.
     """
 
@@ -74,9 +75,9 @@ class FitSettings:
     first_strength: float = 0.0003
     alone: tuple[float, ...] = (0.03, 0.001)
     value_cost: float = 0.015
-    relative_cost: float = 0.05
-    exact: float = 1e-3
+    relative_cost: float = 0.5
     pair_gain: float = 0.03
+    pair_share: float = 0.005
     unbounded_gain: float = 0.2
     few: int = 10
     least_few: int = 10
@@ -92,6 +93,7 @@ class FitSettings:
     whole_weight: float = 10.0
     steepest: float = 1e4
     groups: int = 20
+    linear: float = 0.1
     widest: float = 1.0
 
 
@@ -128,8 +130,10 @@ class FittedForm:
 
     Attributes:
         form: the formula, its Shapley values not yet filled in.
-        jackknife: formulas (C, G) as lists, each fitted without one group of calls: those of a
-            column have one column.
+        jackknife: for each column, formulas of that column on the way to what it would be without
+            each of G groups of calls.
+        way: (C, G), how far on the way: a share. The whole way may lead out of where a formula is
+            nearly linear in its numbers.
         left_out: (m, C), the formula's prediction for each call, had it not been used.
         one_score: the best formula with all importances equal, for comparison.
         one_score_left_out: (m, C), likewise.
@@ -140,6 +144,7 @@ class FittedForm:
 
     form: BoundedSlalom
     jackknife: tuple[tuple[BoundedSlalom, ...], ...]
+    way: Tensor
     left_out: Tensor
     one_score: BoundedSlalom
     one_score_left_out: Tensor
@@ -649,8 +654,11 @@ def _add_pairs(
     equal = torch.zeros(len(requests), dtype=torch.bool)
     _, found = _settle(more, begun, strength, equal)
     gain = _judge(stack, left) - _judge(more, found)
-    something_left = 1 - _predicted_shares(stack, left)[1] > FIT.exact
-    worth = ((gain > FIT.pair_gain) & something_left).tolist()
+    before, after = (
+        _predicted_shares(one, two).clamp(min=0).mean(dim=0)
+        for one, two in ((stack, left), (more, found))
+    )
+    worth = ((gain > FIT.pair_gain) & (after - before > FIT.pair_share)).tolist()
     return [pairs if kept else pairs[:0] for pairs, kept in zip(ranked, worth, strict=True)]
 
 
@@ -751,7 +759,7 @@ def _finish(
         fitted.append(
             FittedForm(
                 two.form(two.point.u[0], two.point.s[0]),
-                two.jackknife(groups),
+                *two.jackknife(groups),
                 two.left_out(),
                 one.form(one.point.u[0], one.point.s[0]),
                 one.left_out(),
@@ -809,10 +817,10 @@ class _Fitted:
         centre, half = self.scale
         return centre + half * (self.stack.z[0, :rows] + self.left.left_out[0, :rows])
 
-    def jackknife(self, groups: Tensor) -> tuple[tuple[BoundedSlalom, ...], ...]:
-        """Formulas fitted without one group of calls each, to first order: per column."""
+    def jackknife(self, groups: Tensor) -> tuple[tuple[tuple[BoundedSlalom, ...], ...], Tensor]:
+        """Formulas on the way to those without one group of calls, and how far: per column."""
         rows, p = len(groups), self.point.s.shape[1]
-        columns = []
+        columns, ways = [], []
         for column in range(self.point.u.shape[2]):
             slopes = self.left.slopes[0, column, :rows]
             pull = self.stack.weights[0, :rows] * self.left.left_out[0, :rows, column]
@@ -820,10 +828,11 @@ class _Fitted:
             each = torch.zeros(count, rows, dtype=pull.dtype, device=pull.device)
             each[groups, torch.arange(rows)] = pull
             steps = (each @ slopes) @ self.left.inverse[0, column]  # (G, 2p)
+            way = (FIT.linear / steps.abs().amax(dim=1).clamp(min=1e-300)).clamp(max=1)
             forms = []
-            for step in steps:
-                u = self.point.u[0, :, column] + step[:p].clamp(-1, 1)
-                s = self.point.s[0] + step[p:].clamp(-1, 1)
-                forms.append(self.form(u[:, None], s, column))
+            for step in steps * way[:, None]:
+                u = self.point.u[0, :, column] + step[:p]
+                forms.append(self.form(u[:, None], self.point.s[0] + step[p:], column))
             columns.append(tuple(forms))
-        return tuple(columns)
+            ways.append(way)
+        return tuple(columns), torch.stack(ways)
