@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import ipaddress
 import json
 import re
 from typing import Any
 
 import numpy as np
+from loops import run_apart
 
 from fuzz.cases import Outcome
 from slalom_xai.app.access import Access
@@ -84,7 +84,7 @@ def sent(
     given = [(name.encode(), value.encode("latin-1", "replace")) for name, value in headers.items()]
     scope = {"type": "http", "method": method, "path": path, "query_string": query.encode()}
     guard = Guard(_fine, ACCESS, Limits(), log_texts=False)
-    asyncio.run(guard({**scope, "headers": given, "scheme": "http"}, receive, send))
+    run_apart(guard({**scope, "headers": given, "scheme": "http"}, receive, send))
     found = {name.decode(): value.decode("latin-1") for name, value in messages[0]["headers"]}
     return messages[0]["status"], found, messages[-1]["body"]
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 
 import pytest
+from loops import run_apart
 
 from slalom_xai.errors import CapError, InputError
 from slalom_xai.models.remote import Price
@@ -19,7 +19,7 @@ def path(tmp_path):
 
 
 def reserved(ledger):
-    return asyncio.run(ledger.reserve("a prompt", 1))
+    return run_apart(ledger.reserve("a prompt", 1))
 
 
 def asked(ledger, times=1, usage=(10, 1)):

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import json
 import logging
 import math
 import random
 import threading
-from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 
 import httpx
@@ -17,6 +15,7 @@ import numpy as np
 import pytest
 from api_servers import LABELS, PROMPT, ApiServer, Fault, planted_log_odds
 from fakes import word_scores
+from loops import run_apart
 
 from slalom_xai import Explainer, Explanation
 from slalom_xai.errors import BudgetError, InputError, ModelError, ServiceError, SlalomError
@@ -568,9 +567,7 @@ def test_it_works_where_an_event_loop_runs_already():
     async def in_a_notebook():
         return classifier(ApiServer()).answer([TEXT])
 
-    # A thread of its own: a browser test of the same worker leaves its loop running in this one.
-    with ThreadPoolExecutor(1) as thread:
-        assert thread.submit(asyncio.run, in_a_notebook()).result().shape == (1, 2)
+    assert run_apart(in_a_notebook()).shape == (1, 2)
 
 
 def test_an_interrupt_ends_the_round_and_drops_what_is_under_way():
