@@ -1,0 +1,86 @@
+"""Do printed scores stay, and do they mean what they say?
+
+    python -m benchmarks.reading texts.jsonl [--model FOLDER] [--texts 20] [--calls 1000]
+
+Each text is explained with two seeds, which send other perturbed texts to the model. Printed are
+means over texts:
+
+    correlation  of values and of importances between the seeds, over the quarter of the words
+                 with the largest measured removal
+    ends         share of the words with an effect whose value is within a tenth of an end of the
+                 range
+    sign         share of the words whose removal exceeds a tenth of the largest, for which value
+                 less prediction has its sign
+
+and how many explanations warn, with the lowest R² of the others on the calls that test the second
+explanation. ``benchmarks/seeds.py`` has the spread of more seeds over the stated errors.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from slalom_xai import Explainer, Explanation
+
+
+def correlate(first: Explanation, second: Explanation, score: str) -> float:
+    """The correlation of a score over the quarter of units with the largest removal."""
+    removal = np.abs(first.scores("removal"))
+    largest = np.argsort(-removal)[: max(3, len(removal) // 4)]
+    return float(np.corrcoef(first.scores(score)[largest], second.scores(score)[largest])[0, 1])
+
+
+def find_ends(one: Explanation) -> float:
+    """The share of units with an effect whose value is near an end of the range."""
+    if one.range is None or not one.has_effect.any():
+        return float("nan")
+    low, high = one.range
+    margin = 0.1 * (high - low)
+    values = one.values[one.has_effect]
+    return float(((values < low + margin) | (values > high - margin)).mean())
+
+
+def agree_in_sign(one: Explanation) -> float:
+    """How often value less prediction has the sign of what is lost without the unit."""
+    removal = one.scores("removal")
+    large = np.abs(removal) > 0.1 * np.abs(removal).max()
+    return float((np.sign(one.values - one.prediction) == np.sign(removal))[large].mean())
+
+
+def main() -> None:
+    """Explains and prints."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--model", default=None)
+    parser.add_argument("--texts", type=int, default=20)
+    parser.add_argument("--calls", type=int, default=1000)
+    given = parser.parse_args()
+    texts = pd.read_json(given.data, lines=True)["text"].tolist()
+    chosen = np.random.default_rng(0).permutation(len(texts))[: given.texts]
+    rows, trusted, warned = [], [], 0
+    for index in chosen:
+        found = []
+        for seed in (0, 1):
+            explainer = Explainer(
+                given.model, budget=given.calls, random_state=seed, show_progress=False
+            )
+            found.append(explainer(texts[index]))
+        first, second = found
+        row = {"ends": find_ends(first), "sign": agree_in_sign(first)}
+        for name in ("value", "importance"):
+            row[f"{name} correlation"] = correlate(first, second, name)
+        rows.append(row)
+        if first.trust.startswith("Do not trust"):
+            warned += 1
+        elif second.fidelity is not None:
+            trusted.append(second.fidelity.any.r2)
+    print(pd.DataFrame(rows).mean().round(2).to_string())
+    print(f"warned {warned} of {len(chosen)}; lowest R² of the others {min(trusted):.2f}")
+
+
+if __name__ == "__main__":
+    main()
