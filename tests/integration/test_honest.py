@@ -185,9 +185,6 @@ def held(found, name, true):
     return np.abs(found.scores(name) - true) <= 1.645 * found.standard_errors[name]
 
 
-@pytest.mark.xfail(
-    reason="the prior on values draws them to the sink by more than their errors say"
-)
 def test_intervals_hold_the_scores_of_a_noisy_formula():
     """Where it is said to have no bounds, as it has none."""
     inside, free = [], 0

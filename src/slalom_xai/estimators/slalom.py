@@ -34,6 +34,7 @@ from slalom_xai.slalom.trust import Agreement, FewAndAny, Fidelity
 from slalom_xai.surrogates.additive import fit_additive
 
 _SCORES = ("value", "importance", "removal", "alone", "slope", "linearized")
+_SHRUNK = ("value", "importance", "linearized")  # which the prior on values moves
 _FEW = 10  # units removed: up to so many are few
 
 
@@ -163,10 +164,16 @@ class Slalom(Estimator):
         if len(others) < 2:
             return {}
         way = fitted.way[column][:, None]  # (G, 1)
+        free = fitted.free.of_column(column)
         found = {}
         for name in _SCORES:
-            scores = torch.stack([score_units(other, name, 0) for other in others])
-            found[name] = _jackknife((scores - score_units(own, name, 0)) / way)
+            scores, here = (
+                [score_units(other, name, 0) for other in others],
+                score_units(own, name, 0),
+            )
+            found[name] = _jackknife((torch.stack(scores) - here) / way)
+            if name in _SHRUNK:  # the prior's pull is part of the error
+                found[name] = torch.hypot(found[name], here - score_units(free, name, 0))
         rows, orders = calls.rows, self.settings.orders_of_errors
         left = rows.outputs[:, column : column + 1] - own.predict(rows.table)
         shares = torch.stack([compute_shapley(other, orders)[:, 0] for other in others])

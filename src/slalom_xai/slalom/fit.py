@@ -134,6 +134,7 @@ class FittedForm:
             each of G groups of calls.
         way: (C, G), how far on the way: a share. The whole way may lead out of where a formula is
             nearly linear in its numbers.
+        free: the same fitted with the prior on values that left-out calls like best.
         left_out: (m, C), the formula's prediction for each call, had it not been used.
         one_score: the best formula with all importances equal, for comparison.
         one_score_left_out: (m, C), likewise.
@@ -145,6 +146,7 @@ class FittedForm:
     form: BoundedSlalom
     jackknife: tuple[tuple[BoundedSlalom, ...], ...]
     way: Tensor
+    free: BoundedSlalom
     left_out: Tensor
     one_score: BoundedSlalom
     one_score_left_out: Tensor
@@ -748,6 +750,7 @@ def _finish(
         cost = ((1 - own.max()) * FIT.relative_cost).clamp(min=1e-12, max=FIT.value_cost)
         best = int((own >= own.max() - cost).to(torch.int64).argmax())
         other = len(own) + int(balance[number, len(own) :].argmax())
+        free = each * number + int(own.argmax())
         two, one = (
             _Fitted(request, scales[number], used, whole.pick(at), settled.pick(at), left.pick(at))
             for used, at in (
@@ -760,6 +763,7 @@ def _finish(
             FittedForm(
                 two.form(two.point.u[0], two.point.s[0]),
                 *two.jackknife(groups),
+                two.form(settled.u[free], settled.s[free]),
                 two.left_out(),
                 one.form(one.point.u[0], one.point.s[0]),
                 one.left_out(),
