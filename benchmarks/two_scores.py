@@ -5,7 +5,7 @@
 
 The first prints medians over texts of R² on fresh removals, 1 to 10 words / any number, and in how
 many cells ``slalom`` is ahead. The second writes the texts to measure on: those of 25 to 110 words
-with an odd number in the table, so that the others are left for design.
+with an odd number in the table; ``--design`` takes the others, which methods are designed on.
 """
 
 from __future__ import annotations
@@ -53,13 +53,13 @@ def print_tables(found: pd.DataFrame) -> None:
         print(f"| {cell} | {part['text'].nunique()} | " + " | ".join(shown) + " |")
 
 
-def choose_texts(table: Path, out: Path) -> None:
-    """Writes the texts of a table that are measured on."""
+def choose_texts(table: Path, out: Path, design: bool) -> None:
+    """Writes the texts of a table that are measured on, or those to design on."""
     rows = pd.read_json(table, lines=True)
     least, most = WORDS
     with out.open("w", encoding="utf-8") as file:
         for number, text in enumerate(rows["text"]):
-            if number % 2 and least <= len(str(text).split()) <= most:
+            if number % 2 != design and least <= len(str(text).split()) <= most:
                 file.write(json.dumps({"text": str(text)}) + "\n")
 
 
@@ -68,9 +68,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("paths", type=Path, nargs="+")
     parser.add_argument("--choose", action="store_true")
+    parser.add_argument("--design", action="store_true")
     given = parser.parse_args()
     if given.choose:
-        choose_texts(*given.paths)
+        choose_texts(*given.paths, given.design)
     else:
         print_tables(read_results(given.paths[0]))
 
