@@ -42,7 +42,7 @@ def draw_game(units: int, rng: np.random.Generator) -> BoundedSlalom:
         pair_values=torch.zeros(0, 1).double(),
         pair_importances=torch.zeros(0).double(),
     )
-    return replace(game, shapley=compute_shapley(game))
+    return replace(game, shapley=compute_shapley(game.split()).T)
 
 
 def cover(seed: int, units: int, noise: float, budget: int) -> dict[str, float]:

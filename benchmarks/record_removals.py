@@ -70,7 +70,7 @@ def main() -> None:
     texts = pd.read_json(given.data, lines=True)["text"].tolist()
     chosen = np.random.default_rng(0).permutation(len(texts))[: given.texts]
     explainer = Explainer(None if given.model == "bundled" else given.model, show_progress=False)
-    low, high = explainer._range.find() or (None, None)  # noqa: SLF001
+    low, high = explainer._range.find() or (None, None)
     stored: dict[str, Any] = {}
     if low is not None and high is not None:
         stored = {"low": low.numpy(), "high": high.numpy()}

@@ -66,8 +66,8 @@ def read_recorded(file: Path, removal: str, calls: int, texts: int) -> Iterator[
         }
         n, *sizes = part["sizes"].tolist()
         masks = np.unpackbits(part["masks"], axis=1, count=n).astype(np.float64)
-        counts = torch.tensor(masks).split(sizes)
-        outputs = torch.tensor(part["outputs"].astype(np.float64)).split(sizes)
+        counts = torch.split(torch.tensor(masks), sizes)
+        outputs = torch.split(torch.tensor(part["outputs"].astype(np.float64)), sizes)
         whole, empty, single, *draws, few, every = zip(counts, outputs, strict=True)
         fits = []
         for draw in draws:
@@ -77,15 +77,17 @@ def read_recorded(file: Path, removal: str, calls: int, texts: int) -> Iterator[
             chosen = chosen[chosen < len(draw[0])]
             parts = [whole, empty, *([single] if calls >= 6 * n else [])]
             parts.append((draw[0][chosen], draw[1][chosen]))
-            fits.append((torch.cat([one[0] for one in parts]), torch.cat([one[1] for one in parts])))
+            fits.append(
+                (torch.cat([one[0] for one in parts]), torch.cat([one[1] for one in parts]))
+            )
         low, high = outputs[0][0], outputs[0][0]
         if "low" in stored:
-            low, high = (torch.tensor(stored[name], dtype=torch.float64) for name in ("low", "high"))
+            low, high = (
+                torch.tensor(stored[name], dtype=torch.float64) for name in ("low", "high")
+            )
         column = int(whole[1][0].argmax()) if whole[1].shape[1] > 1 else 0
         occurrences = torch.tensor(np.log(part["occurrences"].astype(np.float64)))
-        yield Recorded(
-            fits, [few, every], whole[1] - single[1], occurrences, low, high, column
-        )
+        yield Recorded(fits, [few, every], whole[1] - single[1], occurrences, low, high, column)
         number += 1
 
 
@@ -143,10 +145,20 @@ def main() -> None:
             single.append(measure_r2(both[0].one_score, text))
             reading.append(measure_reading(both, text))
             if given.each:
-                spread = [float((out - text.fits[0][1][:1])[:, text.column].std()) for _, out in text.tests]
+                spread = [
+                    float((out - text.fits[0][1][:1])[:, text.column].std())
+                    for _, out in text.tests
+                ]
                 whole = float(text.fits[0][1][0, text.column])
-                print(len(text.removal), f"{whole:.2f}", np.round(spread, 2), np.round(r2[-1] + single[-1] + reading[-1], 2))
-        two, one = (" / ".join(f"{x:.3f}" for x in np.median(part, axis=0)) for part in (r2, single))
+                print(
+                    len(text.removal),
+                    f"{whole:.2f}",
+                    np.round(spread, 2),
+                    np.round(r2[-1] + single[-1] + reading[-1], 2),
+                )
+        two, one = (
+            " / ".join(f"{x:.3f}" for x in np.median(part, axis=0)) for part in (r2, single)
+        )
         read = " | ".join(f"{x:.2f}" for x in np.nanmean(reading, axis=0))
         print(f"| {file.stem} | {two} | {one} | {read} | {np.mean(seconds):.2f} |", flush=True)
 

@@ -71,7 +71,8 @@ def main() -> None:
     parser.add_argument("--design", action="store_true")
     given = parser.parse_args()
     if given.choose:
-        choose_texts(*given.paths, given.design)
+        table, out = given.paths
+        choose_texts(table, out, given.design)
     else:
         print_tables(read_results(given.paths[0]))
 

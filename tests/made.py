@@ -116,7 +116,7 @@ def make_form(
         torch.zeros(0, columns).double() if pair_values is None else pair_values.double(),
         torch.zeros(0).double() if pair_importances is None else pair_importances.double() - shift,
     )
-    return replace(form, shapley=compute_shapley(form, 200))
+    return replace(form, shapley=compute_shapley(form.split(), 200).T)
 
 
 def drawn_process(draw: Callable[..., torch.Tensor], n: int, full: torch.Tensor) -> Process:

@@ -433,3 +433,24 @@ def test_texts_of_one_or_two_words_can_be_hidden_from(architecture, text):
     found = explain(text, *tiny(architecture), granularity="word", show_progress=False)
     assert found.removal == "hide"
     assert np.isfinite(found.scores("removal")).all()
+
+
+def test_a_model_for_which_hiding_is_another_thing_than_deleting_is_told_of():
+    """Positions decide nearly everything here: deleting moves all later words up."""
+    model, words = tiny("bert")
+    shifted = copy.deepcopy(model)
+    weights = shifted.bert.embeddings.position_embeddings.weight
+    with torch.no_grad():
+        weights.copy_(3 * torch.randn(weights.shape, generator=torch.Generator().manual_seed(0)))
+    told = [
+        explain(TEXT, one, words, method="occlusion", show_progress=False)
+        for one in (shifted, model)
+    ]
+    assert [any("another way than deleting" in note for note in one.notes) for one in told] == [
+        True,
+        False,
+    ]
+    deleted = explain(
+        TEXT, shifted, words, method="occlusion", removal="delete", show_progress=False
+    )
+    assert not any("another way" in note for note in deleted.notes)

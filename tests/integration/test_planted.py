@@ -74,7 +74,7 @@ def test_every_perturbed_text_of_a_few_words_is_reproduced(types, tmp_path):
     keep = np.array([row for row in np.ndindex(*[2] * types) if any(row)], dtype=float)
     weights = keep * np.exp(importances)
     assert explanation.predict(keep) == pytest.approx(
-        weights @ values / weights.sum(axis=1), abs=1e-3
+        weights @ values / weights.sum(axis=1), abs=1e-2
     )
 
 

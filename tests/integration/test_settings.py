@@ -20,6 +20,7 @@ from slalom_xai.estimators import Slalom
 from slalom_xai.estimators.slalom import SLALOM
 from slalom_xai.slalom.design import CALLS
 from slalom_xai.slalom.fit import FIT
+from slalom_xai.slalom.solver import SOLVER
 
 TEXT = "a quiet film that grows on you though it is far too long"
 
@@ -88,16 +89,18 @@ def test_shapley_values_hardly_depend_on_the_number_of_orders(factor):
         (FIT, "strengths"),
         (FIT, "value_cost"),
         (FIT, "pair_gain"),
+        (FIT, "tight_gain"),
         (FIT, "unbounded_gain"),
-        (FIT, "sink_share"),
+        (SOLVER, "sink_share"),
         (FIT, "first_prior"),
         (FIT, "rounds"),
-        (FIT, "round_steps"),
+        (FIT, "steps"),
+        (FIT, "bound_steps"),
         (FIT, "last_steps"),
-        (FIT, "settled"),
+        (SOLVER, "settled"),
         (FIT, "whole_weight"),
         (FIT, "steepest"),
-        (FIT, "widest"),
+        (SOLVER, "widest"),
     ],
     ids=lambda given: given if isinstance(given, str) else "",
 )

@@ -188,24 +188,26 @@ class TestShapley:
     def test_short_texts_have_exact_ones(self, units, half_width):
         pairs = [(0, 1), (1, 2)] if units > 2 else []
         form = drawn_form(units, columns=2, half_width=half_width, pairs=pairs)
-        assert torch.allclose(compute_shapley(form), by_definition(form), atol=1e-10)
+        assert torch.allclose(compute_shapley(form.split()).T, by_definition(form), atol=1e-10)
 
     @pytest.mark.parametrize("half_width", [None, 2.0])
     @pytest.mark.parametrize("seed", range(3))
     def test_orders_are_within_a_hundredth_of_the_largest(self, half_width, seed):
         form = drawn_form(14, half_width=half_width, pairs=[(3, 4), (8, 9)], seed=seed)
-        exact, found = by_definition(form), compute_shapley(form)
+        exact, found = by_definition(form), compute_shapley(form.split()).T
         assert (found - exact).abs().max() < 0.01 * exact.abs().max()
 
     @pytest.mark.parametrize("units", [4, ENUMERATED + 1, 60, 200])
     def test_they_sum_to_what_all_units_do(self, units):
         form = drawn_form(units, columns=2, half_width=3.0, pairs=[(0, 1)])
         total = form.predict(torch.ones(1, units))[0] - form.empty()
-        assert torch.allclose(compute_shapley(form).sum(dim=0), total, atol=1e-9)
+        assert torch.allclose(compute_shapley(form.split()).T.sum(dim=0), total, atol=1e-9)
 
     def test_additive_formulas_have_their_own_terms(self):
         form = make_form(tensor([4.0], [-2.0], [1.0]), tensor(0.0, 0.0, 0.0), (tensor(-1.0), 0.0))
-        assert compute_shapley(form)[:, 0].tolist() == pytest.approx([5 / 3, -1 / 3, 2 / 3])
+        assert compute_shapley(form.split()).T[:, 0].tolist() == pytest.approx(
+            [5 / 3, -1 / 3, 2 / 3]
+        )
 
     def test_what_the_formula_leaves_is_shared_out_and_sums_to_nothing(self):
         rows = drawn_rows(400, 6, least=0)
@@ -372,7 +374,7 @@ class TestFit:
         spreads = []
         for level in (0.02, 0.2):
             [fitted] = fit_forms([request(rows, truth + level * noise)])
-            lost = torch.stack([score_units(one, "removal", 0) for one in fitted.jackknife[0]])
+            lost = fitted.jackknife[0].score("removal")
             spreads.append(float(lost.std(dim=0).median()))
         assert spreads[1] > 2 * spreads[0] > 0
 

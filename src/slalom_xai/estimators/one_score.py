@@ -46,7 +46,7 @@ class OneScoreMethod(Estimator):
         fitted = calls.fit()
         form, rows = fitted.one_score, calls.rows
         rest = fit_rest(rows.table, rows.outputs - form.predict(rows.table))
-        form = replace(form, shapley=compute_shapley(form, SLALOM.orders) + rest)
+        form = replace(form, shapley=compute_shapley(form.split(), SLALOM.orders).T + rest)
         tested = calls.test(fitted)
         fidelity = None
         if tested is not None:

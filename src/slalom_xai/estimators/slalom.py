@@ -27,14 +27,12 @@ from slalom_xai.estimators.row_budget import accepts_empty, count_rows, row_pool
 from slalom_xai.models import Prompt
 from slalom_xai.queries import Queries
 from slalom_xai.slalom.design import CALLS, draw_fit, draw_test
+from slalom_xai.slalom.errors import estimate_errors
 from slalom_xai.slalom.fit import FitRequest, FittedForm, fit_forms
-from slalom_xai.slalom.formula import score_units
 from slalom_xai.slalom.shapley import compute_shapley, fit_rest
 from slalom_xai.slalom.trust import Agreement, FewAndAny, Fidelity
 from slalom_xai.surrogates.additive import fit_additive
 
-_SCORES = ("value", "importance", "removal", "alone", "slope", "linearized")
-_SHRUNK = ("value", "importance", "linearized")  # which the prior on values moves
 _FEW = 10  # units removed: up to so many are few
 
 
@@ -149,7 +147,8 @@ class Slalom(Estimator):
         form = fitted.form
         left = rows.outputs - form.predict(rows.table)
         rest = fit_rest(rows.table, left)
-        form = replace(form, shapley=compute_shapley(form, self.settings.orders) + rest)
+        shares = compute_shapley(form.split(), self.settings.orders).T
+        form = replace(form, shapley=shares + rest)
         measured = calls.measure(self.filled)
         errors = tuple(
             self._errors(calls, fitted, column) | calls.measured_errors(measured, column)
@@ -159,41 +158,13 @@ class Slalom(Estimator):
         return Findings(form, errors, fidelity, measured=measured)
 
     def _errors(self, calls: Calls, fitted: FittedForm, column: int) -> dict[str, Tensor]:
-        """Standard errors of one column's scores, (n,) each, by leaving out groups of calls."""
-        own, others = fitted.form.of_column(column), fitted.jackknife[column]
-        if len(others) < 2:
-            return {}
-        way = fitted.way[column][:, None]  # (G, 1)
-        free = fitted.free.of_column(column)
-        found = {}
-        for name in _SCORES:
-            scores, here = (
-                [score_units(other, name, 0) for other in others],
-                score_units(own, name, 0),
-            )
-            found[name] = _jackknife((torch.stack(scores) - here) / way)
-            if name in _SHRUNK:  # the prior's pull is part of the error
-                found[name] = torch.hypot(found[name], here - score_units(free, name, 0))
+        """Standard errors of one column's scores, (n,) each."""
         rows, orders = calls.rows, self.settings.orders_of_errors
-        left = rows.outputs[:, column : column + 1] - own.predict(rows.table)
-        shares = torch.stack([compute_shapley(other, orders)[:, 0] for other in others])
-        moved = (shares - compute_shapley(own, orders)[:, 0]) / way
-        rests = [
-            fit_rest(rows.table, left, (fitted.groups != group).to(left.dtype))[:, 0]
-            for group in range(len(others))
-        ]
-        found["shapley"] = _jackknife(moved + torch.stack(rests))
+        found = estimate_errors(fitted, column, rows.table, rows.outputs, orders)
         noise = calls.queries.whole_variance
-        if noise is not None:
+        if noise is not None and found:
             found["removal"] = (found["removal"] ** 2 + float(noise[column])).sqrt()
         return found
-
-
-def _jackknife(scores: Tensor) -> Tensor:
-    """Standard errors from scores (G, n), or their changes, each without one group of calls."""
-    groups = len(scores)
-    spread = ((scores - scores.mean(dim=0)) ** 2).sum(dim=0)
-    return ((groups - 1) / groups * spread).sqrt()
 
 
 class Calls:

@@ -8,6 +8,11 @@ from slalom_xai.errors import CannotHideError
 from slalom_xai.models import Prompt, TextModel, prompt
 from slalom_xai.models.base import AnswersQuestion, HidesTokens
 
+OPPOSED = (
+    "Hiding words moves this model's output another way than deleting them: compare with"
+    ' removal="delete" before you rely on one of the two.'
+)
+
 
 def read_for_removal(
     model: TextModel,
@@ -37,7 +42,12 @@ def read_for_removal(
 
     def read(chosen: str) -> Prompt:
         reading = model.read(text, text_pair, truncation=truncation, removal=chosen)
-        return prompt(reading, granularity, chosen)
+        question = prompt(reading, granularity, chosen)
+        if chosen != "hide" or not isinstance(model, HidesTokens):
+            return question
+        if model.hiding_opposes_deleting:
+            return replace(question, notes=(*question.notes, OPPOSED))
+        return question
 
     may_hide = isinstance(model, HidesTokens) and model.hides
     if removal != "auto":

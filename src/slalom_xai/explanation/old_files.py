@@ -79,7 +79,7 @@ def _as_form(two: dict[str, Any], correction: dict[str, Any] | None) -> dict[str
     function = function_from_dict(form)
     assert isinstance(function, BoundedSlalom)
     orders = min(_ORDERS, 1 + _CELLS // units)
-    return form | {"shapley": compute_shapley(function, orders).tolist()}
+    return form | {"shapley": compute_shapley(function.split(), orders).T.tolist()}
 
 
 def _read_nearest(nearest: dict[str, Any] | None) -> dict[str, Any] | None:

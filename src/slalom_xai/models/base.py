@@ -101,6 +101,10 @@ class HidesTokens(Protocol):
     def hides(self) -> bool:
         """Whether it may, as far as its configuration tells."""
 
+    @property
+    def hiding_opposes_deleting(self) -> bool:
+        """Whether hiding tokens was seen to move its output another way than deleting them."""
+
 
 @runtime_checkable
 class OpensInternals(Protocol):

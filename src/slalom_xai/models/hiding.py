@@ -47,6 +47,8 @@ class HidingSettings:
         rounding: outputs are taken to be the same where they differ by less than this share of what
             hiding half of the tokens changes, in float32.
         half_rounding: the same in half precision.
+        opposed: hiding half of the tokens is said to do other things than deleting them where the
+            two outputs differ by more than this multiple of what either changes.
         agreement: the two ways may also differ by this share of what deleting changes where hiding
             does not. Positions that are misunderstood change more.
     """
@@ -55,6 +57,7 @@ class HidingSettings:
     try_again: int = 2
     rounding: float = 1e-4
     half_rounding: float = 5e-2
+    opposed: float = 1.2
     agreement: float = 1e-2
 
 
@@ -79,6 +82,7 @@ class HidingWays:
         self._takes_positions = "position_ids" in names
         self._reach = reach(model.config)
         self._tried: dict[int, Hiding | str] = {}  # tokens to the way, or to why there is none
+        self.opposes_deleting = False  # whether hiding was seen to do other things than deleting
         self.first_position = reserved_positions(model)
         self.in_holes, self._also_in_holes = _ordinary_tokens(tokenizer, model.config)
 
@@ -145,6 +149,8 @@ class HidingWays:
         deleted = torch.cat([whole, ask(None, keep[1:])])
         by_deleting = (deleted - holes).abs().max()
         by_hiding = (holes - whole).abs().max()
+        moved = torch.maximum(by_hiding, (deleted - whole).abs().max())
+        self.opposes_deleting |= bool(by_deleting > HIDING.opposed * moved)
         rounding = (HIDING.half_rounding if half else HIDING.rounding) * by_hiding
         # In half precision, rounding may be all that is seen. Holes are right in any case.
         telling = not half or bool(by_deleting > rounding)

@@ -114,6 +114,11 @@ class AnyTransformer(PaddedModel):
         """Whether tokens may be hidden from it, as far as its configuration tells."""
         return self._hiding.possible
 
+    @property
+    def hiding_opposes_deleting(self) -> bool:
+        """Whether hiding tokens was seen to move its output another way than deleting them."""
+        return self._hiding.opposes_deleting
+
     def read(
         self,
         text: str,

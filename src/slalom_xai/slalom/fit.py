@@ -26,7 +26,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from slalom_xai.slalom.formula import BoundedSlalom, list_elements
+from slalom_xai.slalom.formula import BoundedSlalom, Formulas, list_elements
 from slalom_xai.slalom.solver import (
     SOLVER,
     Left,
@@ -54,7 +54,8 @@ class FitSettings:
         pair_gain: relative error that pairs must take away.
         pair_share: share of the outputs' variance that they must add to what is predicted.
         pair_reach: words that stand at most so far apart may be a pair.
-        bound_gain: relative error that another bound, or none, must take away.
+        tight_gain: relative error that a tighter bound must take away.
+        unbounded_gain: the same for doing without a bound.
         few: units missing; up to so many are few.
         least_few: calls with few units missing, below which they are not judged by themselves.
         margin: the range is so much wider than the outputs that were seen: values of words that
@@ -65,6 +66,7 @@ class FitSettings:
         first_steps: of the first fit.
         rounds: updates of the prior on importances.
         steps: before each of them.
+        bound_steps: the same where bounds are compared: an exact formula shows late.
         last_steps: the same for the fit that is reported.
         calls_to_choose: at least so many calls are used for choices, where there are as many.
         calls_per_element: or so many for each element.
@@ -77,14 +79,15 @@ class FitSettings:
     """
 
     strengths: tuple[float, ...] = (0.1, 0.03, 0.01, 0.003, 0.001, 1e-6)
-    first_strength: float = 0.003
+    first_strength: float = 0.0003
     alone: tuple[float, ...] = (0.03, 0.001)
     value_cost: float = 0.015
     relative_cost: float = 0.5
     pair_gain: float = 0.03
     pair_share: float = 0.005
     pair_reach: int = 3
-    bound_gain: float = 0.5
+    tight_gain: float = 0.2
+    unbounded_gain: float = 0.02
     few: int = 10
     least_few: int = 10
     margin: float = 2.0
@@ -93,8 +96,9 @@ class FitSettings:
     first_prior: float = 1e-2
     first_steps: int = 8
     rounds: int = 2
-    steps: int = 6
-    last_steps: int = 20
+    steps: int = 8
+    bound_steps: int = 12
+    last_steps: int = 60
     calls_to_choose: int = 800
     calls_per_element: int = 10
     slack: float = 10.0
@@ -138,8 +142,8 @@ class FittedForm:
 
     Attributes:
         form: the formula, its Shapley values not yet filled in.
-        jackknife: for each column, formulas of that column on the way to what it would be without
-            each of G groups of calls.
+        jackknife: for each column, G formulas on the way to what it would be without each of G
+            groups of calls.
         way: (C, G), how far on the way: a share. The whole way may lead out of where a formula is
             nearly linear in its numbers.
         pulled: the formula that choices were made with.
@@ -153,7 +157,7 @@ class FittedForm:
     """
 
     form: BoundedSlalom
-    jackknife: tuple[tuple[BoundedSlalom, ...], ...]
+    jackknife: tuple[Formulas, ...]
     way: Tensor
     pulled: BoundedSlalom
     free: BoundedSlalom
@@ -190,7 +194,7 @@ def _fit_alike(requests: Sequence[FitRequest]) -> list[FittedForm]:
     some = _with_pairs(some, requests, pairs)
     chosen, pulled, free = _choose_strength(some, point)
     whole = _with_pairs(stack, requests, pairs)
-    final = settle(whole, pulled, chosen, 1, FIT.last_steps, SOLVER.settled)
+    final = settle(whole, pulled, chosen, FIT.rounds, FIT.last_steps, SOLVER.settled)
     left = look_back(whole, final)
     losses = _judge(whole, left)
     every = _predicted_shares(whole, left)[1]
@@ -312,12 +316,12 @@ def _choose_bound(
     begun = point.pick(every)
     begun = replace(begun, u=choose(kind == 0, begun.u, _start(trial).u))
     strength = torch.full_like(begun.a, FIT.first_strength)
-    settled = settle(trial, begun, strength, FIT.rounds, FIT.steps, SOLVER.about)
+    settled = settle(trial, begun, strength, FIT.rounds, FIT.bound_steps, SOLVER.near)
     losses = _judge(trial, look_back(trial, settled), margin).reshape(3, count)
     for number, request in enumerate(requests):
         if not request.bounded:
             losses[:2, number] = torch.inf
-    losses[0] = losses[0] - FIT.bound_gain
+    losses = losses + losses.new_tensor([[0.0], [FIT.tight_gain], [FIT.unbounded_gain]])
     chosen = losses.argmin(dim=0) * count + torch.arange(count, device=losses.device)
     return trial.bounded[chosen], margin[chosen], settled.pick(chosen)
 
@@ -337,8 +341,8 @@ def _choose_pairs(
     """
     left = look_back(stack, point)
     ranked = [
-        _rank_pairs(request, *(part.pick(torch.tensor([b])) for part in (stack, point, left)))
-        for b, request in enumerate(requests)
+        _rank_pairs(request, stack.pick(b), point.pick(b), left.pick(b))
+        for b, request in zip(torch.split(torch.arange(len(requests)), 1), requests, strict=True)
     ]
     if not any(len(pairs) for pairs in ranked):
         return ranked, point
@@ -474,7 +478,9 @@ def _fit_one_score(
     ]
     index = torch.arange(count).repeat(len(kinds))
     kind = torch.arange(len(kinds)).repeat_interleave(count)
-    margin, flat, strength = (torch.tensor(part).to(stack.x)[kind] for part in zip(*kinds, strict=True))
+    margin, flat, strength = (
+        torch.tensor(part).to(stack.x)[kind] for part in zip(*kinds, strict=True)
+    )
     trial = _widen(stack.pick(index), margin)
     even = (trial.weights > 0).to(trial.weights)
     trial = replace(trial, weights=choose(flat > 0, even, trial.weights))
@@ -509,7 +515,9 @@ def _judge(stack: Stack, left: Left, margin: Tensor | float = 1.0) -> Tensor:
         left: what their fits leave.
         margin: (B,), widths of the ranges whose units the errors are in, where they differ.
     """
-    squares = (left.left_out**2).sum(dim=2) * torch.as_tensor(margin).reshape(-1, 1).to(stack.x) ** 2
+    squares = (left.left_out**2).sum(dim=2) * torch.as_tensor(margin).reshape(-1, 1).to(
+        stack.x
+    ) ** 2
     errors = [(squares * part).sum(dim=1) / part.sum(dim=1).clamp(min=1) for part in _parts(stack)]
     return torch.stack(errors).clamp(min=1e-14).log().mean(dim=0)
 
@@ -551,13 +559,10 @@ class _Fitted:
     pairs: Tensor
     bounded: bool
 
-    def form(self, u: Tensor, s: Tensor, column: int | None = None) -> BoundedSlalom:
-        """The formula of parameters u (p, C) and s (p,), of all columns or of one."""
+    def form(self, u: Tensor, s: Tensor) -> BoundedSlalom:
+        """The formula of parameters u (p, C) and s (p,)."""
         n, count = self.request.counts.shape[1], len(self.pairs)
         centre, half = self.scale
-        if column is not None:
-            centre, half = centre[column : column + 1], half[column : column + 1]
-        curvature = 1 / half if self.bounded else torch.zeros_like(half)
         inner = centre + half * u
         shift = s[:n].mean()
         return BoundedSlalom(
@@ -566,12 +571,18 @@ class _Fitted:
             inner[-1],
             s[-1] - shift,
             centre,
-            curvature,
+            self.curvature,
             torch.zeros_like(inner[:n]),
             self.pairs.to(inner),
             inner[n : n + count],
             s[n : n + count] - shift,
         )
+
+    @property
+    def curvature(self) -> Tensor:
+        """Of the bound, (C,)."""
+        half = self.scale[1]
+        return 1 / half if self.bounded else torch.zeros_like(half)
 
     def add_error(self, left_out: Tensor) -> Tensor:
         """Predictions for each call, had it not been used, (m, C), from their errors."""
@@ -580,21 +591,33 @@ class _Fitted:
 
     def jackknife(
         self, stack: Stack, point: Point, left: Left, groups: Tensor
-    ) -> tuple[tuple[tuple[BoundedSlalom, ...], ...], Tensor]:
+    ) -> tuple[tuple[Formulas, ...], Tensor]:
         """Formulas on the way to those without one group of calls, and how far: per column."""
         calls, p = len(groups), point.s.shape[1]
+        n = self.request.counts.shape[1]
+        real = [*range(n + len(self.pairs)), p - 1]
         columns, ways = [], []
-        for column in range(point.u.shape[2]):
+        for column, (centre, half, curvature) in enumerate(
+            zip(*self.scale, self.curvature, strict=True)
+        ):
             slopes = left.slopes[0, column, :calls]
             pull = stack.weights[0, :calls] * left.left_out[0, :calls, column]
             each = torch.zeros(int(groups.max()) + 1, calls, dtype=pull.dtype, device=pull.device)
             each[groups, torch.arange(calls)] = pull
             steps = (each @ slopes) @ left.inverse[0, column]  # (G, 2p)
             way = (FIT.linear / steps.abs().amax(dim=1).clamp(min=1e-300)).clamp(max=1)
-            forms = []
-            for step in steps * way[:, None]:
-                u = point.u[0, :, column] + step[:p]
-                forms.append(self.form(u[:, None], point.s[0] + step[p:], column))
-            columns.append(tuple(forms))
+            steps = steps * way[:, None]
+            u, s = point.u[0, :, column] + steps[:, :p], point.s[0] + steps[:, p:]
+            s = s - s[:, :n].mean(dim=1, keepdim=True)
+            columns.append(
+                Formulas(
+                    centre + half * u[:, real],
+                    s[:, real],
+                    centre.expand(len(u)),
+                    curvature.expand(len(u)),
+                    self.pairs.to(u),
+                    n,
+                )
+            )
             ways.append(way)
         return tuple(columns), torch.stack(ways)

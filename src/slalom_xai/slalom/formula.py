@@ -26,8 +26,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-_CELLS = 4_000_000  # counts of perturbed texts that are held at once: texts may be long
-
 
 @dataclass(frozen=True)
 class BoundedSlalom:
@@ -82,10 +80,7 @@ class BoundedSlalom:
 
     def bound(self, inner: Tensor) -> Tensor:
         """Averages (..., C) to outputs: nearly the same in the middle, never beyond the range."""
-        flat = self.curvature == 0
-        curvature = torch.where(flat, torch.ones_like(self.curvature), self.curvature)
-        bounded = self.centre + torch.tanh(curvature * (inner - self.centre)) / curvature
-        return torch.where(flat, inner, bounded)
+        return _bound(inner, self.centre, self.curvature)
 
     def predict(self, counts: Tensor) -> Tensor:
         """Predictions for perturbed texts.
@@ -110,6 +105,21 @@ class BoundedSlalom:
         """The prediction where nothing is kept, (C,)."""
         return self.sink_value
 
+    def split(self) -> Formulas:
+        """Its columns as formulas with one output each."""
+        inner = torch.cat([self.inner_values, self.pair_values, self.inner_sink[None]]).T
+        importances = torch.cat(
+            [self.importances, self.pair_importances, self.sink_importance[None]]
+        )
+        return Formulas(
+            inner,
+            importances.expand(len(inner), -1),
+            self.centre,
+            self.curvature,
+            self.pairs,
+            self.units,
+        )
+
     def of_column(self, column: int) -> BoundedSlalom:
         """One column of it, as a function with one output."""
         here = slice(column, column + 1)
@@ -129,6 +139,13 @@ class BoundedSlalom:
         return BoundedSlalom(**moved)
 
 
+def _bound(inner: Tensor, centre: Tensor, curvature: Tensor) -> Tensor:
+    """Averages (..., K) of formulas with these ranges (K,) to outputs."""
+    flat = curvature == 0
+    steady = torch.where(flat, torch.ones_like(curvature), curvature)
+    return torch.where(flat, inner, centre + torch.tanh(steady * (inner - centre)) / steady)
+
+
 def list_elements(counts: Tensor, pairs: Tensor) -> Tensor:
     """What is averaged in each perturbed text: its units, then its pairs, then what is missing.
 
@@ -145,6 +162,74 @@ def list_elements(counts: Tensor, pairs: Tensor) -> Tensor:
     return torch.cat([counts, together, missing], dim=1)
 
 
+@dataclass(frozen=True)
+class Formulas:
+    """K formulas with one output each, over the same units and pairs.
+
+    They are the columns of one explanation, or what it would be without some of its calls.
+
+    Attributes:
+        inner: (K, n + P + 1), values before the bound: of units, pairs and the sink.
+        importances: (K, n + P + 1), of the same; those of units sum to 0.
+        centre: (K,).
+        curvature: (K,).
+        pairs: (P, 2).
+        units: n.
+    """
+
+    inner: Tensor
+    importances: Tensor
+    centre: Tensor
+    curvature: Tensor
+    pairs: Tensor
+    units: int
+
+    def __len__(self) -> int:
+        return len(self.inner)
+
+    @property
+    def weights(self) -> Tensor:
+        """(K, n + P + 1), how much each element is heard; the largest is 1."""
+        return torch.exp(self.importances - self.importances.amax(dim=1, keepdim=True))
+
+    def bound(self, inner: Tensor) -> Tensor:
+        """Averages (K, ...) to outputs."""
+        return _bound(inner.movedim(0, -1), self.centre, self.curvature).movedim(-1, 0)
+
+    def predict(self, counts: Tensor) -> Tensor:
+        """Predictions (K, m) for perturbed texts (m, n)."""
+        present = list_elements(counts.to(self.inner), self.pairs)
+        weights = self.weights
+        return self.bound((weights * self.inner) @ present.T / (weights @ present.T))
+
+    def score(self, name: str) -> Tensor:
+        """One score of every unit, (K, n); see ``score_units``."""
+        n, weights = self.units, self.weights
+        own = self.importances[:, :n]
+        if name == "importance":
+            return own
+        values = self.bound(self.inner[:, :n])
+        if name == "value":
+            return values
+        if name == "linearized":
+            return values * torch.exp(own)
+        sums = torch.stack([weights, weights * self.inner])  # (2, K, n + P + 1)
+        unit, pair, sink = sums[..., :n], sums[..., n:-1], sums[..., -1:]
+        if name == "alone":
+            below, above = unit + (n - 1) * sink
+            return self.bound(above / below)
+        # What comes with a unit: itself, and the pairs that it is part of.
+        first, second = self.pairs.long().T
+        moved = unit.index_add(2, first, pair).index_add(2, second, pair)
+        whole = sums[..., :-1].sum(dim=2, keepdim=True)
+        changed = whole - moved + sink if name == "removal" else whole + moved
+        below, above = whole.squeeze(2)
+        full = self.bound(above / below)[:, None]
+        below, above = changed
+        there = self.bound(above / below)
+        return full - there if name == "removal" else there - full
+
+
 def score_units(form: BoundedSlalom, name: str, column: int) -> Tensor:
     """One score of every unit for one column, (n,).
 
@@ -155,27 +240,6 @@ def score_units(form: BoundedSlalom, name: str, column: int) -> Tensor:
             itself, all others missing) or "slope" (what one more copy does).
         column: which output.
     """
-    if name == "importance":
-        return form.importances
-    if name == "linearized":
-        return form.values[:, column] * torch.exp(form.importances)
-    if name == "value":
-        return form.values[:, column]
     if name == "shapley":
         return form.shapley[:, column]
-    one_column = form.of_column(column)
-    blocks = torch.split(torch.arange(form.units), max(1, _CELLS // form.units))
-    return torch.cat([_score_block(one_column, name, block) for block in blocks])
-
-
-def _score_block(form: BoundedSlalom, name: str, units: Tensor) -> Tensor:
-    """What is predicted for texts that single out each of some units, of one column, (k,)."""
-    each = torch.zeros(len(units), form.units, dtype=form.inner_values.dtype)
-    each[torch.arange(len(units)), units] = 1
-    if name == "alone":
-        return form.predict(each)[:, 0]
-    whole = form.predict(torch.ones_like(each[:1]))[0, 0]
-    if name == "removal":
-        return whole - form.predict(1 - each)[:, 0]
-    assert name == "slope"
-    return form.predict(1 + each)[:, 0] - whole
+    return form.of_column(column).split().score(name)[0]

@@ -14,34 +14,37 @@ Shapes: n units, C columns (explained outputs), m perturbed texts.
 
 from __future__ import annotations
 
+import functools
 import math
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
-from slalom_xai.slalom.formula import BoundedSlalom
+from slalom_xai.slalom.formula import Formulas
 
+_CELLS = 2_000_000  # outputs along orders that are held at once
 ENUMERATED = 10  # units: a text of up to so many has its 1,024 subsets added up exactly
 
 
-def compute_shapley(form: BoundedSlalom, orders: int = 2000) -> Tensor:
-    """The Shapley values of a formula, (n, C), summing to F(all) - F(nothing).
+def compute_shapley(formulas: Formulas, orders: int = 2000) -> Tensor:
+    """The Shapley values of formulas, (K, n), summing to F(all) - F(nothing).
 
     Args:
-        form: the formula.
+        formulas: K of them, such as ``form.split()``.
         orders: how many orders to average over, where there are too many subsets for all of them.
     """
-    if form.units <= ENUMERATED:
-        return _from_all_subsets(form)
-    return _from_orders(form, orders)
+    if formulas.units <= ENUMERATED:
+        return _from_all_subsets(formulas)
+    return _from_orders(formulas, orders)
 
 
-def _from_all_subsets(form: BoundedSlalom) -> Tensor:
+def _from_all_subsets(formulas: Formulas) -> Tensor:
     """The definition: the weighted sum over all subsets of the other units."""
-    n = form.units
+    n = formulas.units
     numbers = torch.arange(2**n)
     inside = (numbers[:, None] >> torch.arange(n)) & 1  # (2^n, n)
-    outputs = form.predict(inside.to(form.inner_values))
+    outputs = formulas.predict(inside.to(formulas.inner))  # (K, 2^n)
     sizes = inside.sum(dim=1)
     weights = torch.tensor(
         [1 / (n * math.comb(n - 1, size)) if size < n else 0.0 for size in range(n + 1)],
@@ -50,40 +53,46 @@ def _from_all_subsets(form: BoundedSlalom) -> Tensor:
     shares = []
     for unit in range(n):
         without = numbers[inside[:, unit] == 0]
-        gains = outputs[without + (1 << unit)] - outputs[without]
-        shares.append(weights[sizes[without]] @ gains)
-    return torch.stack(shares)
+        gains = outputs[:, without + (1 << unit)] - outputs[:, without]
+        shares.append(gains @ weights[sizes[without]])
+    return torch.stack(shares, dim=1)
 
 
-def _from_orders(form: BoundedSlalom, orders: int) -> Tensor:
-    n, columns = form.inner_values.shape
-    generator = torch.Generator().manual_seed(n)
-    order = _draw_orders(n, orders, generator)  # (R, n): unit by place
-    weights = torch.exp(form.importances - form.importances.max())
-    sink = torch.exp(form.sink_importance - form.importances.max())
-    places = torch.arange(1, n + 1, dtype=weights.dtype)
-    mass = torch.cumsum(weights[order], dim=1) + (n - places) * sink
-    joined = _join_pairs(form, order)  # (R, n, P): 1 from where both units of a pair are there
-    pair_weights = torch.exp(form.pair_importances - form.importances.max())
-    mass = mass + joined @ pair_weights
-    total = torch.empty(n, columns, dtype=weights.dtype)
-    for column in range(columns):
-        here = form.of_column(column)
-        values = here.inner_values[:, 0]
-        sums = torch.cumsum((weights * values)[order], dim=1)
-        sums = sums + (n - places) * sink * here.inner_sink
-        sums = sums + joined @ (pair_weights * here.pair_values[:, 0])
-        outputs = here.bound((sums / mass)[..., None])[..., 0]  # (R, n)
-        before = torch.cat([here.empty().expand(len(order), 1), outputs[:, :-1]], dim=1)
-        gains = outputs - before
-        total[:, column] = torch.zeros(n, dtype=gains.dtype).scatter_add_(
-            0, order.reshape(-1), gains.reshape(-1)
-        )
-    return total / len(order)
+def _from_orders(formulas: Formulas, orders: int) -> Tensor:
+    n = formulas.units
+    order = _draw_orders(n, orders)  # (R, n): unit by place
+    places = torch.arange(1, n + 1, dtype=formulas.inner.dtype)
+    joined = _join_pairs(formulas, order)  # (R, n, P): 1 from where both units of a pair are there
+    at_once = max(1, _CELLS // order.numel())
+    totals = []
+    for weights, inner, centre, curvature in zip(
+        *(
+            torch.split(part, at_once)
+            for part in (formulas.weights, formulas.inner, formulas.centre, formulas.curvature)
+        ),
+        strict=True,
+    ):
+        sums = []
+        for each in (weights, weights * inner):
+            added = torch.cumsum(each[:, :n][:, order], dim=2) + each[:, -1, None, None] * (
+                n - places
+            )
+            if len(formulas.pairs):
+                added = added + torch.einsum("rnp,kp->krn", joined, each[:, n:-1])
+            sums.append(added)
+        some = replace(formulas, inner=inner, centre=centre, curvature=curvature)
+        outputs = some.bound(sums[1] / sums[0])  # (k, R, n)
+        outputs[..., 1:] -= outputs[..., :-1].clone()
+        outputs[..., 0] -= some.bound(inner[:, -1])[:, None]
+        total = torch.zeros(len(inner), n, dtype=inner.dtype)
+        totals.append(total.index_add_(1, order.reshape(-1), outputs.reshape(len(inner), -1)))
+    return torch.cat(totals) / len(order)
 
 
-def _draw_orders(n: int, orders: int, generator: torch.Generator) -> Tensor:
+@functools.lru_cache(maxsize=16)
+def _draw_orders(n: int, orders: int) -> Tensor:
     """Random orders (R, n) with rotations spread evenly, each forwards and backwards."""
+    generator = torch.Generator().manual_seed(n)
     rotations = min(n, 16)
     drawn = max(1, orders // (2 * rotations))
     base = torch.stack([torch.randperm(n, generator=generator) for _ in range(drawn)])
@@ -94,36 +103,39 @@ def _draw_orders(n: int, orders: int, generator: torch.Generator) -> Tensor:
     return torch.cat([turned, turned.flip(1)])
 
 
-def _join_pairs(form: BoundedSlalom, order: Tensor) -> Tensor:
+def _join_pairs(formulas: Formulas, order: Tensor) -> Tensor:
     """From which place on both units of each pair are there, (R, n, P), as zeros and ones."""
     place = torch.argsort(order, dim=1)  # (R, n): place by unit
-    first, second = form.pairs.long().T
+    first, second = formulas.pairs.long().T
     complete = torch.maximum(place[:, first], place[:, second])  # (R, P)
     places = torch.arange(order.shape[1])
-    return (places[:, None] >= complete[:, None, :]).to(form.inner_values)
+    return (places[:, None] >= complete[:, None, :]).to(formulas.inner)
 
 
-def fit_rest(counts: Tensor, left: Tensor, weights: Tensor | None = None) -> Tensor:
+def fit_rest(counts: Tensor, left: Tensor, groups: Tensor | None = None) -> Tensor:
     """A linear fit of what the formula leaves, by Kernel SHAP's weights, (n, C), summing to 0.
 
     Args:
         counts: (m, n), perturbed texts.
         left: (m, C), the model's output less the formula's.
-        weights: (m,), 0 for texts that are left out.
+        groups: (m,), numbers from 0 to G - 1: the fit is made G times, without each of the groups,
+            and there are (G, n, C) scores.
     """
     n = counts.shape[1]
     if n < 2:
         return left.new_zeros(n, left.shape[1])
     kept = counts.sum(dim=1)
     weight = 1 / (kept * (n - kept)).clamp(min=1)
-    if weights is not None:
-        weight = weight * weights
     # Scores that sum to 0: those of all units but the last, and less their sum for the last.
     design = counts[:, :-1] - counts[:, -1:]
     design = torch.cat([design, torch.ones_like(design[:, :1])], dim=1)
-    weighted = design * weight[:, None]
-    gram = weighted.T @ design
-    scale = gram.diagonal().mean()
-    steady = gram + (1e-3 * scale) * torch.eye(len(gram), dtype=gram.dtype, device=gram.device)
-    scores = torch.linalg.solve(steady, weighted.T @ left)[:-1]
-    return torch.cat([scores, -scores.sum(dim=0, keepdim=True)])
+    weighted = (design * weight[:, None]).T  # (n, m)
+    gram, right = weighted @ design, weighted @ left
+    if groups is not None:
+        parts = [groups == group for group in range(int(groups.max()) + 1)]
+        gram = gram - torch.stack([weighted[:, part] @ design[part] for part in parts])
+        right = right - torch.stack([weighted[:, part] @ left[part] for part in parts])
+    scale = gram.diagonal(dim1=-2, dim2=-1).mean(dim=-1)[..., None, None]
+    steady = gram + 1e-3 * scale * torch.eye(n, dtype=gram.dtype, device=gram.device)
+    scores = torch.linalg.solve(steady, right)[..., :-1, :]
+    return torch.cat([scores, -scores.sum(dim=-2, keepdim=True)], dim=-2)

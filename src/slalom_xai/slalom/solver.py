@@ -31,15 +31,19 @@ class SolverSettings:
 
     Attributes:
         sink_share: the prior on the sink's importance, as a share of that on the units'.
+        spread: standard deviation of importances at most, where calls do not tell them exactly.
         settled: relative gain below which a fit has ended.
+        near: the same where fits are compared of which one may be exact.
         about: the same where fits are only compared.
         widest: step of an importance at most, and of a value, as a share of its spread.
         tries: damped steps that are tried before a problem has ended.
     """
 
     sink_share: float = 0.1
-    settled: float = 1e-5
-    about: float = 1e-3
+    spread: float = 1.5
+    settled: float = 1e-9
+    near: float = 1e-4
+    about: float = 1e-4
     widest: float = 1.0
     tries: int = 6
 
@@ -207,7 +211,7 @@ def multiply_shares(shares: Tensor, factors: Tensor) -> Tensor:
     turned = shares.transpose(1, 2)
     at_once = max(1, _CELLS // (batch * calls * p))
     parts = []
-    for some in factors.split(at_once, dim=2):
+    for some in torch.split(factors, at_once, dim=2):
         weighted = shares[:, :, None, :] * some[..., None]  # (B, m, k, p)
         product = turned @ weighted.reshape(batch, calls, -1)
         parts.append(product.reshape(batch, p, some.shape[2], p).transpose(1, 2))
@@ -279,7 +283,10 @@ def descend(
                 )
                 cost = choose(better, reached, cost)
                 at = Outcome(
-                    *(choose(better, *pair) for pair in zip(vars(there).values(), vars(at).values(), strict=True))
+                    *(
+                        choose(better, *pair)
+                        for pair in zip(vars(there).values(), vars(at).values(), strict=True)
+                    )
                 )
                 damping = choose(better, (damping / 5).clamp(min=1e-9), damping)
                 waiting = waiting & ~better
@@ -406,7 +413,8 @@ def settle(
         point = descend(stack, point, steps, settled)
         left = look_back(stack, point)
         spread = (stack.importance_prior * (point.s - stack.rest) ** 2).sum(dim=1)
-        free = left.variance * left.spent_s.clamp(min=0.5) / spread.clamp(min=1e-6)
+        spread = spread.clamp(min=1e-6).minimum(SOLVER.spread**2 * stack.size)
+        free = left.variance * left.spent_s.clamp(min=0.5) / spread
         free = torch.minimum(free.clamp(min=1e-6 * unit), 1e2 * unit)
         point = replace(point, b=torch.where(torch.isfinite(point.b), free, point.b))
     return descend(stack, point, steps, settled)
