@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Trains five models and measures how much of what removals do the printed scores reproduce, beside one score per word, a linear fit and a
-# Gaussian process on the same calls.
+# Trains seven models and measures how much of what removals do the printed scores reproduce, beside one score per word, a linear fit and a
+# Gaussian process on the same calls; with STEP=reading, whether the scores stay and mean what they say, and how often explanations warn.
 #
 #     benchmarks/two_scores_on_gpu.sh DATA OUT SECONDS SEED [TEXTS]
 #
@@ -12,7 +12,7 @@ set -uo pipefail
 [ $# -ge 4 ] || { echo "error: give data, a folder for results, seconds and a seed: benchmarks/two_scores_on_gpu.sh DATA OUT SECONDS SEED [TEXTS]" >&2; exit 2; }
 data=$1 out=$2 seconds=$3 seed=$4 texts=${5:-20}
 export PYTHONPATH=src:${PYTHONPATH:-} PYTHONUNBUFFERED=1 HF_HUB_OFFLINE=1 TOKENIZERS_PARALLELISM=false OMP_NUM_THREADS=${THREADS:-1}
-models=${MODELS:-$(mktemp -d)} only=${ONLY:-bert2 gpt2 bert6 mpnet ag} parts=${PARTS:-3}
+models=${MODELS:-$(mktemp -d)} only=${ONLY:-bert2 gpt2 bert6 mpnet ag bert6b mpnetb} parts=${PARTS:-3}
 deadline=$((SECONDS + seconds))
 mkdir -p "$out" "$models"
 
@@ -24,13 +24,13 @@ train() { # name, then options
     echo "$name: after $SECONDS s, $(grep -E '^test' "$models/$name.log" || tail -n 1 "$models/$name.log")"
 }
 
-measure() { # name, table, removal, calls, methods
+measure() { # name, table, removal, calls, methods, metrics
     [[ " $only " == *" $1 "* ]] || return
     local part
     for part in $(seq "$parts"); do
         timeout $((deadline - SECONDS)) python3 -m slalom_xai bench --model "$models/$1" --data "$2" --texts "$texts" --seed "$seed" \
-            --granularity word --removal "$3" --budget "$4" --methods "$5" --metrics fidelity,cost --part "$part/$parts" \
-            --out "$out/$1-$3-$4" > "$out/$1-$3-$4.$part.log" 2>&1 &
+            --granularity word --removal "$3" --budget "$4" --methods "$5" --metrics "${6:-fidelity,cost}" --part "$part/$parts" \
+            --out "$out/$1-$3-$4${6:+-$6}" > "$out/$1-$3-$4.$part.log" 2>&1 &
     done
     wait
 }
@@ -44,8 +44,30 @@ train gpt2 "${reviews[@]}" --family gpt2 --epochs 6 &
 train ag "$data/ag_news_train.jsonl.gz" --test "$data/ag_news_test.jsonl.gz" --init "$data/minilm" --epochs 2 &
 train mpnet "${reviews[@]}" --init "$data/mpnet" --rate 2e-5 --epochs 1 &
 wait
+seed=$((seed + 1)) # two more deep models
+train bert6b "${reviews[@]}" --init "$data/minilm" --rate 5e-5 --epochs 2 &
+train mpnetb "${reviews[@]}" --init "$data/mpnet" --rate 3e-5 --epochs 1 &
+wait
+seed=$((seed - 1))
 [ "$seconds" -gt 0 ] || exit 0
+if [ "${STEP:-fidelity}" = reading ]; then
+    for name in $only; do
+        table=$models/imdb.jsonl
+        [ "$name" != ag ] || table=$models/ag.jsonl
+        timeout $((deadline - SECONDS)) python3 -m benchmarks.reading "$table" --model "$models/$name" --texts "$texts" > "$out/$name.reading" 2>&1 &
+    done
+    for name in bert2 bert6; do
+        measure "$name" "$models/imdb.jsonl" hide 1000 slalom meaning &
+        timeout $((deadline - SECONDS)) python3 benchmarks/seeds.py --model "$models/$name" --data "$models/imdb.jsonl" --texts "$texts" --budget 1000 \
+            --many 10000 --out "$out/$name.seeds.jsonl" > "$out/$name.seeds" 2>&1 &
+    done
+    wait
+    tail -n 9 "$out"/*.reading
+    python3 benchmarks/seeds.py --tables "$out"/*.seeds.jsonl
+    exit
+fi
 for name in $only; do
+    [[ $name != *b ]] || continue
     table=$models/imdb.jsonl
     [ "$name" != ag ] || table=$models/ag.jsonl
     {

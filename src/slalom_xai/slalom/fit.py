@@ -67,7 +67,8 @@ class FitSettings:
         rounds: updates of the prior on importances.
         steps: before each of them.
         bound_steps: the same where bounds are compared: an exact formula shows late.
-        last_steps: the same for the fit that is reported.
+        last_rounds: updates for the fit that is reported.
+        last_steps: steps before each of them.
         calls_to_choose: at least so many calls are used for choices, where there are as many.
         calls_per_element: or so many for each element.
         slack: calls that speak for errors which grow with the number of missing units.
@@ -98,6 +99,7 @@ class FitSettings:
     rounds: int = 2
     steps: int = 8
     bound_steps: int = 12
+    last_rounds: int = 1
     last_steps: int = 60
     calls_to_choose: int = 800
     calls_per_element: int = 10
@@ -194,7 +196,7 @@ def _fit_alike(requests: Sequence[FitRequest]) -> list[FittedForm]:
     some = _with_pairs(some, requests, pairs)
     chosen, pulled, free = _choose_strength(some, point)
     whole = _with_pairs(stack, requests, pairs)
-    final = settle(whole, pulled, chosen, FIT.rounds, FIT.last_steps, SOLVER.settled)
+    final = settle(whole, pulled, chosen, FIT.last_rounds, FIT.last_steps, SOLVER.settled)
     left = look_back(whole, final)
     losses = _judge(whole, left)
     every = _predicted_shares(whole, left)[1]
