@@ -63,6 +63,11 @@ if [ "${STEP:-fidelity}" = reading ]; then
     done
     wait
     tail -n 9 "$out"/*.reading
+    for log in "$out"/*-meaning/log*.jsonl; do echo "$log"; python3 -c "
+import json, statistics, sys
+rows = [json.loads(line) for line in open(sys.argv[1])]
+found = [row['values']['shapley_r2'] for row in rows if row.get('metric') == 'meaning' and row.get('values')]
+print('sampled Shapley values: median R²', round(statistics.median(found), 3), 'of', len(found), 'texts')" "$log"; done
     python3 benchmarks/seeds.py --tables "$out"/*.seeds.jsonl
     exit
 fi

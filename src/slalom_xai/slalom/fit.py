@@ -87,7 +87,7 @@ class FitSettings:
     pair_gain: float = 0.03
     pair_share: float = 0.005
     pair_reach: int = 3
-    tight_gain: float = 0.2
+    tight_gain: float = 0.1
     unbounded_gain: float = 0.02
     few: int = 10
     least_few: int = 10
