@@ -16,7 +16,10 @@ def done(page, card=0):
 
 def test_a_job_refines_and_a_reload_goes_on_following(visit):
     page = visit()
-    text = REVIEW + " I would gladly see the film again with friends. It is warm, and truly moving."
+    # Long enough for the rounds to be seen.
+    text = " ".join(
+        [REVIEW, "I would gladly see the film again. It is warm, and truly moving."] * 6
+    )
     fill(page, text, "")  # as many calls as it takes, in rounds
     page.get_by_role("button", name="Explain", exact=True).click()
     page.get_by_text("preliminary", exact=True).wait_for()

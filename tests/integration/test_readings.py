@@ -233,7 +233,6 @@ def test_words_in_a_script_without_spaces_are_the_tokenizers_where_it_has_some()
     model, _ = tiny("gpt2")
     explanation = Explainer(model, own, granularity="word", budget=100)(f"long {CHINESE}")
     assert [unit.text for unit in explanation.units] == ["long", "這部", "電影", "很好看", "。"]
-    assert explanation.notes == (
-        "Parts of the text are written without spaces: "
-        "there, the words are those of the tokenizer.",
-    )
+    assert (
+        "Parts of the text are written without spaces: there, the words are those of the tokenizer."
+    ) in explanation.notes

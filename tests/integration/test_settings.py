@@ -90,6 +90,7 @@ def test_shapley_values_hardly_depend_on_the_number_of_orders(factor):
         (FIT, "value_cost"),
         (FIT, "pair_gain"),
         (FIT, "tight_gain"),
+        (FIT, "saturated_gain"),
         (FIT, "unbounded_gain"),
         (SOLVER, "sink_share"),
         (FIT, "first_prior"),

@@ -21,7 +21,6 @@ from slalom_xai.designs.masks import (
     deletions,
     even_counts,
     log_uniform_counts,
-    rows_of_every_size,
     uniform_counts,
 )
 from slalom_xai.designs.plan import (
@@ -58,7 +57,6 @@ __all__ = [
     "least_budget",
     "log_uniform_counts",
     "plan_rows",
-    "rows_of_every_size",
     "short_sequences",
     "uniform_counts",
 ]

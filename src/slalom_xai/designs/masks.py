@@ -13,7 +13,6 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from slalom_xai.designs.settings import DESIGN
 from slalom_xai.row_keys import CELLS
 
 Masks = NDArray[np.bool_]
@@ -72,17 +71,6 @@ def log_uniform_counts(high: int, rng: np.random.Generator) -> DrawNumbers:
         return numbers.astype(np.int64).clip(1, high)
 
     return draw
-
-
-def rows_of_every_size(units: int) -> Masks:
-    """Masks (m, n) that are not asked, to see what a surrogate predicts.
-
-    They are always the same for as many units.
-    """
-    rng = np.random.default_rng(units)
-    affordable = max(DESIGN.least_unasked, DESIGN.unasked_cells // units)
-    rows = min(DESIGN.most_unasked, affordable)
-    return deletions(units, even_counts(1, units - 1, rng)(rows), rng)
 
 
 def every_mask(units: int) -> Masks:

@@ -78,7 +78,7 @@ class Slalom(Estimator):
     """A value and an importance per unit: a bounded, softmax-weighted average.
 
     Attributes:
-        pairs: neighbouring units that may be heard together ("not good"), at most; 0 for none.
+        pairs: pairs of close units that may be heard together ("not good"), at most; 0 for none.
         filled: also send the text filled with each unit, one call for each distinct one. The
             outputs are the score "filled".
         tolerance: without a budget, calls grow in rounds until doubling them would add less than

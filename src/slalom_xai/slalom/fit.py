@@ -54,7 +54,11 @@ class FitSettings:
         pair_gain: relative error that pairs must take away.
         pair_share: share of the outputs' variance that they must add to what is predicted.
         pair_reach: words that stand at most so far apart may be a pair.
-        tight_gain: relative error that a tighter bound must take away.
+        tight_gain: relative error that a tighter bound must take away, where the prediction is not
+            near an end of the outputs seen.
+        saturated_gain: the same where it is: values of words that support it are near that end
+            with any bound.
+        saturated: share of half of the outputs' range, from which on a prediction is near its end.
         unbounded_gain: the same for doing without a bound.
         few: units missing; up to so many are few.
         least_few: calls with few units missing, below which they are not judged by themselves.
@@ -82,12 +86,14 @@ class FitSettings:
     strengths: tuple[float, ...] = (0.1, 0.03, 0.01, 0.003, 0.001, 1e-6)
     first_strength: float = 0.0003
     alone: tuple[float, ...] = (0.03, 0.001)
-    value_cost: float = 0.015
+    value_cost: float = 0.02
     relative_cost: float = 0.5
     pair_gain: float = 0.03
     pair_share: float = 0.005
     pair_reach: int = 3
-    tight_gain: float = 0.1
+    tight_gain: float = 0.3
+    saturated_gain: float = 0.1
+    saturated: float = 0.8
     unbounded_gain: float = 0.02
     few: int = 10
     least_few: int = 10
@@ -323,7 +329,9 @@ def _choose_bound(
     for number, request in enumerate(requests):
         if not request.bounded:
             losses[:2, number] = torch.inf
-    losses = losses + losses.new_tensor([[0.0], [FIT.tight_gain], [FIT.unbounded_gain]])
+    saturated = (stack.z[:, 0] * FIT.margin).abs().amax(dim=1) > FIT.saturated
+    losses[1] += torch.where(saturated, FIT.saturated_gain, FIT.tight_gain)
+    losses[2] += FIT.unbounded_gain
     chosen = losses.argmin(dim=0) * count + torch.arange(count, device=losses.device)
     return trial.bounded[chosen], margin[chosen], settled.pick(chosen)
 
