@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Trains seven models and measures how much of what removals do the printed scores reproduce, beside one score per word, a linear fit and a
-# Gaussian process on the same calls; with STEP=reading, whether the scores stay and mean what they say, and how often explanations warn.
+# Gaussian process on the same calls; with STEP=reading, whether the scores stay and mean what they say, and how often explanations warn;
+# with STEP=record, writes the models' outputs on other texts to OUT, to design on (benchmarks/recorded.py).
 #
 #     benchmarks/two_scores_on_gpu.sh DATA OUT SECONDS SEED [TEXTS]
 #
@@ -50,6 +51,17 @@ train mpnetb "${reviews[@]}" --init "$data/mpnet" --rate 3e-5 --epochs 1 &
 wait
 seed=$((seed - 1))
 [ "$seconds" -gt 0 ] || exit 0
+if [ "${STEP:-fidelity}" = record ]; then
+    python3 -m benchmarks.two_scores --design --choose "$data/imdb_test.jsonl.gz" "$models/imdb-design.jsonl"
+    python3 -m benchmarks.two_scores --design --choose "$data/ag_news_test.jsonl.gz" "$models/ag-design.jsonl"
+    for name in $only; do
+        table=$models/imdb-design.jsonl
+        [ "$name" != ag ] || table=$models/ag-design.jsonl
+        timeout $((deadline - SECONDS)) python3 -m benchmarks.record_removals "$models/$name" "$table" "$out/$name.npz" --texts "$texts" &
+    done
+    wait
+    exit
+fi
 if [ "${STEP:-fidelity}" = reading ]; then
     for name in $only; do
         table=$models/imdb.jsonl

@@ -378,6 +378,21 @@ class TestFit:
             spreads.append(float(lost.std(dim=0).median()))
         assert spreads[1] > 2 * spreads[0] > 0
 
+    def test_texts_fitted_together_are_fitted_as_alone(self):
+        """Also where choices are made on a part of the calls, and texts differ in calls and size."""
+        asked = []
+        for calls, units in ((1000, UNITS), (900, UNITS + 2)):
+            rows = drawn_rows(calls, units)
+            bent = (
+                drawn_form(units, half_width=2.0).predict(rows) + 0.3 * rows[:, :1] * rows[:, 5:6]
+            )
+            asked.append(request(rows, bent))
+        for together, own in zip(fit_forms(asked), asked, strict=True):
+            [alone] = fit_forms([own])
+            assert torch.allclose(together.form.values, alone.form.values, atol=1e-5)
+            assert torch.allclose(together.form.importances, alone.form.importances, atol=1e-5)
+            assert torch.allclose(together.one_score.values, alone.one_score.values, atol=1e-5)
+
     def test_one_score_has_equal_importances(self):
         rows = drawn_rows(300, UNITS)
         [fitted] = fit_forms([request(rows, PLANTED["bounded"](rows))])

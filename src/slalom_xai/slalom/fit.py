@@ -194,9 +194,10 @@ def _fit_alike(requests: Sequence[FitRequest]) -> list[FittedForm]:
     stack = _stack(requests)
     point = descend(stack, _start(stack), FIT.first_steps)
     stack = replace(stack, weights=_weigh(stack, point))
-    some = stack.take_calls(_draw_calls(stack))
+    calls = _draw_calls(requests).to(stack.x.device)
+    some = stack.take_calls(calls)
     bounded, margin, point = _choose_bound(requests, some, point)
-    others = _fit_one_score(requests, replace(stack, bounded=bounded))
+    others = _fit_one_score(requests, replace(stack, bounded=bounded), calls)
     stack, some = (_widen(replace(part, bounded=bounded), margin) for part in (stack, some))
     pairs, point = _choose_pairs(requests, some, point)
     some = _with_pairs(some, requests, pairs)
@@ -297,16 +298,21 @@ def _weigh(stack: Stack, point: Point) -> Tensor:
     return weights / weights.sum(dim=1, keepdim=True) * count
 
 
-def _draw_calls(stack: Stack) -> Tensor:
-    """The calls that choices are made on, (B, k): the whole text, and others at random."""
-    batch, calls, p = stack.x.shape
-    most = min(calls, max(FIT.calls_to_choose, FIT.calls_per_element * p))
-    chosen = torch.arange(most)
-    if most < calls:
-        generator = torch.Generator().manual_seed(calls)
-        others = 1 + torch.randperm(calls - 1, generator=generator)[: most - 1]
-        chosen = torch.cat([torch.zeros(1, dtype=torch.long), others])
-    return chosen.to(stack.x.device).expand(batch, -1)
+def _draw_calls(requests: Sequence[FitRequest]) -> Tensor:
+    """The calls that choices are made on, (B, k): the whole text, and others at random.
+
+    They depend on the text alone, not on those that are fitted with it. -1 stands for no call.
+    """
+    drawn = []
+    for request in requests:
+        calls, units = request.counts.shape
+        most = min(calls, max(FIT.calls_to_choose, FIT.calls_per_element * (units + 1)))
+        chosen = torch.arange(most)
+        if most < calls:
+            generator = torch.Generator().manual_seed(calls)
+            chosen[1:] = 1 + torch.randperm(calls - 1, generator=generator)[: most - 1]
+        drawn.append(chosen)
+    return torch.nn.utils.rnn.pad_sequence(drawn, batch_first=True, padding_value=-1)
 
 
 def _choose_bound(
@@ -472,7 +478,7 @@ def _gather(points: Sequence[Point], chosen: Tensor) -> Point:
 
 
 def _fit_one_score(
-    requests: Sequence[FitRequest], stack: Stack
+    requests: Sequence[FitRequest], stack: Stack, calls: Tensor
 ) -> list[tuple[BoundedSlalom, Tensor]]:
     """The best formula with equal importances for each text, and its left-out predictions, (m, C).
 
@@ -496,7 +502,7 @@ def _fit_one_score(
     trial = replace(trial, weights=choose(flat > 0, even, trial.weights))
     begun = _start(trial)
     begun = replace(begun, s=trial.rest, b=torch.full_like(begun.b, torch.inf))
-    some = trial.take_calls(_draw_calls(trial))
+    some = trial.take_calls(calls[index])
     settled = settle(some, begun, strength / trial.size, 0, FIT.steps, SOLVER.about)
     few, every = _predicted_shares(some, look_back(some, settled))
     best = ((few.clamp(min=0) + every) / 2).reshape(len(kinds), count).argmax(dim=0)

@@ -76,10 +76,14 @@ class Stack:
         return Stack(*(part[index] for part in vars(self).values()))
 
     def take_calls(self, calls: Tensor) -> Stack:
-        """The same problems with some of their calls, (B, k): places among the m."""
+        """The same problems with some of their calls, (B, k): places among the m, -1 for none."""
         each = torch.arange(len(calls), device=calls.device)[:, None]
+        places = calls.clamp(min=0)
         return replace(
-            self, x=self.x[each, calls], z=self.z[each, calls], weights=self.weights[each, calls]
+            self,
+            x=self.x[each, places],
+            z=self.z[each, places],
+            weights=self.weights[each, places] * (calls >= 0),
         )
 
     @property
