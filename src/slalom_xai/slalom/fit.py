@@ -60,6 +60,8 @@ class FitSettings:
             with any bound.
         saturated: share of half of the outputs' range, from which on a prediction is near its end.
         unbounded_gain: the same for doing without a bound.
+        any_counts: weight, in choices, of how well any number of missing units is predicted; the
+            rest is for few.
         few: units missing; up to so many are few.
         least_few: calls with few units missing, below which they are not judged by themselves.
         margin: the range is so much wider than the outputs that were seen: values of words that
@@ -78,6 +80,7 @@ class FitSettings:
         slack: calls that speak for errors which grow with the number of missing units.
         whole_weight: weight of the whole text, as a multiple of a text with one unit missing. An
             error there is in every change.
+        gentle: power of the weights that are tried in their place.
         steepest: ratio of the largest weight to the smallest, at most.
         groups: of calls, left out in turn for standard errors.
         linear: change of a value or an importance up to which scores are nearly linear in it.
@@ -94,7 +97,8 @@ class FitSettings:
     tight_gain: float = 0.3
     saturated_gain: float = 0.1
     saturated: float = 0.8
-    unbounded_gain: float = 0.02
+    unbounded_gain: float = 0.15
+    any_counts: float = 2 / 3
     few: int = 10
     least_few: int = 10
     margin: float = 2.0
@@ -111,6 +115,7 @@ class FitSettings:
     calls_per_element: int = 10
     slack: float = 10.0
     whole_weight: float = 10.0
+    gentle: float = 0.5
     steepest: float = 1e4
     groups: int = 20
     linear: float = 0.1
@@ -197,6 +202,7 @@ def _fit_alike(requests: Sequence[FitRequest]) -> list[FittedForm]:
     calls = _draw_calls(requests).to(stack.x.device)
     some = stack.take_calls(calls)
     bounded, margin, point = _choose_bound(requests, some, point)
+    stack, some, point = _choose_weights(stack, some, calls, bounded, margin, point)
     others = _fit_one_score(requests, replace(stack, bounded=bounded), calls)
     stack, some = (_widen(replace(part, bounded=bounded), margin) for part in (stack, some))
     pairs, point = _choose_pairs(requests, some, point)
@@ -342,6 +348,48 @@ def _choose_bound(
     return trial.bounded[chosen], margin[chosen], settled.pick(chosen)
 
 
+def _choose_weights(
+    stack: Stack, some: Stack, calls: Tensor, bounded: Tensor, margin: Tensor, point: Point
+) -> tuple[Stack, Stack, Point]:
+    """Problems with gentler weights where these predict better, all calls and some; and the fit.
+
+    Where a few words change next to nothing, steep weights fit that and miss the rest.
+    """
+    gentle = stack.weights**FIT.gentle
+    count = (stack.weights > 0).sum(dim=1, keepdim=True)
+    gentle = gentle / gentle.sum(dim=1, keepdim=True) * count
+    other = _widen(
+        replace(replace(stack, weights=gentle).take_calls(calls), bounded=bounded), margin
+    )
+    settled = settle(
+        other,
+        point,
+        torch.full_like(point.a, FIT.first_strength),
+        FIT.rounds,
+        FIT.bound_steps,
+        SOLVER.near,
+    )
+    own = _widen(replace(some, bounded=bounded), margin)
+    steep, flat = (
+        _balance(one, look_back(one, at)) for one, at in ((own, point), (other, settled))
+    )
+    better = flat > steep
+    stack = replace(stack, weights=choose(better, gentle, stack.weights))
+    mixed = Point(
+        *(
+            choose(better, *both)
+            for both in zip(vars(settled).values(), vars(point).values(), strict=True)
+        )
+    )
+    return stack, stack.take_calls(calls), mixed
+
+
+def _balance(stack: Stack, left: Left) -> Tensor:
+    """What choices maximise, (B,): the share of variance that is predicted of left-out calls."""
+    few, every = _predicted_shares(stack, left)
+    return torch.lerp(few.clamp(min=0), every, FIT.any_counts)
+
+
 def _widen(stack: Stack, margin: Tensor) -> Stack:
     """Problems whose range is so many times as wide as the outputs seen, (B,)."""
     return replace(stack, z=stack.z * (FIT.margin / margin)[:, None, None])
@@ -454,13 +502,13 @@ def _choose_strength(stack: Stack, point: Point) -> tuple[Tensor, Point, Point]:
 
     The strongest is taken that predicts about as well as the best.
     """
-    points, shares = [], []
-    for strength in FIT.strengths:
+    points: list[Point] = []
+    shares: list[Tensor] = []
+    for strength in reversed(FIT.strengths):
         even = torch.full_like(point.a, strength)
         point = settle(stack, point, even, 1, FIT.steps, SOLVER.about)
-        points.append(point)
-        few, every = _predicted_shares(stack, look_back(stack, point))
-        shares.append((few.clamp(min=0) + every) / 2)
+        points.insert(0, point)
+        shares.insert(0, _balance(stack, look_back(stack, point)))
     balance = torch.stack(shares, dim=1)  # (B, strengths)
     best = balance.amax(dim=1, keepdim=True)
     cost = ((1 - best) * FIT.relative_cost).clamp(min=1e-12, max=FIT.value_cost)
@@ -504,8 +552,7 @@ def _fit_one_score(
     begun = replace(begun, s=trial.rest, b=torch.full_like(begun.b, torch.inf))
     some = trial.take_calls(calls[index])
     settled = settle(some, begun, strength / trial.size, 0, FIT.steps, SOLVER.about)
-    few, every = _predicted_shares(some, look_back(some, settled))
-    best = ((few.clamp(min=0) + every) / 2).reshape(len(kinds), count).argmax(dim=0)
+    best = _balance(some, look_back(some, settled)).reshape(len(kinds), count).argmax(dim=0)
     chosen = best * count + torch.arange(count, device=best.device)
     trial, settled = trial.pick(chosen), settled.pick(chosen)
     strength = strength[chosen] / trial.size
@@ -534,16 +581,24 @@ def _judge(stack: Stack, left: Left, margin: Tensor | float = 1.0) -> Tensor:
     squares = (left.left_out**2).sum(dim=2) * torch.as_tensor(margin).reshape(-1, 1).to(
         stack.x
     ) ** 2
-    errors = [(squares * part).sum(dim=1) / part.sum(dim=1).clamp(min=1) for part in _parts(stack)]
+    errors = [(squares * part).sum(dim=1) / part.sum(dim=1) for part in _parts(stack)]
     return torch.stack(errors).clamp(min=1e-14).log().mean(dim=0)
 
 
 def _parts(stack: Stack) -> tuple[Tensor, Tensor]:
-    """Which calls lack few units, and which lack any number, (B, m) each."""
-    missing = stack.x[..., -1]
+    """How much each call counts where few units are missing, and where any number is, (B, m) each.
+
+    About half of the calls lack a number that is drawn on a log scale. Readers are told how well
+    the formula predicts if all numbers are equally likely, so calls with many missing units count
+    for more.
+    """
+    missing, units = stack.x[..., -1], stack.size[:, None] - 1
     real = (stack.weights > 0) & (missing > 0)
     few = real & (missing <= FIT.few)
-    return torch.where(few.sum(dim=1, keepdim=True) < FIT.least_few, real, few), real
+    few = torch.where(few.sum(dim=1, keepdim=True) < FIT.least_few, real, few)
+    logs = missing.clamp(min=1) * torch.log1p(units)
+    rare = logs / (logs + units)
+    return few * rare, real * rare
 
 
 def _predicted_shares(stack: Stack, left: Left) -> Tensor:
@@ -553,9 +608,8 @@ def _predicted_shares(stack: Stack, left: Left) -> Tensor:
     """
     shares = []
     for part in _parts(stack):
-        weights = part.to(stack.weights)
-        squares = (weights[..., None] * left.left_out**2).sum(dim=(1, 2))
-        shares.append(1 - squares / stack.spread(weights))
+        squares = (part[..., None] * left.left_out**2).sum(dim=(1, 2))
+        shares.append(1 - squares / stack.spread(part))
     return torch.stack(shares)
 
 

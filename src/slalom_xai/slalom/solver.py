@@ -40,7 +40,7 @@ class SolverSettings:
     """
 
     sink_share: float = 0.1
-    spread: float = 1.5
+    spread: float = 1.0
     settled: float = 1e-9
     near: float = 1e-4
     about: float = 1e-4
@@ -417,8 +417,8 @@ def settle(
         point = descend(stack, point, steps, settled)
         left = look_back(stack, point)
         spread = (stack.importance_prior * (point.s - stack.rest) ** 2).sum(dim=1)
-        spread = spread.clamp(min=1e-6).minimum(SOLVER.spread**2 * stack.size)
-        free = left.variance * left.spent_s.clamp(min=0.5) / spread
+        tight = left.spent_s.clamp(min=0.5) / spread.clamp(min=1e-6)
+        free = left.variance * tight.clamp(min=SOLVER.spread**-2)
         free = torch.minimum(free.clamp(min=1e-6 * unit), 1e2 * unit)
         point = replace(point, b=torch.where(torch.isfinite(point.b), free, point.b))
     return descend(stack, point, steps, settled)
