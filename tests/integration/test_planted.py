@@ -49,7 +49,7 @@ def test_slalom_recovers_values_and_importances(types, seed, tmp_path):
     assert explanation.sink[1] < explanation.importances.min() - 3  # what is missing is not heard
     assert explanation.range is None  # and nothing bounds the output
     assert rms(explanation.values, values) < 2 * CLOSE
-    assert rms(explanation.importances, importances - importances.mean()) < CLOSE
+    assert rms(explanation.importances, importances - importances.mean()) < 1.5 * CLOSE
     assert explanation.fidelity.any.r2 > 0.999
     if types >= 20:
         assert explanation.fidelity.linear.any.r2 < 0.99
@@ -83,7 +83,7 @@ def test_slalom_recovers_four_classes(types, tmp_path):
     values, importances, folder = planted(types, tmp_path, 0, classes=4)
     explanation = Explainer(str(folder))(text_of(range(types)))
     assert rms(found_values(explanation, 4), values) < 2 * CLOSE
-    assert rms(explanation.importances, importances - importances.mean()) < CLOSE
+    assert rms(explanation.importances, importances - importances.mean()) < 1.5 * CLOSE
 
 
 @pytest.mark.parametrize("granularity", ["word", "type"])

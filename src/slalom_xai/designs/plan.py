@@ -142,14 +142,17 @@ def extend_plan(pool: RowPool, rows: int, rng: np.random.Generator) -> Plan:
     return Plan(_rows_to_fit(pool, rows - report.size - choose.size, rng), choose, report)
 
 
-def draw_held_out(pool: RowPool, rows: int, rng: np.random.Generator) -> HeldOut:
-    """Local and wide rows, half of ``rows`` each; one set for both where they mean the same."""
+def draw_held_out(
+    pool: RowPool, rows: int, rng: np.random.Generator, local_share: float = 0.5
+) -> HeldOut:
+    """Local and wide rows, ``rows`` together; one set for both where they mean the same."""
     longest = pool.units - 1
     if longest <= DESIGN.most_local:
         masks = pool.draw(rows, even_counts(1, longest, rng), rng, quota=True)
         return HeldOut(masks, masks)
-    local = pool.draw(rows // 2, even_counts(1, DESIGN.most_local, rng), rng, quota=True)
-    wide = pool.draw(rows - rows // 2, even_counts(1, longest, rng), rng, quota=True)
+    few = int(local_share * rows)
+    local = pool.draw(few, even_counts(1, DESIGN.most_local, rng), rng, quota=True)
+    wide = pool.draw(rows - few, even_counts(1, longest, rng), rng, quota=True)
     return HeldOut(local, wide)
 
 

@@ -9,8 +9,8 @@ all of them.
 The texts without one single unit come first where the budget allows for all of them, because what
 they change is a score of its own (``removal``). The empty text says where the sink is.
 
-The calls that only test are drawn in the same two kinds, 1 to 10 units removed and any number,
-and are set apart before anything else.
+The calls that only test lack 1 to 10 units, or any number, all equally likely. They are set apart
+before anything else.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import numpy as np
 
 from slalom_xai.designs import HeldOut, RowPool, draw_held_out, few_rows, held_out_size
 from slalom_xai.designs.masks import Masks, even_counts, every_mask, log_uniform_counts
+from slalom_xai.designs.settings import DESIGN
 
 
 @dataclass(frozen=True)
@@ -32,12 +33,16 @@ class DesignOfCalls:
         single: calls per unit from which on each unit is removed by itself, for ``removal``.
         tested: calls from which on some are set apart to test. Below, each is predicted from the
             others.
+        test_share: share of the calls that only test, where that is more than the usual tenth.
+        test_few: share of those that lack 1 to 10 units. The verdict rests on the others.
         enumerable: units; all texts with so many are listed where calls are left.
     """
 
     scarce: float = 3.0
     single: float = 6.0
     tested: int = 150
+    test_share: float = 0.125
+    test_few: float = 1 / 3
     enumerable: int = 12
 
 
@@ -55,7 +60,8 @@ def draw_test(pool: RowPool, calls: int, budget: int, rng: np.random.Generator) 
     """
     if budget < max(CALLS.tested, CALLS.scarce * pool.units):
         return None
-    drawn = draw_held_out(pool, held_out_size(calls), rng)
+    size = max(held_out_size(calls), round(CALLS.test_share * calls))
+    drawn = draw_held_out(pool, min(size, DESIGN.most_held_out), rng, CALLS.test_few)
     return drawn if drawn.complete else None
 
 

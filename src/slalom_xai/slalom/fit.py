@@ -88,7 +88,7 @@ class FitSettings:
 
     strengths: tuple[float, ...] = (0.1, 0.03, 0.01, 0.003, 0.001, 1e-6)
     first_strength: float = 0.0003
-    alone: tuple[float, ...] = (0.03, 0.001)
+    alone: tuple[float, ...] = (1.0, 0.1, 0.01, 0.001)
     value_cost: float = 0.02
     relative_cost: float = 0.5
     pair_gain: float = 0.03

@@ -37,6 +37,17 @@ class SolverSettings:
         about: the same where fits are only compared.
         widest: step of an importance at most, and of a value, as a share of its spread.
         tries: damped steps that are tried before a problem has ended.
+        least: share of its own prediction that a call leaves to the others at least: a few calls
+            that decide alone do not decide all choices.
+        scarce_least: the same where there are far fewer calls than numbers to find. All of them
+            decide nearly alone then, and a larger share would make a formula look good that passes
+            through all calls.
+        scarce_calls: calls for each number to find, below which they are far fewer.
+        scarce: share of the outputs' variance that is taken for noise where there are far fewer
+            calls than numbers to find: such a formula passes through all of them and tells nothing
+            of its error.
+        held: importances that stay as they are have a prior so much stronger than the calls. A far
+            larger one would lend its rounding to the values.
     """
 
     sink_share: float = 0.1
@@ -46,6 +57,11 @@ class SolverSettings:
     about: float = 1e-4
     widest: float = 1.0
     tries: int = 6
+    least: float = 0.05
+    scarce_least: float = 1e-4
+    scarce_calls: float = 0.75
+    scarce: float = 0.3
+    held: float = 1e3
 
 
 SOLVER = SolverSettings()
@@ -373,7 +389,7 @@ def look_back(stack: Stack, point: Point) -> Left:
     at = evaluate(stack, point.u, point.s)
     bent = differentiate(stack, point.u, at)
     prior_u = (point.a[:, None, None] * stack.value_prior)[:, None]
-    strong = 1e12 * (1 + bent.ss.abs().amax(dim=(1, 2)))
+    strong = SOLVER.held * (1 + bent.ss.abs().amax(dim=(1, 2)))
     held_by = torch.where(torch.isfinite(point.b), point.b, strong)
     prior_s = torch.diag_embed(held_by[:, None] * stack.importance_prior)[:, None]
     ss = bent.ss[:, None].expand(-1, columns, -1, -1) + prior_s
@@ -386,15 +402,19 @@ def look_back(stack: Stack, point: Point) -> Left:
     slopes = torch.cat([by_value, by_value * apart], dim=3)
     leverage = ((slopes @ inverse) * slopes).sum(dim=3) * stack.weights[:, None]
     left = at.output - stack.z
-    left_out = left / (1 - leverage.transpose(1, 2)).clamp(min=0.05)
+    calls = (stack.weights > 0).sum(dim=1) * columns
+    scarce = calls < SOLVER.scarce_calls * (columns + 1) * stack.size
+    least = torch.where(scarce, SOLVER.scarce_least, SOLVER.least).to(leverage)[:, None, None]
+    left_out = left / torch.maximum(1 - leverage.transpose(1, 2), least)
     real = stack.real[:, None, :, None]
     held = (inverse[:, :, :p, :p] * prior_u * real).sum(dim=(1, 2, 3))
     spent_u = (columns * stack.size - held).clamp(min=0)
     held_s = (inverse[:, :, p:, p:] * prior_s * real).sum(dim=(2, 3)).mean(dim=1)
     spent_s = (stack.size - held_s).clamp(min=0)
-    calls = (stack.weights > 0).sum(dim=1) * columns
     squares = (stack.weights[..., None] * left**2).sum(dim=(1, 2))
     variance = squares / (calls - spent_u - spent_s).clamp(min=1)
+    unknown = (1 - calls / (columns * stack.size)).clamp(min=0)
+    variance = torch.maximum(variance, SOLVER.scarce * unknown * stack.spread() / calls)
     return Left(left_out, variance, spent_s, inverse, slopes)
 
 

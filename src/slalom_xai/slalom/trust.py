@@ -33,7 +33,7 @@ class TrustSettings:
     """
 
     doubtful: float = 0.5
-    unsure: float = 0.45
+    unsure: float = 0.4
     saturated: float = 0.02
     draws: int = 300
     ends: tuple[float, float] = (0.05, 0.95)
