@@ -10,6 +10,8 @@ prediction of the logit for any row. None means that it cannot do with so few ca
                  calls than sources, the smallest ones that fit
     leave-one-out  what is lost without each source; needs a call for each of them and one more
     gp           a Gaussian process on the rows of the first two and the whole text
+    two-scores   the formula of ``slalom``: three quarters of its rows keep half of the sources, the
+                 others any number
 """
 
 from __future__ import annotations
@@ -21,6 +23,9 @@ import numpy as np
 import torch
 
 from benchmarks.answers_rows import Array, Masks, Rows
+from slalom_xai.designs.settings import DESIGN
+from slalom_xai.slalom.fit import FitRequest, fit_forms
+from slalom_xai.slalom.shapley import compute_shapley, fit_rest
 from slalom_xai.surrogates.process_fit import fit_process
 
 ALPHA = 0.01  # of the published LASSO
@@ -103,10 +108,29 @@ def gaussian_process(rows: Rows, calls: int) -> Fitted | None:
     return Fitted(rows.whole - predict(~np.eye(masks.shape[1], dtype=bool)), predict)
 
 
+def two_scores(rows: Rows, calls: int) -> Fitted | None:
+    """The formula of ``slalom``, fitted to the kinds of calls that it draws with so few."""
+    few = round(DESIGN.halved_share * (calls - 1))
+    parts = [rows.of("whole"), rows.of("half", few), rows.of("size", calls - 1 - few)]
+    table = torch.as_tensor(np.concatenate([masks for masks, _ in parts])).double()
+    outputs = torch.as_tensor(np.concatenate([logits for _, logits in parts])).double()[:, None]
+    ends = outputs.amin(dim=0), outputs.amax(dim=0)
+    even = torch.zeros(table.shape[1], dtype=torch.float64)
+    [fitted] = fit_forms([FitRequest(table, outputs, even, *ends)])
+    left = outputs - fitted.form.predict(table)
+    shares = compute_shapley(fitted.form.split()).T + fit_rest(table, left)
+
+    def predict(asked: Masks) -> Array:
+        return np.asarray(fitted.form.predict(torch.as_tensor(asked).double())[:, 0].numpy())
+
+    return Fitted(shares[:, 0].numpy(), predict)
+
+
 FITS: dict[str, Callable[[Rows, int], Fitted | None]] = {
     "contextcite": contextcite,
     "ridge": ridge,
     "kernel-shap": kernel_shap,
     "leave-one-out": leave_one_out,
     "gp": gaussian_process,
+    "two-scores": two_scores,
 }

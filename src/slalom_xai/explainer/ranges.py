@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from slalom_xai.models import prompt
-from slalom_xai.models.base import KnowsWords
+from slalom_xai.models.base import AnswersQuestion, KnowsWords
 from slalom_xai.queries import AnswerSource
 from slalom_xai.slalom.output_range import OutputRange, probe_range
 
@@ -30,9 +30,13 @@ class RangeProbe:
         return 0 if self._found is None else self._found.calls
 
     def find(self) -> tuple[Tensor, Tensor] | None:
-        """The lowest and the highest output, (C,) each; None for a model without a vocabulary."""
+        """The lowest and the highest output, (C,) each; None where single words tell nothing of it.
+
+        That is so for a model without a vocabulary, and for the answer of a language model: each
+        question has a range of its own, and a context of one random word is none of its texts.
+        """
         model = self._source.model
-        if not isinstance(model, KnowsWords):
+        if not isinstance(model, KnowsWords) or isinstance(model, AnswersQuestion):
             return None
         if self._found is None:
             words = model.known_words()

@@ -47,6 +47,7 @@ class FitSettings:
     Attributes:
         strengths: of the prior on values, as shares of the outputs' variance, strongest first.
         first_strength: the same where fits are compared that differ in something else.
+        scarce_strength: and where there are far fewer calls than numbers to find.
         alone: the same where a unit has one score, times the number of units.
         value_cost: share of the outputs' variance that the strongest prior on values may cost.
         relative_cost: the same as a share of what the best leaves: a formula that predicts exactly
@@ -88,6 +89,7 @@ class FitSettings:
 
     strengths: tuple[float, ...] = (0.1, 0.03, 0.01, 0.003, 0.001, 1e-6)
     first_strength: float = 0.0003
+    scarce_strength: float = 0.003
     alone: tuple[float, ...] = (1.0, 0.1, 0.01, 0.001)
     value_cost: float = 0.02
     relative_cost: float = 0.5
@@ -335,7 +337,7 @@ def _choose_bound(
     trial = _widen(replace(stack.pick(every), bounded=kind < 2), margin)
     begun = point.pick(every)
     begun = replace(begun, u=choose(kind == 0, begun.u, _start(trial).u))
-    strength = torch.full_like(begun.a, FIT.first_strength)
+    strength = _compare_at(trial)
     settled = settle(trial, begun, strength, FIT.rounds, FIT.bound_steps, SOLVER.near)
     losses = _judge(trial, look_back(trial, settled), margin).reshape(3, count)
     for number, request in enumerate(requests):
@@ -364,7 +366,7 @@ def _choose_weights(
     settled = settle(
         other,
         point,
-        torch.full_like(point.a, FIT.first_strength),
+        _compare_at(other),
         FIT.rounds,
         FIT.bound_steps,
         SOLVER.near,
@@ -382,6 +384,12 @@ def _choose_weights(
         )
     )
     return stack, stack.take_calls(calls), mixed
+
+
+def _compare_at(stack: Stack) -> Tensor:
+    """The strength of the prior on values, (B,), where fits differ in something else."""
+    strengths = torch.where(stack.scarce, FIT.scarce_strength, FIT.first_strength)
+    return strengths.to(stack.x)
 
 
 def _balance(stack: Stack, left: Left) -> Tensor:
@@ -412,7 +420,7 @@ def _choose_pairs(
         return ranked, point
     more = _with_pairs(stack, requests, ranked)
     begun = _add_elements(point, requests, ranked, more)
-    strength = torch.full_like(begun.a, FIT.first_strength)
+    strength = _compare_at(more)
     settled = settle(more, begun, strength, 1, FIT.steps, SOLVER.about)
     found = look_back(more, settled)
     gain = _judge(stack, left) - _judge(more, found)

@@ -107,6 +107,16 @@ class Stack:
         """How many elements each problem has, (B,)."""
         return self.real.sum(dim=1)
 
+    @property
+    def calls(self) -> Tensor:
+        """How many outputs each problem has been told, (B,)."""
+        return (self.weights > 0).sum(dim=1) * self.z.shape[2]
+
+    @property
+    def scarce(self) -> Tensor:
+        """Whether these are far fewer than the numbers to find, (B,)."""
+        return self.calls < SOLVER.scarce_calls * (self.z.shape[2] + 1) * self.size
+
     def spread(self, weights: Tensor | None = None) -> Tensor:
         """The weighted sum of squared deviations of the outputs from their mean, (B,)."""
         weights = (self.weights if weights is None else weights)[..., None]
@@ -402,9 +412,8 @@ def look_back(stack: Stack, point: Point) -> Left:
     slopes = torch.cat([by_value, by_value * apart], dim=3)
     leverage = ((slopes @ inverse) * slopes).sum(dim=3) * stack.weights[:, None]
     left = at.output - stack.z
-    calls = (stack.weights > 0).sum(dim=1) * columns
-    scarce = calls < SOLVER.scarce_calls * (columns + 1) * stack.size
-    least = torch.where(scarce, SOLVER.scarce_least, SOLVER.least).to(leverage)[:, None, None]
+    calls = stack.calls
+    least = torch.where(stack.scarce, SOLVER.scarce_least, SOLVER.least).to(leverage)[:, None, None]
     left_out = left / torch.maximum(1 - leverage.transpose(1, 2), least)
     real = stack.real[:, None, :, None]
     held = (inverse[:, :, :p, :p] * prior_u * real).sum(dim=(1, 2, 3))
