@@ -52,7 +52,7 @@ class Recorded:
     def request(self, draw: int) -> FitRequest:
         """One of the two fits."""
         counts, outputs = self.fits[draw]
-        return FitRequest(counts, outputs, self.log_occurrences, self.low, self.high)
+        return FitRequest(counts, outputs, self.log_occurrences, self.low, self.high, probed=True)
 
 
 def read_recorded(file: Path, removal: str, calls: int, texts: int) -> Iterator[Recorded]:

@@ -62,7 +62,7 @@ def test_fitted_scores_are_what_is_predicted_for_their_rows():
 def test_the_whole_text_is_predicted_closely():
     found = Explainer(Game(with_lengths), budget=600, target=1)(TEXT)
     off = found.predict(np.ones((1, 30)))[0] - found.prediction
-    assert abs(off) < 0.1 * truth(with_lengths, masks()).std()
+    assert abs(off) < 0.12 * truth(with_lengths, masks()).std()
 
 
 def test_what_is_linear_gets_its_own_scores():

@@ -52,7 +52,7 @@ usual = functools.cache(explain)
 
 
 SAME = 0.01  # of how much predictions vary: priors hardly matter where the model is the formula
-ALIKE = 0.1
+ALIKE = 0.12
 
 
 def changed(settings, name, factor):

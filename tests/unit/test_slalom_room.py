@@ -393,6 +393,14 @@ class TestFit:
             assert torch.allclose(together.form.importances, alone.form.importances, atol=1e-5)
             assert torch.allclose(together.one_score.values, alone.one_score.values, atol=1e-5)
 
+    def test_a_formula_through_all_calls_does_not_look_good(self):
+        """Noise cannot be predicted, though 41 units pass through 32 outputs of it."""
+        rows = drawn_rows(32, 41)
+        noise = torch.randn(32, 1, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
+        [fitted] = fit_forms([request(rows, noise)])
+        for predicted in (fitted.left_out, fitted.one_score_left_out):
+            assert float(((predicted - noise) ** 2).mean()) > 0.5 * float(noise.var())
+
     def test_one_score_has_equal_importances(self):
         rows = drawn_rows(300, UNITS)
         [fitted] = fit_forms([request(rows, PLANTED["bounded"](rows))])

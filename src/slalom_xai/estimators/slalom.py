@@ -216,6 +216,7 @@ class Calls:
             occurrences,
             low.cpu(),
             high.cpu(),
+            probed=queries.output_range is not None,
             most_pairs=self._method.pairs,
         )
         return queries.work.run(fit_forms, request)

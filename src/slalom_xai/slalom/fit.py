@@ -61,6 +61,7 @@ class FitSettings:
             with any bound.
         saturated: share of half of the outputs' range, from which on a prediction is near its end.
         unbounded_gain: the same for doing without a bound.
+        unbounded_probed: the same for a model whose ends were found by probing: a classifier.
         any_counts: weight, in choices, of how well any number of missing units is predicted; the
             rest is for few.
         few: units missing; up to so many are few.
@@ -99,7 +100,8 @@ class FitSettings:
     tight_gain: float = 0.3
     saturated_gain: float = 0.1
     saturated: float = 0.8
-    unbounded_gain: float = 0.15
+    unbounded_gain: float = 0.02
+    unbounded_probed: float = 0.15
     any_counts: float = 2 / 3
     few: int = 10
     least_few: int = 10
@@ -139,6 +141,7 @@ class FitRequest:
         low: (C,), the lowest output that the model is known to give.
         high: (C,), the highest.
         bounded: False where the model is known to have no bounds.
+        probed: whether low and high were found by probing the model, and not on this text alone.
         most_pairs: pairs of units to add at most.
     """
 
@@ -148,6 +151,7 @@ class FitRequest:
     low: Tensor
     high: Tensor
     bounded: bool = True
+    probed: bool = False
     most_pairs: int = 5
 
 
@@ -345,7 +349,8 @@ def _choose_bound(
             losses[:2, number] = torch.inf
     saturated = (stack.z[:, 0] * FIT.margin).abs().amax(dim=1) > FIT.saturated
     losses[1] += torch.where(saturated, FIT.saturated_gain, FIT.tight_gain)
-    losses[2] += FIT.unbounded_gain
+    probed = torch.tensor([request.probed for request in requests], device=losses.device)
+    losses[2] += torch.where(probed, FIT.unbounded_probed, FIT.unbounded_gain)
     chosen = losses.argmin(dim=0) * count + torch.arange(count, device=losses.device)
     return trial.bounded[chosen], margin[chosen], settled.pick(chosen)
 
