@@ -379,7 +379,7 @@ class TestFit:
         assert spreads[1] > 2 * spreads[0] > 0
 
     def test_texts_fitted_together_are_fitted_as_alone(self):
-        """Also where choices are made on a part of the calls, and texts differ in calls and size."""
+        """Also where choices are made on a part of the calls, and texts differ in size."""
         asked = []
         for calls, units in ((1000, UNITS), (900, UNITS + 2)):
             rows = drawn_rows(calls, units)
