@@ -594,7 +594,9 @@ def _judge(stack: Stack, left: Left, margin: Tensor | float = 1.0) -> Tensor:
     squares = (left.left_out**2).sum(dim=2) * torch.as_tensor(margin).reshape(-1, 1).to(
         stack.x
     ) ** 2
-    errors = [(squares * part).sum(dim=1) / part.sum(dim=1) for part in _parts(stack)]
+    errors = [
+        (squares * part).sum(dim=1) / part.sum(dim=1).clamp(min=1e-300) for part in _parts(stack)
+    ]
     return torch.stack(errors).clamp(min=1e-14).log().mean(dim=0)
 
 
