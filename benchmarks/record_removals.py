@@ -11,6 +11,7 @@ number. ``benchmarks.recorded`` reads it.
 from __future__ import annotations
 
 import argparse
+import time
 from pathlib import Path
 from typing import Any
 
@@ -66,20 +67,25 @@ def main() -> None:
     parser.add_argument("out", type=Path)
     parser.add_argument("--texts", type=int, default=16)
     parser.add_argument("--calls", type=int, default=2000)
+    parser.add_argument("--seconds", type=float, default=1e9, help="stop between two texts")
     given = parser.parse_args()
     texts = pd.read_json(given.data, lines=True)["text"].tolist()
     chosen = np.random.default_rng(0).permutation(len(texts))[: given.texts]
     explainer = Explainer(None if given.model == "bundled" else given.model, show_progress=False)
     low, high = explainer._range.find() or (None, None)
+    end, count = time.monotonic() + given.seconds, 0
     stored: dict[str, Any] = {}
     if low is not None and high is not None:
         stored = {"low": low.numpy(), "high": high.numpy()}
     for number, index in enumerate(chosen):
+        if time.monotonic() > end:
+            break
+        count += 1
         for removal in ("hide", "delete"):
             found = record(explainer, texts[index], removal, given.calls)
             stored |= {f"{number}/{removal}/{name}": part for name, part in found.items()}
     np.savez_compressed(given.out, **stored)
-    print(f"{given.out}: {len(chosen)} texts")
+    print(f"{given.out}: {count} of {len(chosen)} texts")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Trains seven models and measures how much of what removals do the printed scores reproduce, beside one score per word, a linear fit and a
 # Gaussian process on the same calls; with STEP=reading, whether the scores stay and mean what they say, and how often explanations warn;
-# with STEP=record, writes the models' outputs on other texts to OUT, to design on (benchmarks/recorded.py).
+# with STEP=record, writes the models' outputs to OUT/MODEL.npz, and those on other texts, to design on, to OUT/MODEL-design.npz
+# (benchmarks/recorded.py reads both).
 #
 #     benchmarks/two_scores_on_gpu.sh DATA OUT SECONDS SEED [TEXTS]
 #
@@ -55,9 +56,14 @@ if [ "${STEP:-fidelity}" = record ]; then
     python3 -m benchmarks.two_scores --design --choose "$data/imdb_test.jsonl.gz" "$models/imdb-design.jsonl"
     python3 -m benchmarks.two_scores --design --choose "$data/ag_news_test.jsonl.gz" "$models/ag-design.jsonl"
     for name in $only; do
-        table=$models/imdb-design.jsonl
-        [ "$name" != ag ] || table=$models/ag-design.jsonl
-        timeout $((deadline - SECONDS)) python3 -m benchmarks.record_removals "$models/$name" "$table" "$out/$name.npz" --texts "$texts" &
+        table=imdb
+        [ "$name" != ag ] || table=ag
+        {
+            for kind in "" -design; do
+                python3 -m benchmarks.record_removals "$models/$name" "$models/$table$kind.jsonl" "$out/$name$kind.npz" --texts "$texts" \
+                    --seconds $(((deadline - SECONDS) / (${#kind} > 0 ? 1 : 2)))
+            done
+        } &
     done
     wait
     exit

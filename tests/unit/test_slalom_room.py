@@ -395,11 +395,15 @@ class TestFit:
 
     def test_a_formula_through_all_calls_does_not_look_good(self):
         """Noise cannot be predicted, though 41 units pass through 32 outputs of it."""
-        rows = drawn_rows(32, 41)
-        noise = torch.randn(32, 1, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
-        [fitted] = fit_forms([request(rows, noise)])
-        for predicted in (fitted.left_out, fitted.one_score_left_out):
-            assert float(((predicted - noise) ** 2).mean()) > 0.5 * float(noise.var())
+        rows, shares = drawn_rows(32, 41), []
+        for seed in range(7):  # of one draw, the best of several fits may look good by chance
+            noise = torch.randn(
+                32, 1, dtype=torch.float64, generator=torch.Generator().manual_seed(seed)
+            )
+            [fitted] = fit_forms([request(rows, noise)])
+            errors = torch.stack([fitted.left_out, fitted.one_score_left_out]) - noise
+            shares.append((errors**2).mean(dim=(1, 2)) / noise.var())
+        assert (torch.stack(shares).median(dim=0)[0] > 0.7).all()
 
     def test_one_score_has_equal_importances(self):
         rows = drawn_rows(300, UNITS)

@@ -37,6 +37,10 @@ def estimate_errors(
         found[name] = _jackknife((others.score(name) - own.score(name)) / way)
         if name in _SHRUNK:  # the prior's pull is part of the error
             found[name] = torch.hypot(found[name], (pulled.score(name) - free.score(name))[0])
+    inner, importances = fitted.unknown[column]
+    slope = 1 - (own.curvature * (form.values[:, 0] - form.centre)) ** 2
+    found["value"] = torch.hypot(found["value"], slope * inner)
+    found["importance"] = torch.maximum(found["importance"], importances)
     moved = (compute_shapley(others, orders) - compute_shapley(own, orders)) / way
     left = outputs[:, column : column + 1] - form.predict(counts)
     found["shapley"] = _jackknife(moved + fit_rest(counts, left, fitted.groups)[..., 0])

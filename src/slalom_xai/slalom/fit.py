@@ -165,6 +165,8 @@ class FittedForm:
             groups of calls.
         way: (C, G), how far on the way: a share. The whole way may lead out of where a formula is
             nearly linear in its numbers.
+        unknown: (C, 2, n), posterior standard deviations of values before the bound, and of
+            importances: what calls cannot tell stays as uncertain as the priors leave it.
         pulled: the formula that choices were made with.
         free: the same with the prior on values that left-out calls like best.
         left_out: (m, C), the formula's prediction for each call, had it not been used.
@@ -178,6 +180,7 @@ class FittedForm:
     form: BoundedSlalom
     jackknife: tuple[Formulas, ...]
     way: Tensor
+    unknown: Tensor
     pulled: BoundedSlalom
     free: BoundedSlalom
     left_out: Tensor
@@ -229,6 +232,7 @@ def _fit_alike(requests: Sequence[FitRequest]) -> list[FittedForm]:
             FittedForm(
                 two.form(final.u[number], final.s[number]),
                 *two.jackknife(whole.pick(here), final.pick(here), left.pick(here), groups),
+                two.measure_unknown(left.pick(here)),
                 two.form(pulled.u[number], pulled.s[number]),
                 two.form(free.u[number], free.s[number]),
                 two.add_error(left.left_out[number]),
@@ -673,6 +677,13 @@ class _Fitted:
         """Predictions for each call, had it not been used, (m, C), from their errors."""
         half = self.scale[1]
         return self.request.outputs + half * left_out[: len(self.request.counts)]
+
+    def measure_unknown(self, left: Left) -> Tensor:
+        """Posterior standard deviations, (C, 2, n), by Laplace's approximation."""
+        spread = (left.variance[0] * left.inverse[0].diagonal(dim1=1, dim2=2)).clamp(min=0).sqrt()
+        values, importances = spread.chunk(2, dim=1)
+        n = self.request.counts.shape[1]
+        return torch.stack([self.scale[1][:, None] * values[:, :n], importances[:, :n]], dim=1)
 
     def jackknife(
         self, stack: Stack, point: Point, left: Left, groups: Tensor

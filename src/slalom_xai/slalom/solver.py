@@ -31,7 +31,9 @@ class SolverSettings:
 
     Attributes:
         sink_share: the prior on the sink's importance, as a share of that on the units'.
-        spread: standard deviation of importances at most, where calls do not tell them exactly.
+        spread: standard deviation of importances at most, where the calls leave a doubt.
+        exact_spread: the same where the formula is nearly exact.
+        exact: share of the outputs' variance that it leaves there, at most.
         settled: relative gain below which a fit has ended.
         near: the same where fits are compared of which one may be exact.
         about: the same where fits are only compared.
@@ -51,7 +53,9 @@ class SolverSettings:
     """
 
     sink_share: float = 0.1
-    spread: float = 1.0
+    spread: float = 0.7
+    exact_spread: float = 1.0
+    exact: float = 1e-2
     settled: float = 1e-9
     near: float = 1e-4
     about: float = 1e-4
@@ -447,7 +451,9 @@ def settle(
         left = look_back(stack, point)
         spread = (stack.importance_prior * (point.s - stack.rest) ** 2).sum(dim=1)
         tight = left.spent_s.clamp(min=0.5) / spread.clamp(min=1e-6)
-        free = left.variance * tight.clamp(min=SOLVER.spread**-2)
+        exact = left.variance * stack.calls < SOLVER.exact * stack.spread()
+        widest = torch.where(exact, SOLVER.exact_spread, SOLVER.spread)
+        free = left.variance * torch.maximum(tight, widest**-2)
         free = torch.minimum(free.clamp(min=1e-6 * unit), 1e2 * unit)
         point = replace(point, b=torch.where(torch.isfinite(point.b), free, point.b))
     return descend(stack, point, steps, settled)
