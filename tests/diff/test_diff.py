@@ -29,8 +29,9 @@ from slalom_xai.metrics.intervals import false_discovery
 WORDS = 60
 
 
-def unit(word, value, importance, removal=None):
-    return {"unit": word, "value": value, "importance": importance, "removal": removal}
+def unit(word, value, importance, shapley=None):
+    scores = {"value": value, "importance": importance, "shapley": shapley, "removal": None}
+    return {"unit": word} | scores
 
 
 @pytest.fixture(scope="module")
@@ -249,7 +250,7 @@ def test_a_word_that_no_text_hears_did_not_change_whatever_its_value_is():
         ]
         for turned in after[:2]:
             turned["value"] -= 3
-        after[0]["removal"] -= 2
+        after[0]["shapley"] -= 2
         paired.add({"units": before}, {"units": after})
     found, _ = paired.changes(0.05, 2)
     assert {word.word for word in found if word.moved} >= {"w0", "w1"}
@@ -266,7 +267,7 @@ def test_chances_and_rates_are_those_of_the_textbook():
 @pytest.mark.long
 def test_fine_tuning_on_relabelled_words_is_found(tmp_path):
     language = Language(
-        words=45, relabelled=10, sentences=1500, tested=60, epochs=8, more_epochs=4, layers=1
+        words=60, relabelled=10, sentences=1500, tested=80, epochs=8, more_epochs=8, layers=1
     )
     relabelled = plant(tmp_path, language, seed=0)
     found = [word.word for word in difference(tmp_path, "new", 60).changed]

@@ -83,7 +83,7 @@ def question(seed: int) -> Question:
 
 def _removal(rng: np.random.Generator, about: Subject) -> str:
     """Mostly one that the model has a token for."""
-    wanted = str(rng.choice(REMOVALS, p=[0.5, 0.25, 0.25]))
+    wanted = str(rng.choice(REMOVALS, p=[0.4, 0.2, 0.2, 0.1, 0.1]))
     return wanted if about.mark(wanted) is not None or rng.random() < 0.05 else "delete"
 
 

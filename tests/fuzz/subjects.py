@@ -50,7 +50,7 @@ class Subject:
 
     def mark(self, removal: str) -> str | None:
         """What stands for a removed piece: "" for nothing, None where there is no such token."""
-        if removal == "delete":
+        if removal in ("auto", "hide", "delete"):
             return ""
         if self.tokenizer is None:
             return f"[{removal.upper()}]"

@@ -136,11 +136,11 @@ def test_watched_output_shows_rounds_and_ends_as_piped_output_does():
     status, output, shown = run_watched([REVIEW])
     assert status == 0
     assert output == piped.stdout
-    rounds = re.findall(r"(\d+) calls: predicts \d+% of what deletions do", shown)
+    rounds = re.findall(r"(\d+) calls: reproduces \d+% of what removing any number does", shown)
     assert len(rounds) >= 2
     assert [int(calls) for calls in rounds] == sorted({int(calls) for calls in rounds})
     assert f"{rounds[-1]} model calls" in output
-    assert "strongest of 20 tokens" in shown  # the first result, before the last
+    assert "strongest of " in shown  # the first result, before the last
 
 
 @UNIX

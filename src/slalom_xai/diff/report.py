@@ -131,7 +131,7 @@ def _words(diff: Diff) -> list[str]:
         f"{len(changed):,} of {len(diff.words):,} words changed (false discovery rate "
         f"{diff.rate:g}): {values:,} their value, {importances:,} their importance."
     ]
-    unheard = sum(word.moved for word in diff.words) - len(changed)
+    unheard = sum(word.moved and not word.changed for word in diff.words)
     if unheard:
         lines.append(
             f"{unheard:,} more words have another value or importance, but do in these texts what "
@@ -167,7 +167,7 @@ def _texts(diff: Diff) -> str:
     said = f"{len(diff.texts):,} of {diff.compared:,} texts are predicted otherwise."
     if diff.texts and not diff.changed:
         said += (
-            " The words beside each are those whose removal differs most in that one text; no test "
+            " The words beside each are those whose effect differs most in that one text; no test "
             "says that they changed."
         )
     return said
@@ -194,13 +194,13 @@ def markdown(diff: Diff) -> str:
     lines += [f"- {_cell(line)}" for line in summary(diff)]
     lines += [
         "",
-        "A word is called changed where its value or importance moved otherwise than words in "
-        "general did, and so did what is lost without it (removal). A \\* marks the score that "
-        "changed; ± is a standard error. Words are in lower case.",
+        "A word is called changed where its effect (its Shapley value, or what is lost without it "
+        "where the method has none) moved otherwise than that of words in general. A \\* marks "
+        "each score that did; ± is a standard error. Words are in lower case.",
         "",
         "## Words" if diff.changed else "## Words, of which none can be told to have changed",
         "",
-        "| word | texts | value | | change | importance | | change | removal | | change |",
+        "| word | texts | value | | change | importance | | change | effect | | change |",
         "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
     ]
     for word in diff.words[:_LISTED]:
@@ -273,7 +273,7 @@ def _points(words: Sequence[tuple[WordChange, Change]]) -> Points:
 def _word_table(words: Sequence[WordChange]) -> Table:
     table = Table(box=None, pad_edge=False)
     table.add_column("word")
-    names = ("texts", "value", "→", "change", "importance", "→", "change", "removal", "→", "change")
+    names = ("texts", "value", "→", "change", "importance", "→", "change", "effect", "→", "change")
     for name in names:
         table.add_column(name, justify="right")
     for word in words:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from slalom_xai.diff.words import read_effect
 from slalom_xai.errors import InputError, shortened
 
 Record = Mapping[str, Any]
@@ -43,7 +44,7 @@ class TextChange:
         after: the label that the second one predicts.
         output_before: the explained output of the first model.
         output_after: that of the second.
-        words: whose removal differs most between the two, in the direction of the change first.
+        words: whose effect differs most between the two, in the direction of the change first.
     """
 
     id: str
@@ -85,9 +86,9 @@ def text_change(before: Record, after: Record) -> TextChange | None:
             return None
     moved = after["prediction"] - before["prediction"]
     shares = [
-        WordShare(one["unit"], one["removal"], other["removal"])
+        WordShare(one["unit"], first, second)
         for one, other in zip(before["units"], after["units"], strict=True)
-        if one["removal"] is not None and other["removal"] is not None
+        if (first := read_effect(one)) is not None and (second := read_effect(other)) is not None
     ]
     direction = 1 if moved >= 0 else -1
     shares.sort(key=lambda share: -direction * share.difference)

@@ -10,16 +10,18 @@ told by a robust line through all words and their spread around it (the drift). 
 Hochberg's procedure decides which of these finds are kept: at most the given share of them is false
 on average. Of two equal models nothing moves, and nothing is found.
 
-A model makes something of a text that one word fills even if it hardly hears this word among
-others, and training throws such values about. So a word must also do something else in the texts:
-what is lost without it is tested in the same way, of the words whose scores changed.
+What counts is what a word does in texts: its Shapley value, or what is lost without it where a
+method has none. Values and importances of a word that
+is hardly heard are uncertain, and training throws them about. They are tested in the same way and
+say how a word changed.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -30,7 +32,7 @@ from slalom_xai.metrics.intervals import false_discovery
 
 Record = Mapping[str, Any]
 Array = NDArray[np.float64]
-SCORES = ("value", "importance", "removal")
+SCORES = ("value", "importance", "effect")
 _PRIOR_TEXTS = 4.0  # texts that the variance of all words counts for in that of each
 _NORMAL = 1.4826  # makes a median of sizes the standard deviation of a normal distribution
 _MOST_FREEDOM = 1e6
@@ -88,7 +90,7 @@ class WordChange:
         texts: that have it.
         value: what it says.
         importance: how loudly; None where no text tells.
-        effect: what is lost without it; None where no text tells.
+        effect: what it does in texts; None where no text tells.
     """
 
     word: str
@@ -109,8 +111,15 @@ class WordChange:
 
     @property
     def changed(self) -> bool:
-        """Whether either score changed, and what the word does in texts as well."""
-        return self.moved and (self.effect is None or self.effect.changed)
+        """Whether what the word does in texts changed; either score where no text tells."""
+        return self.moved if self.effect is None else self.effect.changed
+
+
+def read_effect(unit: Record) -> float | None:
+    """What a unit does in its text: its Shapley value, or else what is lost without it."""
+    shapley: float | None = unit["shapley"]
+    removal: float | None = unit["removal"]
+    return removal if shapley is None else shapley
 
 
 class Paired:
@@ -124,17 +133,15 @@ class Paired:
         """Adds one text that both models were asked about; units are the same."""
         places: dict[str, list[list[float]]] = {}
         columns = [
-            np.array([unit[score] for unit in record["units"]], dtype=float)
+            np.array([read(unit) for unit in record["units"]], dtype=float)
             for record in (before, after)
-            for score in SCORES
+            for read in (itemgetter("value"), itemgetter("importance"), read_effect)
         ]
-        value_a, importance_a, removal_a, value_b, importance_b, removal_b = columns
+        value_a, importance_a, effect_a, value_b, importance_b, effect_b = columns
         # Importances sum to 0 in each text: one that grows pushes all others down. The median of
         # the differences is put back to 0.
         importance_b = importance_b - np.median(importance_b - importance_a)
-        scores = np.column_stack(
-            [value_a, value_b, importance_a, importance_b, removal_a, removal_b]
-        )
+        scores = np.column_stack([value_a, value_b, importance_a, importance_b, effect_a, effect_b])
         for unit, row in zip(before["units"], scores.tolist(), strict=True):
             places.setdefault(unit["unit"].casefold(), []).append(row)
         for word, rows in places.items():
@@ -164,25 +171,9 @@ class Paired:
             )
             for index, change in value.items()
         ]
-        found = _heard(found, rate)
-        found.sort(key=lambda each: (not each.changed, min(score.p for score in each.scores)))
-        drifts = {"value": of_values, "importance": of_importances, "removal": of_effects}
+        found.sort(key=lambda each: (not each.changed, (each.effect or each.value).p))
+        drifts = dict(zip(SCORES, (of_values, of_importances, of_effects), strict=True))
         return found, drifts
-
-
-def _heard(words: list[WordChange], rate: float) -> list[WordChange]:
-    """The words, with finds among effects controlled over those words whose scores changed."""
-    asked = [word for word in words if word.moved and word.effect is not None]
-    chances = np.array([word.effect.p for word in asked if word.effect is not None])
-    rates = dict(zip([word.word for word in asked], false_discovery(chances), strict=True))
-    told = []
-    for word in words:
-        effect = word.effect
-        if effect is not None:
-            q = float(rates.get(word.word, 1.0))
-            effect = replace(effect, q=q, changed=word.word in rates and q <= rate)
-        told.append(replace(word, effect=effect))
-    return told
 
 
 def _changes(
