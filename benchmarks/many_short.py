@@ -42,10 +42,9 @@ PARTS = ("asking", "fits", "errors", "report")
 # What each part consists of: its module, perhaps a class there, and the function.
 WATCHED = (
     ("asking", "queries.batches", "Batches", "columns"),
-    ("fits", "estimators.evidence", "", "fit_each"),
-    ("errors", "estimators.slalom.candidates", "", "covariances"),
-    ("errors", "estimators.slalom.method", "", "slalom_standard_errors"),
-    ("report", "estimators.slalom.method", "", "measure"),
+    ("fits", "estimators.slalom", "", "fit_forms"),
+    ("errors", "estimators.slalom", "", "estimate_errors"),
+    ("report", "estimators.slalom", "Calls", "test"),
 )
 
 

@@ -107,7 +107,7 @@ def test_a_module_that_ignores_the_mask_is_refused_in_one_line():
 def test_a_mamba_with_a_head_of_our_own():
     model, own = tiny("mamba")
     assert isinstance(model, MambaClassifier)
-    explanation = explain(TEXT, model, own, budget=600)
+    explanation = explain(TEXT, model, own, budget=600, target=1)
     assert explanation.prediction == pytest.approx(
         log_odds(model, own(TEXT)["input_ids"]), abs=1e-4
     )

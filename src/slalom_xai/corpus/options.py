@@ -135,12 +135,17 @@ class ExplainOptions:
         Raises:
             SlalomError: an option or the model cannot be used.
         """
+        from slalom_xai.estimators import estimator
+        from slalom_xai.estimators.slalom import FOR_TABLES, Slalom
         from slalom_xai.explainer import Explainer
 
+        method = estimator(self.method)
+        if isinstance(method, Slalom) and self.budget is None:
+            method = Slalom(settings=FOR_TABLES)
         explainer = Explainer(
             self.model if self.remote is None else self.remote.classifier(ledger),
             self.tokenizer,
-            method=self.method,
+            method=method,
             budget=self.budget,
             granularity=self.granularity,
             target=self.target,

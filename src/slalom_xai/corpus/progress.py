@@ -11,6 +11,7 @@ from datetime import timedelta
 from slalom_xai.progress import Bar, progress_bar
 
 _LABEL = "explaining texts"
+_FIRST = 5.0  # seconds until the first line
 _PAUSE = 30.0  # seconds between two lines
 
 
@@ -26,7 +27,8 @@ class TextsDone:
     def __init__(self, texts: int, bar: Bar | None, lines: bool) -> None:
         self._texts, self._bar, self._lines = texts, bar, lines
         self._done = 0
-        self._started = self._said = time.monotonic()
+        self._started = time.monotonic()
+        self._said = self._started - _PAUSE + _FIRST
         if bar is not None:
             bar.start(texts, _LABEL, afresh=True)
 

@@ -31,7 +31,7 @@ from slalom_xai.slalom.errors import estimate_errors
 from slalom_xai.slalom.fit import FitRequest, FittedForm, fit_forms
 from slalom_xai.slalom.shapley import compute_shapley, fit_rest
 from slalom_xai.slalom.trust import Agreement, FewAndAny, Fidelity
-from slalom_xai.surrogates.additive import fit_additive
+from slalom_xai.surrogates.additive import AdditiveFit, fit_additive
 
 _FEW = 10  # units removed: up to so many are few
 
@@ -70,6 +70,8 @@ class SlalomSettings:
 
 
 SLALOM = SlalomSettings()
+# Of a table's many texts each is one of many: a few dozen calls for a sentence.
+FOR_TABLES = SlalomSettings(usual=64, usual_per_unit=6, most=1000)
 
 
 @register
@@ -217,6 +219,7 @@ class Calls:
             low.cpu(),
             high.cpu(),
             probed=queries.output_range is not None,
+            device=queries.model.device,
             most_pairs=self._method.pairs,
         )
         return queries.work.run(fit_forms, request)
@@ -296,16 +299,16 @@ class Calls:
 
     def test(self, fitted: FittedForm) -> tuple[Fidelity, ...] | None:
         """Fidelity per column, on calls kept for that, or on each call had it not been used."""
-        linear = fit_additive(self.rows.table, self.rows.outputs, self.full).surrogate
+        linear = fit_additive(self.rows.table, self.rows.outputs, self.full)
         parts = [self.rows] if self._test is None else [self.rows, *self._test.both]
         changed, calls = count_changes(self.full, parts)
         tested = self._test
         if tested is not None and changed and not count_changes(self.full, [*tested.both])[0]:
             tested = None  # what matters is rare, and the test does not hold any of it
         if tested is None:
-            both = self._left_out(fitted)
+            both = self._left_out(fitted, linear)
         else:
-            formulas: list[Surrogate] = [fitted.form, linear, fitted.one_score]
+            formulas: list[Surrogate] = [fitted.form, linear.surrogate, fitted.one_score]
             both = [compare(self.full, rows, formulas) for rows in tested.both]
         if both is None:
             return None
@@ -321,18 +324,23 @@ class Calls:
             for few, every in zip(*both, strict=True)
         )
 
-    def _left_out(self, fitted: FittedForm) -> list[list[list[Agreement]]] | None:
+    def _left_out(
+        self, fitted: FittedForm, linear: AdditiveFit
+    ) -> list[list[list[Agreement]]] | None:
         """How well each call is predicted from the others: few units removed, and any number."""
         rows = self.rows
         if len(rows.outputs) < self._method.settings.least:
             return None
-        linear = _left_out_of_linear(rows, self.full)
         missing = rows.deleted
         whole = [
             one.predict(torch.ones_like(rows.table[:1])) for one in (fitted.form, fitted.one_score)
         ]
         predicted = torch.stack(
-            [fitted.left_out - whole[0], linear, fitted.one_score_left_out - whole[1]]
+            [
+                fitted.left_out - whole[0],
+                linear.left_out - self.full,
+                fitted.one_score_left_out - whole[1],
+            ]
         )
         removed = missing > 0
         few = removed & (missing <= _FEW)
@@ -342,20 +350,6 @@ class Calls:
             compare_columns(self.full, rows.outputs[part], predicted[:, part])
             for part in (few, removed)
         ]
-
-
-def _left_out_of_linear(rows: AnsweredRows, full: Tensor) -> Tensor:
-    """The changes that a linear fit of the other calls predicts for each, (m, C): five folds."""
-    table, outputs = rows.table, rows.outputs
-    predicted = torch.zeros_like(outputs)
-    fold = torch.arange(len(table)) % 5
-    for number in range(5):
-        inside = fold == number
-        if not bool(inside.any()) or int((~inside).sum()) < 2:
-            continue
-        fit = fit_additive(table[~inside], outputs[~inside], full).surrogate
-        predicted[inside] = fit.predict(table[inside]) - full
-    return predicted
 
 
 def _on_cpu(rows: AnsweredRows) -> AnsweredRows:

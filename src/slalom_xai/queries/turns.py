@@ -140,7 +140,7 @@ class _TorchModes:
 
 
 def take_turns(
-    jobs: Sequence[Job[Request, Result]], respond: Respond[Request], room: float, most: int = 128
+    jobs: Sequence[Job[Request, Result]], respond: Respond[Request], room: float, most: int = 512
 ) -> Iterator[tuple[int, Result | BaseException]]:
     """Works through jobs; yields the number of each as it ends, with its result or its error.
 

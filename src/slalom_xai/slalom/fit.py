@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -38,6 +39,7 @@ from slalom_xai.slalom.solver import (
     look_back,
     settle,
 )
+from slalom_xai.system.threads import work_side_by_side
 
 
 @dataclass(frozen=True)
@@ -85,6 +87,8 @@ class FitSettings:
         gentle: power of the weights that are tried in their place.
         steepest: ratio of the largest weight to the smallest, at most.
         groups: of calls, left out in turn for standard errors.
+        cells: calls times units, in a stack of several texts at most.
+        cells_on_gpu: the same on a GPU: in all texts at least, and in a stack at most.
         linear: change of a value or an importance up to which scores are nearly linear in it.
     """
 
@@ -122,10 +126,13 @@ class FitSettings:
     gentle: float = 0.5
     steepest: float = 1e4
     groups: int = 20
+    cells: int = 2**19
+    cells_on_gpu: tuple[int, int] = (2**16, 2**22)
     linear: float = 0.1
 
 
 FIT = FitSettings()
+CPU = torch.device("cpu")
 Scale = tuple[Tensor, Tensor]  # the middle of the range and half of its width, (C,) each
 
 
@@ -143,6 +150,7 @@ class FitRequest:
         bounded: False where the model is known to have no bounds.
         probed: whether low and high were found by probing the model, and not on this text alone.
         most_pairs: pairs of units to add at most.
+        device: where the model is. A GPU fits many texts or long ones; nothing else does.
     """
 
     counts: Tensor
@@ -153,6 +161,7 @@ class FitRequest:
     bounded: bool = True
     probed: bool = False
     most_pairs: int = 5
+    device: torch.device = CPU
 
 
 @dataclass(frozen=True)
@@ -192,23 +201,37 @@ class FittedForm:
 
 
 def fit_forms(requests: Sequence[FitRequest]) -> list[FittedForm]:
-    """Fits many texts at once: those of about one size and with as many outputs in one stack."""
-    fitted: dict[int, FittedForm] = {}
+    """Fits many texts at once: those of about one size and with as many outputs in one stack.
+
+    Stacks are so small that they stay in a processor's cache, and several are worked on at once.
+    """
+    cells = sum(request.counts.numel() for request in requests)
+    device = next((one.device for one in requests if one.device.type == "cuda"), CPU)
+    if cells < FIT.cells_on_gpu[0]:
+        device = CPU  # sooner done than the steps are handed to a GPU
+    at_once = FIT.cells if device == CPU else FIT.cells_on_gpu[1]
     kinds: dict[tuple[int, int], list[int]] = {}
     for number, request in enumerate(requests):
         size = 1 << (request.counts.numel() - 1).bit_length()
         kinds.setdefault((request.outputs.shape[1], size), []).append(number)
-    for numbers in kinds.values():
-        found = _fit_alike([requests[number] for number in numbers])
+    stacks: list[list[int]] = []
+    for (_, size), numbers in kinds.items():
+        most = max(1, at_once // size)
+        stacks += [numbers[start : start + most] for start in range(0, len(numbers), most)]
+    stacked = [[requests[number] for number in numbers] for numbers in stacks]
+    fit = partial(_fit_alike, device=device)
+    results = work_side_by_side(fit, stacked) if device == CPU else map(fit, stacked)
+    fitted: dict[int, FittedForm] = {}
+    for numbers, found in zip(stacks, results, strict=True):
         fitted.update(zip(numbers, found, strict=True))
     return [fitted[number] for number in range(len(requests))]
 
 
-def _fit_alike(requests: Sequence[FitRequest]) -> list[FittedForm]:
-    stack = _stack(requests)
+def _fit_alike(requests: Sequence[FitRequest], device: torch.device) -> list[FittedForm]:
+    stack = _stack(requests).to(device)
     point = descend(stack, _start(stack), FIT.first_steps)
     stack = replace(stack, weights=_weigh(stack, point))
-    calls = _draw_calls(requests).to(stack.x.device)
+    calls = _draw_calls(requests).to(device)
     some = stack.take_calls(calls)
     bounded, margin, point = _choose_bound(requests, some, point)
     stack, some, point = _choose_weights(stack, some, calls, bounded, margin, point)
@@ -222,6 +245,9 @@ def _fit_alike(requests: Sequence[FitRequest]) -> list[FittedForm]:
     left = look_back(whole, final)
     losses = _judge(whole, left)
     every = _predicted_shares(whole, left)[1]
+    whole, left = whole.to(CPU), left.to(CPU)
+    final, pulled, free = final.to(CPU), pulled.to(CPU), free.to(CPU)
+    margin, bounded, losses, every = (one.to(CPU) for one in (margin, bounded, losses, every))
     fitted = []
     for number, request in enumerate(requests):
         here = torch.tensor([number])
@@ -386,13 +412,7 @@ def _choose_weights(
     )
     better = flat > steep
     stack = replace(stack, weights=choose(better, gentle, stack.weights))
-    mixed = Point(
-        *(
-            choose(better, *both)
-            for both in zip(vars(settled).values(), vars(point).values(), strict=True)
-        )
-    )
-    return stack, stack.take_calls(calls), mixed
+    return stack, stack.take_calls(calls), settled.choose(better, point)
 
 
 def _compare_at(stack: Stack) -> Tensor:
@@ -443,13 +463,7 @@ def _choose_pairs(
     plain = _add_elements(point, requests, kept, last)
     width = last.x.shape[2] - 1
     u, s = (torch.cat([part[:, :width], part[:, -1:]], dim=1) for part in (settled.u, settled.s))
-    return kept, replace(
-        settled,
-        u=choose(worth, u, plain.u),
-        s=choose(worth, s, plain.s),
-        a=choose(worth, settled.a, plain.a),
-        b=choose(worth, settled.b, plain.b),
-    )
+    return kept, replace(settled, u=u, s=s).choose(worth, plain)
 
 
 def _rank_pairs(request: FitRequest, stack: Stack, point: Point, left: Left) -> Tensor:
@@ -537,9 +551,10 @@ def _choose_strength(stack: Stack, point: Point) -> tuple[Tensor, Point, Point]:
 
 def _gather(points: Sequence[Point], chosen: Tensor) -> Point:
     """For each problem the point (B,) that was chosen for it."""
-    each = torch.arange(len(chosen), device=chosen.device)
-    parts = zip(*(vars(point).values() for point in points), strict=True)
-    return Point(*(torch.stack(part)[chosen, each] for part in parts))
+    found = points[0]
+    for number, point in enumerate(points[1:], start=1):
+        found = point.choose(chosen == number, found)
+    return found
 
 
 def _fit_one_score(
@@ -566,7 +581,7 @@ def _fit_one_score(
     even = (trial.weights > 0).to(trial.weights)
     trial = replace(trial, weights=choose(flat > 0, even, trial.weights))
     begun = _start(trial)
-    begun = replace(begun, s=trial.rest, b=torch.full_like(begun.b, torch.inf))
+    begun = replace(begun, s=trial.rest, free=False)
     some = trial.take_calls(calls[index])
     settled = settle(some, begun, strength / trial.size, 0, FIT.steps, SOLVER.about)
     best = _balance(some, look_back(some, settled)).reshape(len(kinds), count).argmax(dim=0)
@@ -574,13 +589,14 @@ def _fit_one_score(
     trial, settled = trial.pick(chosen), settled.pick(chosen)
     strength = strength[chosen] / trial.size
     settled = settle(trial, settled, strength, 0, FIT.last_steps, SOLVER.settled)
-    left = look_back(trial, settled)
+    left_out = look_back(trial, settled).left_out.to(CPU)
+    settled, best, bounded = settled.to(CPU), best.to(CPU), trial.bounded.to(CPU)
     found = []
     for number, request in enumerate(requests):
         scale = _find_scale(request, kinds[int(best[number])][0])
-        one = _Fitted(request, scale, torch.zeros(0, 2), bool(trial.bounded[number]))
+        one = _Fitted(request, scale, torch.zeros(0, 2), bool(bounded[number]))
         form = one.form(settled.u[number], settled.s[number])
-        found.append((form, one.add_error(left.left_out[number])))
+        found.append((form, one.add_error(left_out[number])))
     return found
 
 

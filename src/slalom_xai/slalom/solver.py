@@ -17,6 +17,7 @@ Shapes: B problems, m perturbed texts, p elements (units, pairs, the sink last),
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
@@ -38,6 +39,8 @@ class SolverSettings:
         near: the same where fits are compared of which one may be exact.
         about: the same where fits are only compared.
         widest: step of an importance at most, and of a value, as a share of its spread.
+        farthest: value at most, in units of the range, where there is a bound: a value that is
+            printed as the end of the range itself could not be told from one far beyond.
         tries: damped steps that are tried before a problem has ended.
         least: share of its own prediction that a call leaves to the others at least: a few calls
             that decide alone do not decide all choices.
@@ -48,8 +51,6 @@ class SolverSettings:
         scarce: share of the outputs' variance that is taken for noise where there are far fewer
             calls than numbers to find: such a formula passes through all of them and tells nothing
             of its error.
-        held: importances that stay as they are have a prior so much stronger than the calls. A far
-            larger one would lend its rounding to the values.
     """
 
     sink_share: float = 0.1
@@ -58,14 +59,14 @@ class SolverSettings:
     exact: float = 1e-2
     settled: float = 1e-9
     near: float = 1e-4
-    about: float = 1e-4
+    about: float = 1e-3
     widest: float = 1.0
+    farthest: float = 12.0
     tries: int = 6
     least: float = 0.05
     scarce_least: float = 1e-4
     scarce_calls: float = 0.75
     scarce: float = 0.3
-    held: float = 1e3
 
 
 SOLVER = SolverSettings()
@@ -94,6 +95,10 @@ class Stack:
     def pick(self, index: Tensor) -> Stack:
         """Some of the problems, or some of them several times."""
         return Stack(*(part[index] for part in vars(self).values()))
+
+    def to(self, device: torch.device) -> Stack:
+        """The same problems on another device."""
+        return Stack(*(part.to(device) for part in vars(self).values()))
 
     def take_calls(self, calls: Tensor) -> Stack:
         """The same problems with some of their calls, (B, k): places among the m, -1 for none."""
@@ -153,17 +158,34 @@ class Point:
         u: (B, p, C), values.
         s: (B, p), importances.
         a: (B,), the prior on values, times the error's variance.
-        b: (B,), that on importances; infinite where they stay as they are.
+        b: (B,), that on importances.
+        free: False where importances stay as they are: one score per unit.
     """
 
     u: Tensor
     s: Tensor
     a: Tensor
     b: Tensor
+    free: bool = True
 
     def pick(self, index: Tensor) -> Point:
         """Where some of the problems stand."""
-        return Point(*(part[index] for part in vars(self).values()))
+        return Point(self.u[index], self.s[index], self.a[index], self.b[index], self.free)
+
+    def to(self, device: torch.device) -> Point:
+        """The same on another device."""
+        u, s, a, b = (part.to(device) for part in (self.u, self.s, self.a, self.b))
+        return Point(u, s, a, b, self.free)
+
+    def choose(self, chosen: Tensor, other: Point) -> Point:
+        """These for the problems that were chosen, (B,), and the others for the rest."""
+        return Point(
+            choose(chosen, self.u, other.u),
+            choose(chosen, self.s, other.s),
+            choose(chosen, self.a, other.a),
+            choose(chosen, self.b, other.b),
+            self.free,
+        )
 
 
 @dataclass(frozen=True)
@@ -174,25 +196,28 @@ class Outcome:
         output: (B, m, C).
         slope: (B, m, C), of the bound.
         average: (B, m, C), before the bound.
-        shares: (B, m, p), of the elements in the average.
+        mass: (B, m, 1), the weights of all elements that are there.
+        weights: (B, p), of the elements; the largest is 1.
     """
 
     output: Tensor
     slope: Tensor
     average: Tensor
-    shares: Tensor
+    mass: Tensor
+    weights: Tensor
 
 
 def evaluate(stack: Stack, u: Tensor, s: Tensor) -> Outcome:
     """What the formula gives for all calls with values u and importances s."""
-    weights = stack.x * torch.exp(s - s.amax(dim=1, keepdim=True))[:, None]
-    shares = weights / weights.sum(dim=2, keepdim=True).clamp(min=1e-300)
-    average = shares @ u
+    weights = torch.exp(s - s.amax(dim=1, keepdim=True))
+    sums = stack.x @ (weights[..., None] * torch.cat([torch.ones_like(u[..., :1]), u], dim=2))
+    mass = sums[..., :1].clamp(min=1e-300)
+    average = sums[..., 1:] / mass
     bounded = stack.bounded[:, None, None]
     tanh = torch.tanh(average)
     output = torch.where(bounded, tanh, average)
     slope = torch.where(bounded, 1 - tanh**2, torch.ones_like(tanh))
-    return Outcome(output, slope, average, shares)
+    return Outcome(output, slope, average, mass, weights)
 
 
 @dataclass(frozen=True)
@@ -214,20 +239,31 @@ class Curvature:
     grad_s: Tensor
 
 
+def differentiate_by_values(stack: Stack, at: Outcome) -> tuple[Tensor, Tensor]:
+    """Second derivatives by values alone, (B, C, p, p), and first ones, (B, C, p)."""
+    heard = at.weights[:, None]
+    weight = stack.weights[..., None] * (at.slope / at.mass) ** 2
+    uu = (heard * heard.transpose(1, 2))[:, None] * weigh_products(stack.x, weight)
+    pull = stack.weights[..., None] * at.slope / at.mass * (at.output - stack.z)
+    return uu, heard * (pull.transpose(1, 2) @ stack.x)
+
+
 def differentiate(stack: Stack, u: Tensor, at: Outcome) -> Curvature:
     """Gauss and Newton's approximation.
 
-    The derivative of F by u_j is slope a_j, and by s_j slope a_j (u_j - U), with the shares a.
-    Three weighted products of the shares with themselves hold all of it. In double precision: in
-    single, a fit makes much of how the model's batches round.
+    The derivative of F by u_j is slope a_j, and by s_j slope a_j (u_j - U), with the elements'
+    shares a in the average: x_j times their weight over the mass. Three weighted products of x with
+    itself hold all of it. In double precision: in single, a fit makes much of how the model's
+    batches round.
     """
-    shares, mean = at.shares, at.average
-    turned = shares.transpose(1, 2)
-    weight = stack.weights[..., None] * at.slope**2  # (B, m, C)
+    mean, heard = at.average, at.weights[:, None]  # (B, 1, p)
+    weight = stack.weights[..., None] * (at.slope / at.mass) ** 2  # (B, m, C)
     factors = torch.cat([weight, weight * mean, weight * mean**2], dim=2)  # (B, m, 3C)
-    q0, q1, q2 = multiply_shares(shares, factors).chunk(3, dim=1)  # (B, C, p, p) each
-    pull = stack.weights[..., None] * at.slope * (at.output - stack.z)
-    e0, e1 = (turned @ torch.cat([pull, pull * mean], dim=2)).transpose(1, 2).chunk(2, dim=1)
+    both = (heard * heard.transpose(1, 2))[:, None]
+    q0, q1, q2 = (both * weigh_products(stack.x, factors)).chunk(3, dim=1)  # (B, C, p, p) each
+    pull = stack.weights[..., None] * at.slope / at.mass * (at.output - stack.z)
+    pulls = torch.cat([pull, pull * mean], dim=2).transpose(1, 2)
+    e0, e1 = (heard * (pulls @ stack.x)).chunk(2, dim=1)
     own = u.transpose(1, 2)  # (B, C, p)
     crossed = own[..., None] * q1
     ss = own[..., None] * q0 * own[..., None, :] - crossed - crossed.transpose(2, 3) + q2
@@ -235,18 +271,18 @@ def differentiate(stack: Stack, u: Tensor, at: Outcome) -> Curvature:
     return Curvature(q0, us, ss.sum(dim=1), e0, (own * e0 - e1).sum(dim=1))
 
 
-def multiply_shares(shares: Tensor, factors: Tensor) -> Tensor:
-    """The products of shares (B, m, p) with themselves, weighted by factors (B, m, K).
+def weigh_products(x: Tensor, factors: Tensor) -> Tensor:
+    """The products of x (B, m, p) with itself, calls weighted by factors (B, m, K).
 
     Returns:
         (B, K, p, p).
     """
-    batch, calls, p = shares.shape
-    turned = shares.transpose(1, 2)
+    batch, calls, p = x.shape
+    turned = x.transpose(1, 2)
     at_once = max(1, _CELLS // (batch * calls * p))
     parts = []
     for some in torch.split(factors, at_once, dim=2):
-        weighted = shares[:, :, None, :] * some[..., None]  # (B, m, k, p)
+        weighted = x[:, :, None, :] * some[..., None]  # (B, m, k, p)
         product = turned @ weighted.reshape(batch, calls, -1)
         parts.append(product.reshape(batch, p, some.shape[2], p).transpose(1, 2))
     return torch.cat(parts, dim=1)
@@ -258,8 +294,7 @@ def compute_cost(stack: Stack, output: Tensor, point: Point) -> Tensor:
     apart = (point.u[:, :-1] - point.u[:, -1:]) * stack.real[:, :-1, None]
     values = (apart**2).sum(dim=(1, 2)) + 1e-2 * (point.u[:, -1] ** 2).sum(dim=1)
     importances = (stack.importance_prior * (point.s - stack.rest) ** 2).sum(dim=1)
-    free = torch.isfinite(point.b)
-    return squares + point.a * values + torch.where(free, point.b, 0) * importances
+    return squares + point.a * values + point.b * importances
 
 
 def descend(
@@ -280,14 +315,13 @@ def descend(
         settled: relative gain below which a problem has ended.
         damping: (B,), to begin with.
     """
-    prior_u, prior_s = stack.value_prior, stack.importance_prior
-    a, b = point.a[:, None, None, None], point.b[:, None]
+    bend = _bend_both if point.free else _bend_values
     at = evaluate(stack, point.u, point.s)
     cost = compute_cost(stack, at.output, point)
     if damping is None:
         damping = torch.full_like(cost, 1e-3)
     # One score has to hold the size of an effect as well: its values may be as large as p.
-    reach = SOLVER.widest * torch.where(torch.isfinite(point.b), 1, stack.size)
+    reach = SOLVER.widest * (torch.ones_like(stack.size) if point.free else stack.size)
     live = torch.ones_like(cost, dtype=torch.bool)
     for taken in range(steps):
         if int(live.sum()) < 0.7 * len(live):  # go on with those that have not settled
@@ -296,17 +330,10 @@ def descend(
             u, s = point.u.clone(), point.s.clone()
             u[live], s[live] = rest.u, rest.s
             return replace(point, u=u, s=s)
-        bent = differentiate(stack, point.u, at)
-        uu = bent.uu + a * prior_u[:, None]
-        pull_u = bent.grad_u + a[..., 0] * torch.einsum("bpq,bqc->bcp", prior_u, point.u)
-        fixed = ~torch.isfinite(b)
-        strong = torch.where(fixed, 1e12 * (1 + bent.ss.abs().amax(dim=(1, 2))[:, None]), b)
-        ss = bent.ss + torch.diag_embed(strong * prior_s)
-        pull_s = bent.grad_s + torch.where(fixed, 0, b) * prior_s * (point.s - stack.rest)
+        step = bend(stack, point, at)
         waiting = live.clone()
         for _ in range(SOLVER.tries):
-            step_u, step_s = solve_step(uu, bent.us, ss, pull_u, pull_s, damping, reach)
-            trial = replace(point, u=point.u + step_u, s=point.s + step_s)
+            trial = step(damping, reach)
             there = evaluate(stack, trial.u, trial.s)
             reached = compute_cost(stack, there.output, trial)
             better = waiting & torch.isfinite(reached) & (reached < cost)
@@ -333,29 +360,63 @@ def descend(
     return point
 
 
-def solve_step(
-    uu: Tensor,
-    us: Tensor,
-    ss: Tensor,
-    pull_u: Tensor,
-    pull_s: Tensor,
-    damping: Tensor,
-    reach: Tensor,
+Step = Callable[[Tensor, Tensor], Point]
+
+
+def _bend_values(stack: Stack, point: Point, at: Outcome) -> Step:
+    """Damped steps of values alone."""
+    uu, pull = differentiate_by_values(stack, at)
+    uu, pull = _add_value_prior(stack, point, uu, pull)
+
+    def step(damping: Tensor, reach: Tensor) -> Point:
+        factor = torch.linalg.cholesky_ex(raise_diagonal(uu, damping[:, None, None]))[0]
+        step_u = -torch.cholesky_solve(pull[..., None], factor)[..., 0]
+        return replace(point, u=point.u + _limit(step_u, reach))
+
+    return step
+
+
+def _bend_both(stack: Stack, point: Point, at: Outcome) -> Step:
+    """Damped steps of values and importances.
+
+    Values are eliminated first, output by output (the Schur complement).
+    """
+    bent = differentiate(stack, point.u, at)
+    us, b, prior_s = bent.us, point.b[:, None], stack.importance_prior
+    uu, pull_u = _add_value_prior(stack, point, bent.uu, bent.grad_u)
+    ss = bent.ss + torch.diag_embed(b * prior_s)
+    pull_s = bent.grad_s + b * prior_s * (point.s - stack.rest)
+
+    def step(damping: Tensor, reach: Tensor) -> Point:
+        factor = torch.linalg.cholesky_ex(raise_diagonal(uu, damping[:, None, None]))[0]
+        solved = torch.cholesky_solve(torch.cat([us, pull_u[..., None]], dim=3), factor)
+        shift = us.transpose(2, 3) @ solved
+        reduced = raise_diagonal(ss, damping[:, None]) - shift[..., :-1].sum(dim=1)
+        rest = pull_s - shift[..., -1].sum(dim=1)
+        steady = raise_diagonal(reduced, torch.full_like(damping[:, None], 1e-12))
+        factor = torch.linalg.cholesky_ex(steady)[0]
+        step_s = -torch.cholesky_solve(rest[..., None], factor)[..., 0]
+        step_u = -(solved[..., -1] + (solved[..., :-1] @ step_s[:, None, :, None])[..., 0])
+        step_s = step_s.nan_to_num().clamp(-SOLVER.widest, SOLVER.widest)
+        u = point.u + _limit(step_u, reach)
+        near = u.clamp(-SOLVER.farthest, SOLVER.farthest)
+        return replace(point, u=choose(stack.bounded, near, u), s=point.s + step_s)
+
+    return step
+
+
+def _add_value_prior(
+    stack: Stack, point: Point, uu: Tensor, grad_u: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """One damped step: values are eliminated first, output by output (the Schur complement)."""
-    factor = torch.linalg.cholesky_ex(raise_diagonal(uu, damping[:, None, None]))[0]
-    solved = torch.cholesky_solve(torch.cat([us, pull_u[..., None]], dim=3), factor)
-    shift = us.transpose(2, 3) @ solved
-    reduced = raise_diagonal(ss, damping[:, None]) - shift[..., :-1].sum(dim=1)
-    rest = pull_s - shift[..., -1].sum(dim=1)
-    steady = raise_diagonal(reduced, torch.full_like(damping[:, None], 1e-12))
-    factor = torch.linalg.cholesky_ex(steady)[0]
-    step_s = -torch.cholesky_solve(rest[..., None], factor)[..., 0]
-    step_u = -(solved[..., -1] + (solved[..., :-1] @ step_s[:, None, :, None])[..., 0])
-    step_u, step_s = step_u.nan_to_num(), step_s.nan_to_num()
+    """Second derivatives by values, (B, C, p, p), and first ones, (B, C, p), with the prior's."""
+    prior = point.a[:, None, None] * stack.value_prior
+    return uu + prior[:, None], grad_u + (prior @ point.u).transpose(1, 2)
+
+
+def _limit(step_u: Tensor, reach: Tensor) -> Tensor:
+    """Steps of values, (B, C, p) to (B, p, C), none longer than its problem may go, (B,)."""
     most = reach[:, None, None]
-    step_u = torch.minimum(torch.maximum(step_u, -most), most)
-    return step_u.transpose(1, 2), step_s.clamp(-SOLVER.widest, SOLVER.widest)
+    return torch.minimum(torch.maximum(step_u.nan_to_num(), -most), most).transpose(1, 2)
 
 
 def raise_diagonal(matrix: Tensor, damping: Tensor) -> Tensor:
@@ -371,20 +432,66 @@ def choose(chosen: Tensor, new: Tensor, old: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True)
+class Posterior:
+    """How well the calls determine the numbers of a fit.
+
+    Attributes:
+        inverse: (B, C, k, k), of the curvature of each output's values, and of the importances
+            where these are free: k is p or 2p.
+        variance: (B,), of the error of a call of weight 1.
+        spent_s: (B,), importances that the calls determine.
+    """
+
+    inverse: Tensor
+    variance: Tensor
+    spent_s: Tensor
+
+
+def find_posterior(stack: Stack, point: Point, at: Outcome) -> Posterior:
+    """What the calls determine, output by output.
+
+    What the values of one output lend to those of another through the importances is left aside.
+    """
+    p, columns = point.s.shape[1], point.u.shape[2]
+    prior_u = (point.a[:, None, None] * stack.value_prior)[:, None]
+    if point.free:
+        bent = differentiate(stack, point.u, at)
+        prior_s = torch.diag_embed(point.b[:, None] * stack.importance_prior)[:, None]
+        ss = bent.ss[:, None].expand(-1, columns, -1, -1) + prior_s
+        upper = torch.cat([bent.uu + prior_u, bent.us], dim=3)
+        lower = torch.cat([bent.us.transpose(2, 3), ss], dim=3)
+        whole = torch.cat([upper, lower], dim=2)
+    else:
+        whole = differentiate_by_values(stack, at)[0] + prior_u
+    inverse = torch.linalg.inv(raise_diagonal(whole, torch.full_like(whole[..., 0], 1e-10)))
+    real = stack.real[:, None, :, None]
+    held = (inverse[:, :, :p, :p] * prior_u * real).sum(dim=(1, 2, 3))
+    spent_u = (columns * stack.size - held).clamp(min=0)
+    spent_s = torch.zeros_like(spent_u)
+    if point.free:
+        held_s = (inverse[:, :, p:, p:] * prior_s * real).sum(dim=(2, 3)).mean(dim=1)
+        spent_s = (stack.size - held_s).clamp(min=0)
+    calls = stack.calls
+    squares = (stack.weights[..., None] * (at.output - stack.z) ** 2).sum(dim=(1, 2))
+    variance = squares / (calls - spent_u - spent_s).clamp(min=1)
+    unknown = (1 - calls / (columns * stack.size)).clamp(min=0)
+    variance = torch.maximum(variance, SOLVER.scarce * unknown * stack.spread() / calls)
+    return Posterior(inverse, variance, spent_s)
+
+
+@dataclass(frozen=True)
 class Left:
     """What a fit leaves, and how much each call decided of its own prediction.
 
     Attributes:
         left_out: (B, m, C), errors (output less truth) had each call not been used.
         variance: (B,), of the error of a call of weight 1.
-        spent_s: (B,), importances that the calls determine.
-        inverse: (B, C, 2p, 2p), of the curvature of each output's values and the importances.
-        slopes: (B, C, m, 2p), derivatives of the outputs by these.
+        inverse: (B, C, k, k), see ``Posterior``.
+        slopes: (B, C, m, k), derivatives of the outputs by the same numbers.
     """
 
     left_out: Tensor
     variance: Tensor
-    spent_s: Tensor
     inverse: Tensor
     slopes: Tensor
 
@@ -392,43 +499,24 @@ class Left:
         """What the fits of some problems leave."""
         return Left(*(part[index] for part in vars(self).values()))
 
+    def to(self, device: torch.device) -> Left:
+        """The same on another device."""
+        return Left(*(part.to(device) for part in vars(self).values()))
+
 
 def look_back(stack: Stack, point: Point) -> Left:
-    """Leave-one-out errors, and how many parameters were spent, in closed form.
-
-    Output by output: what the values of one output lend to those of another through the importances
-    is left aside.
-    """
-    p, columns = point.s.shape[1], point.u.shape[2]
+    """Leave-one-out errors in closed form."""
     at = evaluate(stack, point.u, point.s)
-    bent = differentiate(stack, point.u, at)
-    prior_u = (point.a[:, None, None] * stack.value_prior)[:, None]
-    strong = SOLVER.held * (1 + bent.ss.abs().amax(dim=(1, 2)))
-    held_by = torch.where(torch.isfinite(point.b), point.b, strong)
-    prior_s = torch.diag_embed(held_by[:, None] * stack.importance_prior)[:, None]
-    ss = bent.ss[:, None].expand(-1, columns, -1, -1) + prior_s
-    upper = torch.cat([bent.uu + prior_u, bent.us], dim=3)
-    lower = torch.cat([bent.us.transpose(2, 3), ss], dim=3)
-    whole = torch.cat([upper, lower], dim=2)
-    inverse = torch.linalg.inv(raise_diagonal(whole, torch.full_like(whole[..., 0], 1e-10)))
-    by_value = at.slope.transpose(1, 2)[..., None] * at.shares[:, None]  # (B, C, m, p)
-    apart = point.u.transpose(1, 2)[:, :, None, :] - at.average.transpose(1, 2)[..., None]
-    slopes = torch.cat([by_value, by_value * apart], dim=3)
-    leverage = ((slopes @ inverse) * slopes).sum(dim=3) * stack.weights[:, None]
-    left = at.output - stack.z
-    calls = stack.calls
+    found = find_posterior(stack, point, at)
+    shares = stack.x * at.weights[:, None] / at.mass
+    slopes = at.slope.transpose(1, 2)[..., None] * shares[:, None]  # (B, C, m, p)
+    if point.free:
+        apart = point.u.transpose(1, 2)[:, :, None, :] - at.average.transpose(1, 2)[..., None]
+        slopes = torch.cat([slopes, slopes * apart], dim=3)
+    leverage = ((slopes @ found.inverse) * slopes).sum(dim=3) * stack.weights[:, None]
     least = torch.where(stack.scarce, SOLVER.scarce_least, SOLVER.least).to(leverage)[:, None, None]
-    left_out = left / torch.maximum(1 - leverage.transpose(1, 2), least)
-    real = stack.real[:, None, :, None]
-    held = (inverse[:, :, :p, :p] * prior_u * real).sum(dim=(1, 2, 3))
-    spent_u = (columns * stack.size - held).clamp(min=0)
-    held_s = (inverse[:, :, p:, p:] * prior_s * real).sum(dim=(2, 3)).mean(dim=1)
-    spent_s = (stack.size - held_s).clamp(min=0)
-    squares = (stack.weights[..., None] * left**2).sum(dim=(1, 2))
-    variance = squares / (calls - spent_u - spent_s).clamp(min=1)
-    unknown = (1 - calls / (columns * stack.size)).clamp(min=0)
-    variance = torch.maximum(variance, SOLVER.scarce * unknown * stack.spread() / calls)
-    return Left(left_out, variance, spent_s, inverse, slopes)
+    left_out = (at.output - stack.z) / torch.maximum(1 - leverage.transpose(1, 2), least)
+    return Left(left_out, found.variance, found.inverse, slopes)
 
 
 def settle(
@@ -448,12 +536,11 @@ def settle(
     point = replace(point, a=strength * unit)
     for _ in range(rounds):
         point = descend(stack, point, steps, settled)
-        left = look_back(stack, point)
+        found = find_posterior(stack, point, evaluate(stack, point.u, point.s))
         spread = (stack.importance_prior * (point.s - stack.rest) ** 2).sum(dim=1)
-        tight = left.spent_s.clamp(min=0.5) / spread.clamp(min=1e-6)
-        exact = left.variance * stack.calls < SOLVER.exact * stack.spread()
+        tight = found.spent_s.clamp(min=0.5) / spread.clamp(min=1e-6)
+        exact = found.variance * stack.calls < SOLVER.exact * stack.spread()
         widest = torch.where(exact, SOLVER.exact_spread, SOLVER.spread)
-        free = left.variance * torch.maximum(tight, widest**-2)
-        free = torch.minimum(free.clamp(min=1e-6 * unit), 1e2 * unit)
-        point = replace(point, b=torch.where(torch.isfinite(point.b), free, point.b))
+        free = found.variance * torch.maximum(tight, widest**-2)
+        point = replace(point, b=torch.minimum(free.clamp(min=1e-6 * unit), 1e2 * unit))
     return descend(stack, point, steps, settled)

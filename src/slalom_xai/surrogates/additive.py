@@ -112,17 +112,25 @@ class AdditiveFit:
     whole_variance: Tensor | None = None
 
     @functools.cached_property
+    def _pull(self) -> Tensor:
+        """(m, n): how far the scores move with one more in a row's change."""
+        removed = 1 - table_of(self.counts)
+        return self.row_weights[:, None] * (removed @ torch.cholesky_inverse(self.factor))
+
+    @functools.cached_property
+    def left_out(self) -> Tensor:
+        """(m, C), what is predicted for each row, had it not been used; the penalty as it is."""
+        counts = table_of(self.counts)
+        leverage = (self._pull * (1 - counts)).sum(dim=1).clamp(max=RIDGE_REGRESSION.most_leverage)
+        residuals = self.surrogate.predict(counts) - self.outputs
+        return self.outputs + residuals / (1 - leverage)[:, None]
+
+    @functools.cached_property
     def standard_errors(self) -> Tensor:
         """(n, C), from a sandwich covariance with residuals widened by their leverage."""
-        counts = table_of(self.counts)
-        removed = 1 - counts
-        residuals = self.surrogate.predict(counts) - self.outputs
-        # (m, n): how far the scores move with one more in a row's change.
-        pull = self.row_weights[:, None] * (removed @ torch.cholesky_inverse(self.factor))
-        leverage = (pull * removed).sum(dim=1).clamp(max=RIDGE_REGRESSION.most_leverage)
-        variance = (pull**2).T @ (residuals / (1 - leverage)[:, None]) ** 2
+        variance = (self._pull**2).T @ (self.left_out - self.outputs) ** 2
         if self.whole_variance is not None:  # every change is measured from the whole text
-            variance = variance + pull.sum(dim=0)[:, None] ** 2 * self.whole_variance
+            variance = variance + self._pull.sum(dim=0)[:, None] ** 2 * self.whole_variance
         return variance.sqrt()
 
 

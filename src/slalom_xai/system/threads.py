@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
@@ -23,6 +24,7 @@ import torch
 
 VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
+Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
@@ -61,6 +63,16 @@ def for_batches() -> int:
     if chosen_by_user(outside):
         return outside
     return min(THREADS.light, outside)
+
+
+def work_side_by_side(work: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
+    """What ``work`` makes of each item, in their order; several at once, each in one thread."""
+    threads = min(for_batches(), len(items))
+    if threads < 2:
+        yield from map(work, items)
+        return
+    with ThreadPoolExecutor(threads, initializer=work_alone) as pool:
+        yield from pool.map(work, items)
 
 
 def work_alone() -> None:
