@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import torch
 from torch import Tensor
 
 from research.paper.nets import FullyConnected
+from research.paper.word_tokenizer import word_tokenizer
 from research.theory.paper.synthetic import LONGEST, WORDS, linear_log_odds, sample_rows
 from slalom_xai.estimators import estimator
 from slalom_xai.explainer import Explainer
@@ -19,7 +21,7 @@ from slalom_xai.queries import Queries
 from slalom_xai.surrogates.additive import AdditiveSurrogate
 from slalom_xai.system.threads import THREADS, at_most
 from slalom_xai.tables.examples import Examples
-from slalom_xai.training.architecture import new_model, word_tokenizer
+from slalom_xai.training.architecture import new_model
 from slalom_xai.training.encoding import EncodedTexts, Reader, answers, harmless_side
 from slalom_xai.training.loop import Course, Lesson, fit
 from slalom_xai.training.settings import LOOP
@@ -175,8 +177,7 @@ class Learner:
             holes=0.0,
             patience=None,
             seed=seed,
-            optimizer="rmsprop",
-            constant=True,
+            optimizer=partial(torch.optim.RMSprop, lr=self._size.rate),
             keep="last",
         )
         if self._pupil.kind == NET:
@@ -234,4 +235,4 @@ class Learner:
 
 def _for_nets(course: Course) -> Course:
     """The paper's training of fully connected nets, on texts that are all fresh."""
-    return replace(course, optimizer="adam", rate=1e-3, rows=32, epochs=1)
+    return replace(course, optimizer=partial(torch.optim.Adam, lr=1e-3), rows=32, epochs=1)

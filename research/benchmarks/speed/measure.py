@@ -14,7 +14,7 @@ from research.benchmarks.speed.floor import Floor, Runner
 from research.benchmarks.speed.methods import Asked, Method, Predict
 from research.benchmarks.speed.results_file import ResultsFile, say
 from research.benchmarks.speed.subjects import Subject
-from slalom_xai.system.clock import clocked
+from research.clock import clocked
 
 FRESH = 500  # held-out rows of either kind
 
