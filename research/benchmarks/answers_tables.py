@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from research.benchmarks.results_file import read
 from slalom_xai.metrics.intervals import Interval, bootstrap
 
 BASE = "contextcite"  # what the others are compared with
@@ -27,8 +27,7 @@ LEAST_R2 = -1.0
 
 def print_tables(paths: list[Path]) -> None:
     """Prints a table for each number that was measured."""
-    texts = [path.read_text(encoding="utf-8") for path in paths]
-    lines = [json.loads(line) for text in texts for line in text.splitlines()]
+    lines = read(paths)
     kinds = sorted({line["kind"] for line in lines})
     counts = ", ".join(f"{sum(line['kind'] == kind for line in lines)} {kind}" for kind in kinds)
     sources = [line["sources"] for line in lines]

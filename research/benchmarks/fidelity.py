@@ -27,6 +27,7 @@ import numpy as np
 import pandas as pd
 import torch
 
+from research.benchmarks.results_file import read
 from slalom_xai import Explainer
 from slalom_xai.designs import RowPool, uniform_counts
 from slalom_xai.errors import SlalomError
@@ -34,6 +35,8 @@ from slalom_xai.estimators.gathering import ask_masks
 from slalom_xai.models import prompt
 from slalom_xai.queries import Batches, Queries
 from slalom_xai.surrogates.additive import fit_additive
+from slalom_xai.system.files import append_line
+from slalom_xai.system.result_folder import read_lines
 from slalom_xai.tables import read_table
 
 TEST = 2000  # held-out rows of either regime
@@ -130,16 +133,12 @@ def run(given: argparse.Namespace) -> None:
                 **{f"linear_{name}": error for name, error in ground.yardstick.items()},
                 **{f"variance_{name}": each for name, each in ground.variance.items()},
             }
-            with given.out.open("a") as file:
-                file.write(json.dumps(record) + "\n")
+            append_line(given.out, json.dumps(record))
 
 
 def _done(path: Path) -> set[tuple[int, str, int]]:
     """Texts, methods and budgets that an earlier run has measured."""
-    if not path.is_file():
-        return set()
-    records = [json.loads(line) for line in path.read_text().splitlines()]
-    return {(one["text"], one["method"], one["budget"]) for one in records}
+    return {(one["text"], one["method"], one["budget"]) for one in read_lines(path)}
 
 
 def _jobs(given: argparse.Namespace) -> list[tuple[str, int]]:
@@ -222,8 +221,7 @@ def tables_over(paths: list[Path], before: list[Path]) -> None:
 
 def _read(paths: list[Path]) -> pd.DataFrame:
     """All lines of some files that hold a result."""
-    lines = [line for path in paths for line in path.read_text().splitlines()]
-    rows = pd.DataFrame([json.loads(line) for line in lines])
+    rows = pd.DataFrame(read(paths))
     if "failed" in rows:
         print(f"{rows['failed'].notna().sum()} failures\n")
         rows = rows[rows["failed"].isna()]

@@ -23,8 +23,11 @@ import numpy as np
 import pandas as pd
 import torch
 
+from research.benchmarks.results_file import read
 from slalom_xai import Explainer, Explanation
 from slalom_xai.errors import SlalomError
+from slalom_xai.system.files import append_line
+from slalom_xai.system.result_folder import read_lines
 from slalom_xai.tables import read_table
 
 SCORES = ("value", "importance", "removal", "alone", "slope", "shapley")
@@ -75,10 +78,9 @@ def run(given: argparse.Namespace) -> None:
             records: list[dict[str, Any]] = [{"failed": str(error)}]
         else:
             records = list(compared(explained, reference))
-        with given.out.open("a") as file:
-            for record in records:
-                named = {"model": Path(given.model).name, "text": number, **record}
-                file.write(json.dumps(named) + "\n")
+        for record in records:
+            named = {"model": Path(given.model).name, "text": number, **record}
+            append_line(given.out, json.dumps(named))
 
 
 def explain(explainer: Explainer, text: str, budget: int, seed: int) -> Explanation:
@@ -106,15 +108,12 @@ def compared(explained: list[Explanation], reference: Explanation) -> Iterator[d
 
 def _done(path: Path) -> set[int]:
     """Texts that an earlier run has measured."""
-    if not path.is_file():
-        return set()
-    return {json.loads(line)["text"] for line in path.read_text().splitlines()}
+    return {one["text"] for one in read_lines(path)}
 
 
 def tables(paths: list[Path]) -> None:
     """One line per model and score: the median over texts of spread over error, and the cover."""
-    lines = [line for path in paths for line in path.read_text().splitlines()]
-    rows = pd.DataFrame([json.loads(line) for line in lines])
+    rows = pd.DataFrame(read(paths))
     if "failed" in rows:
         print(f"{rows['failed'].notna().sum()} texts left out: {set(rows['failed'].dropna())}\n")
         rows = rows[rows["failed"].isna()]

@@ -7,7 +7,7 @@ import json
 import sys
 from pathlib import Path
 
-from research.benchmarks.speed.results_file import ResultsFile, read, say
+from research.benchmarks.results_file import ResultsFile, read, say
 
 AXES = ("calls", "classes", "texts", "tokens")
 EXAMPLES = """examples:

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from research.benchmarks.results_file import ResultsFile, say
 from research.benchmarks.speed.measure import FreshRows, seconds_of
 from research.benchmarks.speed.methods import Predict
 from research.benchmarks.speed.others import build
-from research.benchmarks.speed.results_file import ResultsFile, say
 from research.benchmarks.speed.subjects import Lab, Subject
 
 RIVALS = ("shap-partition", "shap-kernel", "lime")  # whose error at RIVAL_CALLS is to be reached

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import torch
 
+from research.benchmarks.results_file import ResultsFile, say
 from research.benchmarks.speed.floor import Floor, Runner
 from research.benchmarks.speed.methods import Asked, Method, Predict
-from research.benchmarks.speed.results_file import ResultsFile, say
 from research.benchmarks.speed.subjects import Subject
 from research.clock import clocked
 

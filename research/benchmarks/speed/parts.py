@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from research.benchmarks.results_file import ResultsFile, machine, say
 from research.benchmarks.speed.climb import RIVALS, Climb
 from research.benchmarks.speed.floor import Floor
 from research.benchmarks.speed.labs import load_lab
@@ -20,7 +21,6 @@ from research.benchmarks.speed.memory import MemoryCase, peak
 from research.benchmarks.speed.methods import OURS, Ours
 from research.benchmarks.speed.options import SpeedOptions
 from research.benchmarks.speed.others import LIBRARIES, build, missing
-from research.benchmarks.speed.results_file import ResultsFile, machine, say
 from research.benchmarks.speed.subjects import Lab, Subject
 from research.benchmarks.speed.targets import LONG_CALLS, LONG_TOKENS
 from research.benchmarks.speed.texts import text_of, texts_of

@@ -9,6 +9,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from slalom_xai.system.files import append_line
+
 
 def say(line: str) -> None:
     """A line for whoever is waiting."""
@@ -30,8 +32,7 @@ class ResultsFile:
 
     def write(self, record: dict[str, Any]) -> None:
         """Adds a result."""
-        with self.path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(record) + "\n")
+        append_line(self.path, json.dumps(record))
 
     @property
     def left(self) -> float:
