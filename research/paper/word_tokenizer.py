@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Any
 
 from tokenizers import Tokenizer, models, pre_tokenizers
-from transformers import PreTrainedTokenizerFast
 
 from slalom_xai.training.architecture import SPECIAL_TOKENS, model_inputs, put_frame
 
@@ -29,7 +29,8 @@ def word_tokenizer(
     backend.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     if framed:
         put_frame(backend)
-    return PreTrainedTokenizerFast(
+    library: Any = import_module("transformers")
+    return library.PreTrainedTokenizerFast(
         tokenizer_object=backend,
         model_max_length=limit,
         model_input_names=model_inputs(family),
