@@ -148,7 +148,7 @@ def test_a_killed_run_goes_on_and_gives_the_same_numbers(models, tmp_path):
         "from pathlib import Path\n"
         "from research.paper.language import study\n"
         "from research.paper.language_models import Size\n"
-        "from research.theory import Settings\n"
+        "from research.base import Settings\n"
         f"study(Settings(store=Path({str(tmp_path / 'cells')!r})), Size(**{sizes!r}))\n"
     )
     file = tmp_path / "cells" / "cells.jsonl"
