@@ -16,7 +16,7 @@ from rich.console import Console
 from scipy import stats
 from tiny import tiny
 
-from benchmarks.diff import Language, difference, plant
+from research.benchmarks.diff import Language, difference, plant
 from slalom_xai.corpus import Corpus, ExplainOptions
 from slalom_xai.diff import diff_models
 from slalom_xai.diff.report import as_data, diff_figure, markdown, render, summary

@@ -11,7 +11,7 @@ from planted import plant
 from scipy.optimize import least_squares
 from word_games import Game, additive
 
-from benchmarks.vocabulary import planted as planted_coverage
+from research.benchmarks.vocabulary import planted as planted_coverage
 from slalom_xai import Explainer
 from slalom_xai.errors import BudgetError, InputError
 from slalom_xai.vocabulary import Vocabulary, build_vocabulary
