@@ -97,9 +97,10 @@ sdist-test: $(TEST) ## build the source distribution, unpack it elsewhere and ru
 
 LOWEST := .venv-lowest
 LOWEST_PIP = PIP_DISABLE_PIP_VERSION_CHECK=1 $(LOWEST)/bin/python -m pip install -qq
-LOWEST_NEEDS = torch duckdb httpx2 transformers safetensors numpy pandas rich typer pytest pytest-xdist \
-	hypothesis captum fastapi httpx ipykernel ipython lime matplotlib nbclient onnx onnxruntime \
-	onnxscript packaging pyarrow schemathesis scikit-learn shap stamina starlette uvicorn
+LOWEST_NEEDS = torch duckdb httpx2 transformers safetensors numpy pandas scipy platformdirs rich \
+	typer pytest pytest-xdist hypothesis captum fastapi httpx ipykernel ipython lime matplotlib \
+	nbclient onnx onnxruntime onnxscript packaging prometheus-client pyarrow schemathesis \
+	scikit-learn shap stamina starlette uvicorn
 
 lowest: ## run the tests with the lowest transformers, fastapi, starlette, uvicorn, httpx and stamina that pyproject.toml allows, in .venv-lowest
 	@test -x $(LOWEST)/bin/python || $(PYTHON) -m venv $(LOWEST)

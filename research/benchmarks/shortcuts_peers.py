@@ -10,12 +10,12 @@ import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from scipy.stats import false_discovery_control as false_discovery
 
 from slalom_xai.audit.bias import WordCounts
 from slalom_xai.audit.word_lists import own_lists
 from slalom_xai.corpus.options import ExplainOptions
 from slalom_xai.explanation import Explanation
-from slalom_xai.metrics.intervals import false_discovery
 
 METHODS = {"SHAP": "kernel-shap", "LIME": "lime"}
 

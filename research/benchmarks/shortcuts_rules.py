@@ -20,10 +20,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import false_discovery_control as false_discovery
 
 from slalom_xai.audit.bias import WordCounts
 from slalom_xai.audit.spread import chances, evidence
-from slalom_xai.metrics.intervals import false_discovery
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]

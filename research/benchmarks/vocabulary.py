@@ -27,13 +27,12 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
-import torch
 
 from slalom_xai import Explainer, Explanation
 from slalom_xai.text import words
 from slalom_xai.vocabulary import Vocabulary, VocabularyPlan, build_vocabulary
 from slalom_xai.vocabulary.command import sample_texts
-from slalom_xai.vocabulary.design import draw_sequences, sequence_entries
+from slalom_xai.vocabulary.design import draw_sequences, sequence_counts
 from slalom_xai.vocabulary.evidence import Evidence
 from slalom_xai.vocabulary.fitting import fit_vocabulary
 from slalom_xai.vocabulary.sparse import SparseSlalom
@@ -92,14 +91,14 @@ def planted(items: int, rows: int, noise: float, seed: int) -> float:
     rng = np.random.default_rng(seed)
     importances = rng.normal(size=items + 1)
     importances[:-1] -= importances[:-1].mean()
-    values = torch.as_tensor(2 * rng.normal(size=items + 1))
-    truth = SparseSlalom(values, torch.as_tensor(importances), -0.5, 0.3)
-    entries = sequence_entries(draw_sequences(items, rows, rng), items + 1)
-    answers = truth.predict(entries) + noise * torch.as_tensor(rng.normal(size=rows))
-    kinds = torch.zeros(rows, dtype=torch.bool)
-    fitted = fit_vocabulary(values, Evidence(entries, answers, torch.arange(rows), kinds), rng)
-    away = (fitted.slalom.importances - truth.importances)[:-1].abs()
-    return float((away <= _NINETY * fitted.errors[:-1]).double().mean())
+    values = 2 * rng.normal(size=items + 1)
+    truth = SparseSlalom(values, importances, -0.5, 0.3)
+    counts = sequence_counts(draw_sequences(items, rows, rng), items + 1)
+    answers = truth.predict(counts) + noise * rng.normal(size=rows)
+    kinds = np.zeros(rows, dtype=bool)
+    fitted = fit_vocabulary(values, Evidence(counts, answers, np.arange(rows), kinds), rng)
+    away = np.abs(fitted.slalom.importances - truth.importances)[:-1]
+    return float((away <= _NINETY * fitted.errors[:-1]).mean())
 
 
 def large(given: argparse.Namespace) -> None:
