@@ -430,7 +430,7 @@ def _compare_at(stack: Stack) -> Tensor:
 def _balance(stack: Stack, left: Left) -> Tensor:
     """What choices maximise, (B,): the share of variance that is predicted of left-out calls."""
     few, every = _predicted_shares(stack, left)
-    return torch.lerp(few.clamp(min=0), every, FIT.any_counts)
+    return torch.lerp(few.clamp(min=-1), every, FIT.any_counts)
 
 
 def _widen(stack: Stack, margin: Tensor) -> Stack:
@@ -616,7 +616,7 @@ def _judge(stack: Stack, left: Left, margin: Tensor | float = 1.0) -> Tensor:
         left: what their fits leave.
         margin: (B,), widths of the ranges whose units the errors are in, where they differ.
     """
-    squares = left.left_out**2 * torch.as_tensor(margin).reshape(-1, 1, 1).to(stack.x) ** 2
+    squares = (left.left_out - left.whole[:, None]) ** 2 * torch.as_tensor(margin).reshape(-1, 1, 1).to(stack.x) ** 2
     errors = [
         (squares * part).sum(dim=1) / part.sum(dim=1).clamp(min=1e-300) for part in _parts(stack)
     ]
@@ -646,7 +646,7 @@ def _predicted_shares(stack: Stack, left: Left) -> Tensor:
     """
     shares = []
     for part in _parts(stack):
-        squares = (part * left.left_out**2).sum(dim=1)
+        squares = (part * (left.left_out - left.whole[:, None]) ** 2).sum(dim=1)
         shares.append(_of_predicted(stack, 1 - squares / stack.spread_of_each(part)))
     return torch.stack(shares)
 

@@ -488,12 +488,14 @@ class Left:
 
     Attributes:
         left_out: (B, m, C), errors (output less truth) had each call not been used.
+        whole: (B, C), the error on the first call, the whole text, as fitted.
         variance: (B,), of the error of a call of weight 1.
         inverse: (B, C, k, k), see ``Posterior``.
         slopes: (B, C, m, k), derivatives of the outputs by the same numbers.
     """
 
     left_out: Tensor
+    whole: Tensor
     variance: Tensor
     inverse: Tensor
     slopes: Tensor
@@ -518,8 +520,9 @@ def look_back(stack: Stack, point: Point) -> Left:
         slopes = torch.cat([slopes, slopes * apart], dim=3)
     leverage = ((slopes @ found.inverse) * slopes).sum(dim=3) * stack.weights.transpose(1, 2)
     least = torch.where(stack.scarce, SOLVER.scarce_least, SOLVER.least).to(leverage)[:, None, None]
-    left_out = (at.output - stack.z) / torch.maximum(1 - leverage.transpose(1, 2), least)
-    return Left(left_out, found.variance, found.inverse, slopes)
+    errors = at.output - stack.z
+    left_out = errors / torch.maximum(1 - leverage.transpose(1, 2), least)
+    return Left(left_out, errors[:, 0], found.variance, found.inverse, slopes)
 
 
 def settle(
