@@ -17,6 +17,7 @@ sets of weights.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -29,9 +30,9 @@ class CountTableSettings:
     """Where one form of rows is faster than the other; results do not depend on it.
 
     Attributes:
-        short: rows are kept by their places if a row of so many times the places is no longer than
-            the table. A Gram matrix costs m l^2 scattered additions, that of a table m p^2 that are
-            far cheaper each.
+        short: rows are kept by their places if a table has so many times as many columns, and no
+            fewer columns than rows have pairs of places. A Gram matrix costs m l^2 scattered
+            additions, that of a table m p^2 that are far cheaper each.
         looked_at: rows that are looked at before all are: enough to see that rows are long, as
             they mostly are.
     """
@@ -243,14 +244,16 @@ def rows_of(counts: Counts, sink: Sequence[float] = ()) -> Rows:
         counts: (m, n).
         sink: how often one more slot occurs in every row; empty for no such slot.
     """
+    units = counts.shape[1]
+    most = min(units // COUNT_TABLES.short, math.isqrt(2 * units))
     if isinstance(counts, Sequences):
         shared = torch.zeros(counts.units, dtype=torch.float64, device=counts.indices.device)
-        if COUNT_TABLES.short * counts.indices.shape[1] < counts.units:
+        if counts.indices.shape[1] <= most:
             times = torch.ones(counts.indices.shape, dtype=torch.float64, device=shared.device)
             return _short(counts.indices, times, shared, sink)
         counts = counts.table()
     apart = counts - counts[:1]
-    places, most = apart != 0, counts.shape[1] // COUNT_TABLES.short
+    places = apart != 0
     if _longest(places[: COUNT_TABLES.looked_at]) > most or _longest(places) > most:
         last = counts.new_tensor([list(sink)]).expand(len(counts), -1)
         return DenseRows(torch.cat([counts, last], dim=1)[None])

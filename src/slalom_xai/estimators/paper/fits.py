@@ -15,10 +15,10 @@ import torch
 from torch import Tensor
 
 from slalom_xai.estimators.evidence import Evidence
-from slalom_xai.estimators.exactness import EXACTNESS, share_left
 from slalom_xai.estimators.paper.settings import PAPER, Candidate
 from slalom_xai.surrogates.count_tables import Counts, table_of
 from slalom_xai.surrogates.fit import Fit, FitRequest
+from slalom_xai.surrogates.near_zero import TINY
 
 
 def fit_without_choice(evidence: Evidence, counts: Counts) -> Fit:
@@ -108,10 +108,10 @@ def _exact_fits(evidence: Evidence, counts: Tensor, fit: Fit) -> list[Fit]:
     outputs = evidence.fit.outputs
     if bool((outputs == outputs[0]).all()):
         return []  # a constant, of which no fit leaves anything
-    if share_left(fit, evidence) >= PAPER.suspected:
+    if _share_left(fit) >= PAPER.suspected:
         return []
     fits = _vanishing(evidence, counts, fit)
-    if fits and share_left(fits[-1], evidence) < EXACTNESS.exact:
+    if fits and _share_left(fits[-1]) < PAPER.exact:
         return fits
     return []
 
@@ -133,8 +133,8 @@ def _vanishing(evidence: Evidence, counts: Tensor, fit: Fit) -> list[Fit]:
         tolerance=PAPER.vanishing_tolerance,
     )
     latest = evidence.fit_slalom(request)
-    enough = PAPER.halved * share_left(fit, evidence)
-    if share_left(latest, evidence) > max(EXACTNESS.exact, enough):
+    enough = PAPER.halved * _share_left(fit)
+    if _share_left(latest) > max(PAPER.exact, enough):
         return []
     fits: list[Fit] = []
     request = replace(request, max_iterations=PAPER.vanishing_steps)
@@ -142,3 +142,10 @@ def _vanishing(evidence: Evidence, counts: Tensor, fit: Fit) -> list[Fit]:
         latest = evidence.fit_slalom(replace(request, prior=prior, start=latest.surrogate))
         fits.append(latest)
     return fits
+
+
+def _share_left(fit: Fit) -> float:
+    """The share of the outputs' variance that a fit leaves of its own rows."""
+    outputs = fit.request.outputs
+    variance = float(((outputs - outputs.mean(dim=0)) ** 2).mean())
+    return float((fit.residuals**2).mean()) / (variance + TINY)
