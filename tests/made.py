@@ -14,10 +14,11 @@ from slalom_xai.slalom import BoundedSlalom
 from slalom_xai.slalom.shapley import compute_shapley
 from slalom_xai.slalom.trust import Agreement, FewAndAny, Fidelity
 from slalom_xai.surrogates.additive import AdditiveSurrogate
-from slalom_xai.surrogates.conditioning import Changes, conditioned
 from slalom_xai.surrogates.formula import SlalomSurrogate
+from slalom_xai.surrogates.likelihood import Changes
 from slalom_xai.surrogates.pairs import PairsSurrogate
 from slalom_xai.surrogates.process import Kernel, Noise, Process
+from slalom_xai.surrogates.process_fit import conditioned
 from slalom_xai.surrogates.scores import SCORES, OneScore
 from slalom_xai.text import Unit, words
 
@@ -121,13 +122,12 @@ def make_form(
 
 def drawn_process(draw: Callable[..., torch.Tensor], n: int, full: torch.Tensor) -> Process:
     """A process of twelve rows."""
-    numbers = [draw(n).abs() / n, draw(n).abs(), *draw(5).abs()]
-    numbers[5].zero_()  # of units that have moved: only earlier versions fitted that
+    numbers = [draw(n).abs() / n, draw(n).abs(), *draw(3).abs()]
     rows = (draw(12, n) > 0).double()
     noise = Noise(full.new_tensor(0.1), full.new_tensor(0.5))
     changes = draw(12, len(full))
     seen = Changes(rows, changes, torch.ones_like(full))
-    return conditioned(Kernel(*numbers), noise, seen, full).process
+    return conditioned(Kernel(*numbers), noise, seen, full)
 
 
 def made(
@@ -138,7 +138,6 @@ def made(
     measured: bool = False,
     heads: int = 0,
     sink: bool = True,
-    lengths: bool = False,
     additive: bool = False,
     pairs: bool = False,
     process: bool = False,
@@ -154,7 +153,7 @@ def made(
 
     By default it holds the main method's formula: bounded, or ``unbounded``; with ``together``,
     some neighbouring units are heard together; with ``measured``, the scores that can be the
-    model's own outputs are. With ``heads``, ``lengths`` or without a ``sink`` it holds the paper's
+    model's own outputs are. With ``heads`` or without a ``sink`` it holds the paper's
     formula. ``additive``, ``pairs`` and ``process`` are functions of methods with one score.
     """
     units = words(text) if units is None else units
@@ -166,7 +165,7 @@ def made(
 
     full = draw(columns)
     one_score = additive or pairs or process
-    of_paper = heads > 0 or lengths or not sink
+    of_paper = heads > 0 or not sink
     function: BoundedSlalom | SlalomSurrogate | OneScore
     if pairs:
         both = torch.combinations(torch.arange(float(n), dtype=torch.float64))[:: n - 1]
@@ -179,10 +178,6 @@ def made(
         count = max(heads, 1)
         ends = (draw(count, columns), draw(count)) if sink else (None, None)
         function = SlalomSurrogate(draw(count, n, columns), draw(count, n), *ends).normalised()
-        if lengths:
-            offsets = draw(n + 1, columns)
-            offsets[[0, -1]] = 0
-            function = replace(function, length_offsets=offsets)
     else:
         some = [(first, first + 1) for first in range(0, n - 1, 4)] if together else []
         function = make_form(

@@ -203,7 +203,6 @@ function process(units: number, columns: number, value: Fields, where: string): 
     level: number,
     length_level: number,
     length_reach: number,
-    growth: number,
   })(value, where);
 }
 

@@ -58,7 +58,6 @@ export interface Process {
   readonly level: number;
   readonly length_level: number;
   readonly length_reach: number;
-  readonly growth: number;
 }
 
 export type Surrogate = Bounded | Slalom | Additive | Pairs | Process;
@@ -148,8 +147,6 @@ function process(surrogate: Process, counts: Counts): number[] {
   const present = Array.from(counts, (count) => Math.min(count, 1));
   const total = present.reduce((sum, count) => sum + count, 0);
   const length = Math.log(total + 1);
-  const grown = (kept: number): number => ((present.length - kept + 1) / (present.length + 1)) ** surrogate.growth;
-  const larger = grown(total);
   const found = [...full];
   packed.forEach((words, row) => {
     let [apart, alike, kept] = [0, 0, 0];
@@ -160,8 +157,7 @@ function process(surrogate: Process, counts: Counts): number[] {
       kept += bit;
     }
     const lengths = Math.abs(length - Math.log(kept + 1));
-    const unlike = surrogate.level * Math.exp(-apart) + surrogate.length_level * Math.exp(-surrogate.length_reach * lengths);
-    const kernel = unlike * larger * grown(kept) + alike;
+    const kernel = surrogate.level * Math.exp(-apart) + surrogate.length_level * Math.exp(-surrogate.length_reach * lengths) + alike;
     weights[row]!.forEach((weight, column) => (found[column]! += kernel * weight));
   });
   return found;

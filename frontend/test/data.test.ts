@@ -66,7 +66,7 @@ test("the range and the units with an effect are read", () => {
 
 test("functions with pairs and processes are read, and what is wrong with them is named", () => {
   const pairs = { kind: "pairs", mains: [[1], [2]], pairs: [[0, 1]], joints: [[3]], full: [0.5] };
-  const process = { kind: "process", packed: [[1], [3]], weights: [[1], [2]], full: [0.5], reaches: [1, 1], slopes: [1, 1], level: 1, length_level: 0, length_reach: 1, growth: 0 };
+  const process = { kind: "process", packed: [[1], [3]], weights: [[1], [2]], full: [0.5], reaches: [1, 1], slopes: [1, 1], level: 1, length_level: 0, length_reach: 1 };
   for (const made of [pairs, process]) assert.deepEqual(read((data) => (data.function = made)).function, made);
   const cases: [object, RegExp][] = [
     [{ ...pairs, pairs: [[0, 2]] }, /function\.pairs\[0\]\[1\] names unit 2, and there are 2/],

@@ -124,7 +124,7 @@ test("pairs count where both of their units are missing", () => {
 });
 
 test("a process adds up the rows that were asked, by how like them a row is", () => {
-  const one = { kind: "process", packed: [[1]], weights: [[2]], full: [3], reaches: [LN2, 2 * LN2], slopes: [5, 7], level: 11, length_level: 13, length_reach: 1, growth: 0 } as const;
+  const one = { kind: "process", packed: [[1]], weights: [[2]], full: [3], reaches: [LN2, 2 * LN2], slopes: [5, 7], level: 11, length_level: 13, length_reach: 1 } as const;
   // The asked row keeps the first of two units.
   close(predict(one, [1, 0])![0], 3 + 2 * (11 + 7 + 13));
   close(predict(one, [0, 1])![0], 3 + 2 * (11 / 8 + 13));
@@ -132,13 +132,11 @@ test("a process adds up the rows that were asked, by how like them a row is", ()
   close(predict(one, [3, 2])![0], predict(one, [1, 1])![0]!);
   close(predict(one, [0, 0])![0], 3 + 2 * (11 / 2 + 7 + 13 / 2));
   close(predict(one, [0.5, 0])![0], 3 + 2 * (11 / Math.SQRT2 + 7 + 13 * (1.5 / 2)));
-  // Two units of two are deleted, and one in the asked row: (3 / 3) * (2 / 3) to the power of 2.
-  close(predict({ ...one, growth: 2 }, [0, 0])![0], 3 + 2 * ((4 / 9) * (11 / 2 + 13 / 2) + 7));
 });
 
 test("a packed row goes on in the next number after 48 units", () => {
   const units = 50;
-  const long: Process = { kind: "process", packed: [[2 ** 47, 2]], weights: [[1]], full: [0], reaches: Array(units).fill(100), slopes: Array(units).fill(0), level: 1, length_level: 0, length_reach: 1, growth: 0 };
+  const long: Process = { kind: "process", packed: [[2 ** 47, 2]], weights: [[1]], full: [0], reaches: Array(units).fill(100), slopes: Array(units).fill(0), level: 1, length_level: 0, length_reach: 1 };
   const kept = (...places: number[]) => Array.from({ length: units }, (_, unit) => (places.includes(unit) ? 1 : 0));
   close(predict(long, kept(47, 49))![0], 1);
   for (const other of [kept(46, 49), kept(47, 48), kept(47)]) assert.ok(predict(long, other)![0]! < 1e-40);

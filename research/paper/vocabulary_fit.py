@@ -14,7 +14,7 @@ from slalom_xai.estimators.evidence import AnsweredRows, Evidence
 from slalom_xai.estimators.paper.fits import fit_with_best_prior
 from slalom_xai.models.load import chosen_device
 from slalom_xai.queries.work import OneByOne
-from slalom_xai.surrogates.count_tables import counts_of
+from slalom_xai.surrogates.count_tables import Sequences
 from slalom_xai.surrogates.formula import SlalomSurrogate
 from slalom_xai.training.encoding import EncodedTexts, answers, harmless_side
 
@@ -55,7 +55,7 @@ def fit_vocabulary(
     side = harmless_side(model.network, encoded)
     logits = answers(model.network, encoded, side=side, precise=True).double()
     outputs = (logits[:, 1] - logits[:, 0])[:, None]
-    counts = counts_of(torch.as_tensor(pairs), len(tokens))
+    counts = Sequences(torch.as_tensor(pairs), len(tokens))
     answered = AnsweredRows(counts, outputs)
     evidence = Evidence(answered, None, None, outputs.mean(dim=0), OneByOne())
     return fit_with_best_prior(evidence, counts).surrogate.normalised()

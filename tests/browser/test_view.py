@@ -9,7 +9,6 @@ import torch
 from made import ADDITIVE_FIDELITY, FIDELITY, SHAPES, TEXT, explanation_with, made, shaped
 from marks import long_except
 
-from slalom_xai.errors import InputError
 from slalom_xai.surrogates.additive import AdditiveSurrogate
 from slalom_xai.surrogates.scores import DEFAULT_SCORE
 from slalom_xai.text import Unit
@@ -476,11 +475,6 @@ def test_what_is_heard_together_is_listed(show, target):
     value = page.locator(".together td").first.inner_text()
     assert number(value) == pytest.approx(-explanation.interactions[0].value, abs=0.0051)
     assert show(made()).locator(".together").count() == 0
-
-
-def test_what_only_earlier_versions_could_evaluate_is_refused(tmp_path):
-    with pytest.raises(InputError, match="earlier version and has length_offsets"):
-        made(lengths=True).to_html(tmp_path / "view.html")
 
 
 def test_explanations_of_one_text_stand_side_by_side_and_share_edits(show):

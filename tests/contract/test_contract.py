@@ -11,7 +11,6 @@ from tiny import ARCHITECTURES, BY_NAME, INSIDE, TEXT, deletions, log_odds, shor
 from slalom_xai import Explainer
 from slalom_xai.errors import InputError
 from slalom_xai.estimators import Slalom
-from slalom_xai.surrogates.places import knots
 
 BUDGET = 400
 # What the tests below compare with themselves: tokens deleted, one and the same class.
@@ -117,7 +116,6 @@ def by_hand_of_process(explanation, rows):
 def process_by_hand(function, rows):
     """The kernel with each asked row times its weight, for masks (m, n)."""
     found = np.full(len(rows), function.full[0].item())
-    units = rows.shape[1]
     reaches, slopes = function.reaches.numpy(), function.slopes.numpy()
     for asked, weights in zip(function.rows.numpy() > 0, function.weights.numpy(), strict=True):
         apart = np.log((rows.sum(axis=1) + 1) / (asked.sum() + 1))
@@ -125,26 +123,8 @@ def process_by_hand(function, rows):
         alike += float(function.length_level) * np.exp(
             -float(function.length_reach) * np.abs(apart)
         )
-        missing = ((~rows).sum(axis=1) + 1) * ((~asked).sum() + 1) / (units + 1) ** 2
-        kernel = alike * missing ** float(function.growth) + (~rows & ~asked) @ slopes
-        kernel = kernel + float(function.place_level) * moved_alike(rows, asked)
-        found += kernel * weights[0]
+        found += (alike + (~rows & ~asked) @ slopes) * weights[0]
     return found
-
-
-def moved_alike(rows, asked):
-    """In how many units masks (m, n) are like another (n,): kept and moved equally far.
-
-    Units that have moved by more than twelve places may be alike in part.
-    """
-    moved = [np.cumsum(~some, axis=-1) - ~some for some in (rows, asked)]
-    at = np.array(knots(rows.shape[1]))
-    hats = [
-        np.stack([np.interp(some, at, np.eye(len(at))[k]) for k in range(1, len(at))], axis=-1)
-        for some in moved
-    ]
-    both = (rows & asked)[..., None]
-    return (hats[0] * hats[1] * both).sum(axis=(1, 2))
 
 
 def averaged(counts, values, importances, sink, missing):
@@ -162,7 +142,6 @@ def by_hand(explanation, counts):
     function = explanation.function
     target = explanation.outputs.target(explanation.target_index, explanation.full)
     assert len(function.values) == 1
-    assert function.length_offsets is None
     sink = None
     if function.sink_values is not None:
         sink = function.sink_values[0, target.column].item(), function.sink_importances[0].item()

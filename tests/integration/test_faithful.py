@@ -7,16 +7,12 @@ from dataclasses import astuple, replace
 import numpy as np
 import pytest
 import torch
-from games import surrogate
 from word_games import Game
 
 from slalom_xai import Explainer
 from slalom_xai.errors import InputError, ModelError
 from slalom_xai.estimators import Slalom
 from slalom_xai.slalom.trust import Agreement, FewAndAny, Fidelity, agreement, compare_changes
-from slalom_xai.surrogates.fit import fit_slalom
-from slalom_xai.surrogates.problem import Extras
-from slalom_xai.surrogates.row_weights import length_penalty
 
 WORDS = [f"word{number}" for number in range(30)]
 TEXT = " ".join(WORDS)
@@ -184,40 +180,6 @@ def test_two_words_that_are_heard_together_are_found():
     plain = Explainer(Game(play), method=Slalom(pairs=0), budget=1500, target=1)(TEXT)
     assert plain.interactions == ()
     assert found.fidelity.any.r2 > plain.fidelity.any.r2
-
-
-def test_length_penalty_is_infinite_where_lengths_do_nothing():
-    counts = torch.tensor(masks(800)).double()
-    fit = fit_slalom(
-        counts,
-        torch.randn(len(counts), 1, generator=torch.Generator().manual_seed(0)).double(),
-        extras=Extras(anchored=False),
-    )
-    few = length_penalty(fit, counts)
-    shifted = fit_slalom(
-        counts,
-        torch.tensor(LENGTHS)[counts.sum(dim=1).long()][:, None] * 10,
-        extras=Extras(anchored=False),
-    )
-    assert length_penalty(shifted, counts) < 2e-2 * few
-
-
-def test_an_anchored_fit_passes_through_the_first_row():
-    game = surrogate(12, heads=2, seed=4)
-    counts = torch.cat(
-        [
-            torch.ones(1, 12),
-            (torch.rand(300, 12, generator=torch.Generator().manual_seed(1)) < 0.6).float(),
-        ]
-    ).double()
-    counts = counts[counts.sum(dim=1) > 0]
-    outputs = game.predict(counts)
-    for additive in (False, True):
-        fit = fit_slalom(
-            counts, outputs, extras=Extras(anchored=True, additive=additive, length_penalty=1e-3)
-        )
-        assert torch.allclose(fit.surrogate.predict(counts[:1]), outputs[:1])
-        assert torch.allclose(fit.surrogate.predict(counts) - outputs, fit.residuals, atol=1e-9)
 
 
 def test_an_interval_holds_the_share_it_was_drawn_for():

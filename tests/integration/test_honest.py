@@ -12,9 +12,6 @@ from word_games import Game, shapley_values
 from slalom_xai import Explainer
 from slalom_xai.designs import even_counts
 from slalom_xai.slalom.trust import Agreement, FewAndAny, Fidelity
-from slalom_xai.surrogates.fit import fit_slalom
-from slalom_xai.surrogates.influence import covariance
-from slalom_xai.surrogates.problem import Extras
 
 WORDS = ["a", "slow", "start", "but", "one", "wonderful", "warm", "film"]
 VALUES = np.array([0.5, -4, -1, 2, 0.3, 5, 3, -0.5])
@@ -220,36 +217,6 @@ def test_the_whole_text_of_a_noisy_model_is_asked_several_times_within_the_budge
         found.standard_errors["removal"].min() >= 0.04
     )  # a measured score has the noise of a call
     assert found.predict(np.ones((1, 12)))[0] == pytest.approx(found.prediction, abs=0.05)
-
-
-@pytest.mark.parametrize("additive", [False, True])
-def test_noise_of_the_anchor_moves_scores_as_the_covariance_says(additive):
-    """Against a fit to answers in which only the whole text's has moved."""
-    game = surrogate(8, classes=2, seed=3)
-    keep = torch.rand(400, 8, generator=torch.Generator().manual_seed(1)) < 0.6
-    counts = torch.cat([torch.ones(1, 8), keep[keep.any(dim=1)].float()]).double()
-    outputs = game.predict(counts)
-    extras = Extras(anchored=True, additive=additive, length_penalty=1e-3)
-
-    def fitted(answers):
-        return fit_slalom(
-            counts, answers, prior=1e-3, extras=extras, max_iterations=300, tolerance=1e-13
-        )
-
-    fit = fitted(outputs)
-    moved = outputs.clone()
-    moved[0, 0] += 1e-3
-    other = fitted(moved)
-    variance = torch.tensor([1.0, 0.0], dtype=torch.float64)
-    noise = (
-        covariance(counts, outputs, fit, variance).joint - covariance(counts, outputs, fit).joint
-    )
-    change = (other.surrogate.slot_values() - fit.surrogate.slot_values()) / 1e-3  # (K, p, C)
-    for column in range(2):
-        found = noise[column].diagonal()[: change[..., 0].numel()].sqrt()
-        assert torch.allclose(
-            found, change[..., column].flatten().abs(), atol=0.05 * float(change.abs().max())
-        )
 
 
 def test_one_class_of_many_is_a_function_of_its_own():

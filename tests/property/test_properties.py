@@ -136,30 +136,6 @@ def explanation(surrogate, text=""):
 
 
 @st.composite
-def with_lengths(draw):
-    """The paper's function, with length offsets or without."""
-    surrogate = draw(slaloms())
-    units, classes = surrogate.values.shape[1:]
-    if draw(st.booleans()):
-        offsets = torch.zeros(units + 1, classes).double()
-        offsets[1:-1] = torch.tensor(
-            draw(arrays(np.float64, (units - 1, classes), elements=numbers))
-        )
-        surrogate = replace(surrogate, length_offsets=offsets)
-    return surrogate
-
-
-@given(with_lengths(), st.integers(0, 99))
-def test_lengths_add_what_the_number_of_units_kept_says(surrogate, seed):
-    counts = rows(surrogate, seed)
-    added = surrogate.predict(counts) - replace(surrogate, length_offsets=None).predict(counts)
-    for row, kept in zip(added, counts.sum(dim=1).tolist(), strict=True):
-        none = surrogate.length_offsets is None or kept > surrogate.units
-        offset = torch.zeros(1).double() if none else surrogate.length_offsets[int(kept)]
-        assert torch.allclose(row, offset, atol=1e-9)
-
-
-@st.composite
 def forms(draw, bounded=None):
     """The main method's formula, bounded or not, with pairs or without."""
     units, classes = draw(st.integers(1, 7)), draw(st.integers(1, 3))
@@ -243,7 +219,7 @@ def test_outputs_on_another_scale_have_predictions_on_that_scale(form, shift, fa
     assert torch.allclose(moved.predict(counts), shift + factor * form.predict(counts), atol=1e-9)
 
 
-@given(st.one_of(with_lengths(), forms()), st.text())
+@given(st.one_of(slaloms(), forms()), st.text())
 def test_saving_and_loading_gives_the_same_explanation(function, text):
     if isinstance(function, SlalomSurrogate):
         function = function.normalised()
@@ -261,14 +237,6 @@ def test_saving_and_loading_gives_the_same_explanation(function, text):
         np.full((1, function.units), 0.3),
     ):
         assert np.array_equal(loaded.predict(row), known.predict(row))
-
-
-@given(slaloms())
-def test_files_from_before_lengths_are_read(surrogate):
-    known = explanation(surrogate.normalised())
-    data = known.to_dict()
-    del data["function"]["length_offsets"]
-    assert Explanation.from_dict(data) == known
 
 
 @given(st.text())

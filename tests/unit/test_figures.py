@@ -256,19 +256,6 @@ class TestWords:
         lost = word_scores(explanation, merged(explanation), "removal")
         assert np.allclose(lost, explanation.predict(np.ones((1, 3))) - explanation.base_value)
 
-    def test_a_measured_effect_of_a_word_has_the_length_in_it(self):
-        units = [Unit(self.text[start:end], start, end) for start, end in self.pieces]
-        options = {"units": tuple(units), "lengths": True, "granularity": "token"}
-        without = np.ones((1, 5))
-        without[0, :3] = 0
-        for measured in (True, False):
-            explanation = made(self.text, measured=measured, **options)
-            lost = word_scores(explanation, merged(explanation), "removal")[0]
-            whole = explanation.predict(np.ones((1, 5)))
-            predicted = float((whole - explanation.predict(without))[0])
-            offset = float(explanation.function.length_offsets[2, 0])
-            assert math.isclose(lost, predicted if measured else predicted + offset)
-
     @given(st.text(max_size=60))
     def test_every_character_with_a_score_is_in_one_word(self, text):
         explanation = explained(text) if text.split() else None

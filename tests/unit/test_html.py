@@ -118,8 +118,7 @@ def test_the_surrogate_goes_in_at_full_precision(name):
 
 def same_numbers(shown, function):
     """What the page got is the function to the last digit."""
-    old = {"length_offsets", "place_level"}  # what only files of earlier versions may have
-    names = {field.name for field in fields(function)} - old
+    names = {field.name for field in fields(function)}
     assert shown.keys() - {"kind"} == names
     for key in names:
         part = getattr(function, key)
@@ -217,10 +216,6 @@ def test_what_cannot_be_reported_is_said():
         page(replace(made(), function=broken))
     known = made()
     endless = replace(known.function, inner_sink=torch.full((1,), torch.inf).double())
-    with pytest.raises(InputError, match="scores that are not finite numbers"):
-        page(replace(known, function=endless))
-    known = made(lengths=True)
-    endless = replace(known.function, length_offsets=torch.full((19, 1), torch.inf).double())
     with pytest.raises(InputError, match="scores that are not finite numbers"):
         page(replace(known, function=endless))
 
@@ -328,13 +323,9 @@ BAD_OF_THE_PAPER = {
         lambda function: function.update(sink_values=None),
         "only one of the two numbers of a sink",
     ),
-    "lengths of another text": (
-        lambda function: function["length_offsets"].pop(),
-        r"function.length_offsets has shape \(18, 1\)",
-    ),
-    "an offset for the whole text": (
-        lambda function: function["length_offsets"].__setitem__(-1, [0.5]),
-        "length_offsets is not 0 for no unit and for all",
+    "importances of another text": (
+        lambda function: function["importances"][0].pop(),
+        r"function.importances has shape \(1, 17\)",
     ),
 }
 
@@ -342,7 +333,7 @@ BAD_OF_THE_PAPER = {
 @pytest.mark.parametrize("name", BAD_OF_THE_PAPER)
 def test_a_damaged_function_of_the_paper_is_named(name):
     change, message = BAD_OF_THE_PAPER[name]
-    data = made(lengths=True).to_dict()
+    data = made(heads=1).to_dict()
     change(data["function"])
     with pytest.raises(InputError, match=message):
         Explanation.from_dict(data)

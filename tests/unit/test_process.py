@@ -2,38 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
 from pair_games import WORDS, drawn, game, planted
 
 from slalom_xai import Explainer
-from slalom_xai.surrogates import process_fit
 from slalom_xai.surrogates.additive import fit_additive
-from slalom_xai.surrogates.conditioning import Changes, conditioned, factored
-from slalom_xai.surrogates.likelihood import Likelihood, numbers_of, parts
+from slalom_xai.surrogates.likelihood import Changes, Likelihood, factored, parts
 from slalom_xai.surrogates.process import Kernel, Noise, packed_rows, unpacked_rows
 from slalom_xai.surrogates.process_fit import (
-    KernelRequest,
-    ProcessSettings,
-    _growing_start,
-    _growth,
-    fit_kernel,
-    fit_kernels,
+    PROCESS,
+    Pull,
+    conditioned,
     fit_process,
-)
-from slalom_xai.surrogates.scoring import Pull, _solved, _solved_in_rounds
-
-GROWING = ProcessSettings(
-    grows=True, steps=6, pull=0.3, mean_pull=0.3, hold=0.02, lowest=-30.0, highest=30.0
+    likeliest,
+    solved,
+    start_numbers,
 )
 
 
 def some_kernel(units=5, seed=0):
     generator = torch.Generator().manual_seed(seed)
-    numbers = torch.rand(2 * units + 5, generator=generator, dtype=torch.float64)
+    numbers = torch.rand(2 * units + 3, generator=generator, dtype=torch.float64)
     return Kernel(numbers[:units], numbers[units : 2 * units], *numbers[2 * units :])
 
 
@@ -46,15 +37,7 @@ def test_the_kernel_is_its_formula():
             added = (kernel.slopes.numpy() * (1 - first) * (1 - second)).sum()
             lengths = abs(np.log(first.sum() + 1) - np.log(second.sum() + 1))
             length = float(kernel.length_level) * np.exp(-float(kernel.length_reach) * lengths)
-            missing = (6 - first.sum()) * (6 - second.sum()) / 36
-            grown = missing ** float(kernel.growth)
-            alike = float(kernel.level) * product + length
-            moved = [
-                (np.cumsum(1 - row) - (1 - row)).astype(int) * row.astype(int)
-                for row in (first, second)
-            ]
-            places = float(kernel.place_level) * ((moved[0] == moved[1]) & (moved[0] > 0)).sum()
-            expected = grown * alike + added + places
+            expected = float(kernel.level) * product + length + added
             assert float(found[i, j]) == pytest.approx(expected)
 
 
@@ -66,7 +49,7 @@ def test_conditioning_is_that_of_all_rows_with_a_sure_whole_text():
     changes = torch.randn(len(rows), 2, generator=torch.Generator().manual_seed(1)).double()
     full = torch.tensor([3.0, -1.0]).double()
     scale = torch.tensor([2.0, 0.5]).double()
-    found = conditioned(kernel, noise, Changes(rows, changes, scale), full).process
+    found = conditioned(kernel, noise, Changes(rows, changes, scale), full)
     every = torch.cat([rows, torch.ones(1, 5).double()])
     matrix = kernel.between(every, every)
     matrix = matrix + torch.diag(torch.cat([noise.of(rows), torch.zeros(1).double()]))
@@ -92,20 +75,9 @@ def some_changes(units=6, rows=40, columns=2, seed=0):
 
 
 def some_numbers(changes):
-    start = _growing_start(changes.rows, changes.scaled)
+    start = start_numbers(changes.rows)
     generator = torch.Generator().manual_seed(4)
     return start + 0.3 * torch.randn(len(start), generator=generator).double()
-
-
-def test_rows_that_are_seen_later_change_nothing():
-    changes = some_changes()
-    kernel, noise = parts(some_numbers(changes), 6)
-    full = torch.tensor([3.0, -1.0]).double()
-    first = conditioned(kernel, noise, Changes.of(changes.rows[:9], changes.changes[:9]), full)
-    later = conditioned(kernel, noise, changes, full, first)
-    at_once = conditioned(kernel, noise, changes, full)
-    assert torch.allclose(later.factor, at_once.factor)
-    assert torch.allclose(later.process.weights, at_once.process.weights)
 
 
 def test_the_likelihoods_slope_is_its_derivative():
@@ -139,84 +111,43 @@ def test_the_curvature_is_the_one_that_is_expected():
     assert torch.allclose(roots.T @ roots, expected.double(), rtol=1e-3, atol=1e-3)
 
 
-def test_several_sets_are_evaluated_as_each_is_alone():
-    sets = [some_changes(seed=seed) for seed in range(3)]
-    rows = min(len(one.rows) for one in sets)
-    sets = [Changes.of(one.rows[:rows], one.changes[:rows]) for one in sets]
-    numbers = [some_numbers(one) for one in sets]
-    together = Likelihood(Changes.stacked(sets)).at(torch.stack(numbers))
-    for index, (one, at) in enumerate(zip(sets, numbers, strict=True)):
-        alone = Likelihood(one).at(at)
-        assert torch.allclose(together.loss[index], alone.loss)
-        assert torch.allclose(together.slope[index], alone.slope)
-        assert torch.allclose(together.roots[index], alone.roots)
-
-
-@pytest.mark.parametrize("moves", [True, False])
-@pytest.mark.parametrize("settings", [process_fit.CEILING, GROWING], ids=["ceiling", "growing"])
-def test_kernels_are_found_together_as_each_alone(settings, moves, monkeypatch):
-    monkeypatch.setattr(process_fit, "_TOGETHER", 2 * 30**2)  # so that two are searched at once
-    sets = [replace(some_changes(seed=seed), moves=moves) for seed in range(4)]
-    sets = [Changes.of(one.rows[:30], one.changes[:30], moves) for one in sets[:3]] + sets[3:]
-    requests = [KernelRequest(sets[:3], settings), KernelRequest(sets[3:], settings)]
-    found = [kernel for of_text in fit_kernels(requests) for kernel in of_text]
-    for one, changes in zip(found, sets, strict=True):
-        for together, alone in zip(one, fit_kernel(changes, settings), strict=True):
-            for name, number in vars(alone).items():
-                assert torch.allclose(getattr(together, name), number, rtol=1e-4, atol=1e-6)
-
-
-def test_sets_of_many_rows_are_halved_as_they_are_alone():
-    changes, settings = some_changes(rows=80), replace(GROWING, halved_from=20)
-    torch.manual_seed(0)
-    [[(kernel, _)]] = fit_kernels([KernelRequest([changes], settings)])
-    torch.manual_seed(0)
-    assert torch.equal(kernel.slopes, fit_kernel(changes, settings)[0].slopes)
-
-
-def test_a_matrix_that_is_singular_takes_no_other_with_it():
-    good, bad = torch.eye(3).double(), torch.ones(3, 3).double()
+def test_a_matrix_that_is_singular_but_for_rounding_is_factored():
+    bad = torch.ones(3, 3).double()
     bad[0, 0] -= 1e-9
-    found = factored(torch.stack([good, bad]))
-    assert torch.equal(found[0], good)
-    assert torch.allclose(found[1] @ found[1].mT, bad, atol=1e-2)
+    found = factored(bad.clone())
+    assert torch.allclose(found @ found.T, bad, atol=1e-2)
 
 
 def test_the_pull_is_the_formula():
-    start = torch.cat([torch.full((4,), -1.0), torch.full((4,), 2.0), torch.arange(7.0)]).double()
-    pull, generator = Pull(start, 0.3, 0.2, 0.1), torch.Generator().manual_seed(0)
-    at = start + torch.randn(15, generator=generator).double()
-    expected = 0.1 * (at[8:] - start[8:]).pow(2).sum()
+    start = torch.cat([torch.full((4,), -1.0), torch.full((4,), 2.0), torch.arange(5.0)]).double()
+    pull, generator = Pull(start), torch.Generator().manual_seed(0)
+    at = start + torch.randn(13, generator=generator).double()
+    expected = 0.0
     for part in (slice(0, 4), slice(4, 8)):
         mean = at[part].mean()
-        expected += 0.3 * (at[part] - mean).pow(2).sum() + 0.2 * (mean - start[part][0]) ** 2
+        expected += PROCESS.pull * (at[part] - mean).pow(2).sum()
+        expected += PROCESS.mean_pull * (mean - start[part][0]) ** 2
     assert float(pull.loss(at)) == pytest.approx(float(expected))
-    step = 1e-3 * torch.randn(15, generator=generator).double()
+    step = 1e-3 * torch.randn(13, generator=generator).double()
     difference = float(pull.loss(at + step) - pull.loss(at - step))
     assert float(pull.slope(at) @ step) == pytest.approx(difference / 2)
-    table = pull.added_to(torch.zeros(15, 15).double())
+    table = pull.added_to(torch.zeros(13, 13).double())
     assert torch.allclose(table @ step, pull.curved(step))
 
 
 def test_many_numbers_are_solved_for_without_a_table():
     generator = torch.Generator().manual_seed(0)
     roots, slope = (torch.randn(*size, generator=generator).double() for size in ((60, 27), (27,)))
-    pull = Pull(torch.zeros(27).double(), 0.3, 0.3, 0.02)
-    in_rounds = _solved_in_rounds(roots, pull, slope)
-    assert torch.allclose(in_rounds, _solved(roots, pull, slope), rtol=1e-4, atol=1e-6)
+    pull = Pull(torch.zeros(27).double())
+    in_rounds = solved(roots, pull, slope, dense=0)
+    assert torch.allclose(in_rounds, solved(roots, pull, slope), rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize("settings", [process_fit.CEILING, GROWING], ids=["ceiling", "growing"])
-def test_the_search_finds_a_likelier_kernel_than_its_start(settings):
+def test_the_search_finds_a_likelier_kernel_than_its_start():
     changes = some_changes(8, 150, columns=1)
-    likelihood = Likelihood(changes)
-    found = [
-        likelihood.at(numbers_of(*fit_kernel(changes, replace(settings, steps=steps)))).loss
-        for steps in (1, settings.steps)
-    ]
-    assert found[1] < found[0] - 10
-    if not settings.grows:
-        assert float(fit_kernel(changes, settings)[0].growth) == 0
+    likelihood, start = Likelihood(changes), start_numbers(changes.rows)
+    found = likelihood.at(likeliest(likelihood, start, PROCESS.steps)).loss
+    assert found < likelihood.at(start).loss - 10
 
 
 def test_it_learns_interactions_that_a_linear_fit_cannot():
@@ -236,11 +167,11 @@ def test_it_learns_interactions_that_a_linear_fit_cannot():
 @pytest.mark.slow
 def test_many_rows_are_all_conditioned_on():
     truth = planted(12, 6)
-    rows = drawn(process_fit.CEILING.most_rows + 300, 12)
+    rows = drawn(PROCESS.most_rows + 300, 12)
     generator = torch.Generator().manual_seed(0)
     found = fit_process(rows, truth.predict(rows), truth.full, generator)
     deleting = int((rows.sum(dim=1) < 12).sum())
-    assert deleting > process_fit.CEILING.most_rows
+    assert deleting > PROCESS.most_rows
     assert len(found.rows) == deleting + 1  # and the whole text
     fresh = drawn(100, 12, seed=1)
     assert torch.allclose(found.predict(fresh), truth.predict(fresh), atol=0.05)
@@ -268,16 +199,3 @@ def test_the_method_beats_a_linear_one_on_a_game_with_interactions():
     # All calls but those of the report are fitted.
     assert process.calls_fit == len(process.function.rows)
     assert process.calls == 500
-
-
-@pytest.mark.parametrize(("level", "power"), [(-1.0, 0.0), (0.0, 0.5), (0.3, 1.0), (1.0, 3.0)])
-def test_how_changes_grow_is_seen(level, power):
-    """Changes that do not grow at all are no exception: a model may answer all deletions alike."""
-    generator = torch.Generator().manual_seed(0)
-    kept = torch.rand(4000, 1, generator=generator, dtype=torch.float64)
-    rows = (torch.rand(4000, 40, generator=generator, dtype=torch.float64) < kept).double()
-    rows = rows[rows.sum(dim=1) < 40]
-    deleted = 40 - rows.sum(dim=1, keepdim=True)
-    spread = torch.exp((level + power * ((deleted + 1) / 41).log()) / 2)
-    noise = torch.randn(spread.shape, generator=generator, dtype=torch.float64)
-    assert _growth(rows, spread * noise) == pytest.approx((level, power), abs=0.15)

@@ -54,14 +54,29 @@ def test_files_without_the_fields_of_later_versions_load(tmp_path):
     assert Explanation.load(stored(tmp_path, data)) == made()
 
 
-def test_a_process_saved_before_it_knew_places_loads_as_one_in_which_nothing_moves(tmp_path):
-    data = made(process=True).to_dict() | {"version": 2, "fidelity": None}
-    data["function"]["place_level"] = 0.0
-    unmoved = Explanation.from_dict(data)
-    del data["function"]["place_level"]
-    assert Explanation.load(stored(tmp_path, data)) == unmoved
-    keep = [[index % 2 for index in range(len(unmoved.units))]]
-    assert Explanation.from_dict(data).predict(keep) == unmoved.predict(keep)
+@pytest.mark.parametrize(
+    ("options", "parts"),
+    [
+        ({"process": True}, {"place_level": 0.0, "growth": 0.0}),
+        ({"heads": 2}, {"length_offsets": None}),
+    ],
+)
+def test_parts_of_earlier_functions_that_say_nothing_are_left_out(tmp_path, options, parts):
+    data = made(**options).to_dict()
+    data["function"] |= parts
+    assert Explanation.load(stored(tmp_path, data)) == made(**options)
+
+
+@pytest.mark.parametrize(
+    ("options", "parts"),
+    [({"process": True}, {"place_level": 0.3}), ({"heads": 2}, {"length_offsets": [[0.5]] * 19})],
+)
+def test_parts_of_earlier_functions_that_said_something_are_noted(tmp_path, options, parts):
+    data = made(**options).to_dict() | {"version": 2, "fidelity": None}
+    data["function"] |= parts
+    loaded, known = Explanation.load(stored(tmp_path, data)), made(**options)
+    assert "its corrections can no longer be evaluated" in loaded.notes[-1]
+    assert loaded.to_dict()["function"] == known.to_dict()["function"]
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ from games import from_slots, surrogate
 from made import explanation_with
 
 from slalom_xai.errors import InputError
+from slalom_xai.surrogates.errors import Moves, standard_errors
 from slalom_xai.surrogates.exact_shapley import shapley_derivatives, shapley_values
-from slalom_xai.surrogates.influence import Covariance
-from slalom_xai.surrogates.scores import SCORES, slalom_score, slalom_standard_errors
+from slalom_xai.surrogates.scores import SCORES, slalom_score
 
 FROM_FORMULA = [name for name in SCORES if name != "filled"]
 
@@ -43,33 +43,24 @@ def test_shapley_derivatives_equal_differences(sink):
 
 
 @pytest.mark.parametrize("name", FROM_FORMULA)
-@pytest.mark.parametrize(("heads", "sink"), [(1, False), (1, True), (2, True)])
-def test_standard_errors_are_those_of_the_delta_method(name, heads, sink):
-    """Against a covariance of parameters drawn at random and derivatives by differences."""
-    known = surrogate(5, heads=heads, classes=2, sink=sink, seed=3)
-    values, importances = known.slot_values()[..., 1], known.slot_importances()
-    size, step = values.numel(), 1e-5
-    draws = torch.randn(
-        40, 2, heads, values.shape[1], generator=torch.Generator().manual_seed(0)
-    ).double()
-    draws[:, 1] -= draws[:, 1, :, :5].mean(dim=2, keepdim=True)
-    draws = draws.reshape(40, 2 * size)
-    joint = draws.T @ draws
+@pytest.mark.parametrize("sink", [False, True])
+def test_standard_errors_are_those_of_the_delta_method(name, sink):
+    """Against moves of parameters drawn at random and derivatives by differences."""
+    known = surrogate(5, classes=2, sink=sink, seed=3)
+    values, importances = known.slot_values(), known.slot_importances()
+    size, step = values.shape[1], 1e-5
+    draws = torch.randn(40, 2, size, generator=torch.Generator().manual_seed(0)).double()
+    draws[:, 1] -= draws[:, 1, :5].mean(dim=1, keepdim=True)
 
     def score(moved):
-        both = known.slot_values().clone()
-        both[..., 1] += moved[:size].reshape(values.shape)
-        nudged = from_slots(both, importances + moved[size:].reshape(values.shape), sink)
-        return slalom_score(nudged, name, 1)
+        both = values.clone()
+        both[0, :, 1] += moved[0]
+        return slalom_score(from_slots(both, importances + moved[1], sink), name, 1)
 
-    slopes = torch.stack(
-        [score(step * unit) - score(-step * unit) for unit in torch.eye(2 * size).double()], dim=1
-    ) / (2 * step)
-    expected = ((slopes @ joint) * slopes).sum(dim=1).sqrt()
-    found = slalom_standard_errors(
-        known, Covariance(torch.stack([0 * joint, joint])), 1, names=(name,)
-    )[name]
-    assert torch.allclose(found, expected, rtol=1e-3)
+    changes = [(score(step * draw) - score(-step * draw)) / (2 * step) for draw in draws]
+    by_values = torch.stack([torch.zeros_like(draws[:, 0]), draws[:, 0]], dim=2)
+    found = standard_errors(known, Moves(by_values, draws[:, 1]), 1)[name]
+    assert torch.allclose(found, torch.stack(changes).norm(dim=0), rtol=1e-3)
 
 
 def test_importances_sum_to_the_users_constant():

@@ -5,23 +5,21 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from slalom_xai.surrogates import count_tables
 from slalom_xai.surrogates.additive import RIDGE_REGRESSION, fit_additive
-from slalom_xai.surrogates.batching import taken
 from slalom_xai.surrogates.count_tables import (
-    COUNT_TABLES,
+    CountTableSettings,
     DenseRows,
     Sequences,
-    counts_of,
-    short_rows,
+    ShortRows,
+    rows_of,
 )
+from slalom_xai.surrogates.errors import moves_of, standard_errors
 from slalom_xai.surrogates.exact_shapley import shapley_derivatives, shapley_values
-from slalom_xai.surrogates.fit import fit_many, fit_slalom
+from slalom_xai.surrogates.fit import fit_slalom
 from slalom_xai.surrogates.formula import SlalomSurrogate
-from slalom_xai.surrogates.influence import Covariance, covariance
-from slalom_xai.surrogates.problem import FitRequest
 
-SHORT = COUNT_TABLES.short
-UNITS = 2 * SHORT  # tables so narrow are used as they are
+UNITS = 30  # of which rows of up to five are kept by their places
 RIDGES = RIDGE_REGRESSION.ridges
 
 
@@ -38,77 +36,62 @@ def drawn(rows, length, units, seed=0, classes=1):
     return counts, SlalomSurrogate(values, importances).predict(counts.table()) + noise
 
 
+def with_a_last_slot(table, times):
+    return torch.cat([table, torch.full((len(table), 1), times).double()], dim=1)
+
+
 @settings(max_examples=40, deadline=None)
 @given(
     seed=st.integers(0, 10**6),
-    length=st.integers(1, SHORT),
-    rows=st.integers(1, 12),
-    batch=st.integers(1, 3),
+    length=st.integers(1, 5),
+    rows=st.integers(2, 12),
+    lacking=st.booleans(),
 )
-def test_sums_and_products_are_those_of_the_table(seed, length, rows, batch):
+def test_sums_and_products_are_those_of_the_table(seed, length, rows, lacking):
     generator = torch.Generator().manual_seed(seed)
-    indices = torch.randint(5, (batch, rows, length), generator=generator)
-    table = torch.stack([Sequences(own, 5).table() for own in indices])
-    short, dense = short_rows(indices, 5), DenseRows(table)
+    counts = Sequences(torch.randint(UNITS, (rows, length), generator=generator), UNITS)
+    table = counts.table()
+    if lacking:
+        counts = table = 3 - table
+        table[0] = 3.0
+    short, dense = rows_of(counts, [1.0]), DenseRows(with_a_last_slot(table, 1.0)[None])
+    assert isinstance(short, ShortRows)
     weights, of_slots, of_rows = (
-        torch.randn(batch, *shape, dtype=torch.float64, generator=generator)
-        for shape in ((rows,), (5, 3), (rows, 2))
+        torch.randn(1, *shape, dtype=torch.float64, generator=generator)
+        for shape in ((2, rows), (UNITS + 1, 3), (rows, 2))
     )
-    groups = torch.randint(4, (batch, rows), generator=generator)
+    groups = torch.randint(4, (rows,), generator=generator)
     assert short.shape == dense.shape
     for one, other in (
-        (short.first(), dense.first()),
         (short.matmul(of_slots), dense.matmul(of_slots)),
         (short.transposed_matmul(of_rows), dense.transposed_matmul(of_rows)),
         (short.gram(weights), dense.gram(weights)),
-        (short.group_sums(groups, 4, weights), dense.group_sums(groups, 4, weights)),
-        (taken(torch.tensor([batch - 1]), short).gram(weights[-1:]), dense.gram(weights)[-1:]),
+        (short.group_sums(groups, 4, weights[0]), dense.group_sums(groups, 4, weights[0])),
     ):
         torch.testing.assert_close(one, other)
 
 
-def test_long_sequences_become_a_table():
-    indices = torch.zeros(2, SHORT + 1, dtype=torch.long)
-    counts = counts_of(indices, 3)
-    assert isinstance(counts, torch.Tensor)
-    assert counts.tolist() == [[SHORT + 1, 0, 0]] * 2
-    assert isinstance(counts_of(indices[:, :-1], 3), Sequences)
+def test_rows_that_differ_much_are_a_table():
+    table = torch.eye(20).double()
+    table[0] = 1.0
+    assert isinstance(rows_of(table), DenseRows)
+    assert isinstance(rows_of(Sequences(torch.arange(18).reshape(2, 9), UNITS)), DenseRows)
 
 
 @pytest.mark.parametrize("classes", [1, 3])
 @pytest.mark.parametrize("sink", [False, True])
 @pytest.mark.parametrize("length", [2, 3])
-def test_fit_and_covariance_are_those_of_the_table(classes, sink, length):
-    counts, outputs = drawn(120, length, UNITS, classes=classes)
-    fits = [fit_slalom(given, outputs, sink=sink) for given in (counts, counts.table())]
-    assert fits[0].iterations == fits[1].iterations
-    torch.testing.assert_close(
-        fits[0].surrogate.slot_values(), fits[1].surrogate.slot_values(), rtol=1e-6, atol=1e-8
-    )
-    torch.testing.assert_close(
-        fits[0].surrogate.slot_importances(),
-        fits[1].surrogate.slot_importances(),
-        rtol=1e-6,
-        atol=1e-8,
-    )
-    short, dense = (covariance(given, outputs, fits[1]).joint for given in (counts, counts.table()))
-    digits = (
-        1e-6 if sink else 1e-10
-    )  # equal lengths cannot show a sink: only its prior holds it, and that costs digits
-    torch.testing.assert_close(short, dense, rtol=0, atol=digits * float(dense.abs().max()))
-
-
-def test_sequences_of_different_texts_fit_together_as_alone():
-    requests = [
-        FitRequest(*drawn(rows, 2, units, seed=units), sink=False, prior=1e-2)
-        for rows, units in ((90, 12), (140, 14), (60, 11))
-    ]
-    for together, request in zip(fit_many(requests), requests, strict=True):
-        alone = fit_many([request])[0].surrogate
-        torch.testing.assert_close(together.surrogate.values, alone.values, rtol=1e-6, atol=1e-8)
-        torch.testing.assert_close(
-            together.surrogate.importances, alone.importances, rtol=1e-6, atol=1e-8
-        )
+def test_a_fit_and_its_errors_are_those_of_the_table(classes, sink, length, monkeypatch):
+    counts, outputs = drawn(200, length, UNITS, classes=classes)
+    found = []
+    for given_counts in (counts, counts.table()):
+        fit = fit_slalom(given_counts, outputs, sink=sink, tolerance=1e-9)
+        found.append((fit, standard_errors(fit.surrogate, moves_of(fit), classes - 1)))
+        monkeypatch.setattr(count_tables, "COUNT_TABLES", CountTableSettings(short=1000))
+    (short, errors), (dense, same) = found
+    torch.testing.assert_close(short.residuals, dense.residuals, rtol=0, atol=1e-5)
+    for name, error in errors.items():
+        torch.testing.assert_close(error, same[name], rtol=1e-3, atol=1e-5)
 
 
 @pytest.mark.parametrize("kept", [4, 8, 9, 10], ids=lambda kept: f"{10 - kept} units never kept")
@@ -162,26 +145,3 @@ def test_equal_units_have_the_shapley_values_and_derivatives_of_nearly_equal_one
         shapley_derivatives(equal, 1), shapley_derivatives(unequal, 1), strict=True
     ):
         torch.testing.assert_close(one, other, rtol=1e-6, atol=1e-8)
-
-
-def test_variances_of_copied_parameters_are_those_of_a_covariance_written_out():
-    generator = torch.Generator().manual_seed(4)
-    root, by_values, by_importances = (
-        torch.randn(*shape, dtype=torch.float64, generator=generator)
-        for shape in ((6, 6), (5, 4), (5, 4))
-    )
-    copied, both = torch.tensor([2, 0, 0, 1]), torch.tensor([2, 0, 0, 1, 5, 3, 3, 4])
-    joint = (root @ root.T)[None]
-    spread, written = Covariance(joint).spread(copied), Covariance(joint[:, both][:, :, both])
-    torch.testing.assert_close(
-        spread.of(0, by_values, by_importances), written.of(0, by_values, by_importances)
-    )
-    indices, slopes = torch.tensor([[0, 5], [3, 7]]), by_values[:2, :2]
-    torch.testing.assert_close(
-        spread.of_few(0, indices, slopes), written.of_few(0, indices, slopes)
-    )
-    again = torch.tensor([3, 1])
-    torch.testing.assert_close(
-        spread.spread(again).of(0, by_values[:, :2], by_importances[:, :2]),
-        Covariance(joint).spread(copied[again]).of(0, by_values[:, :2], by_importances[:, :2]),
-    )

@@ -12,13 +12,10 @@ import torch
 from games import surrogate
 from tiny import TEXT, log_odds, shortened, tiny
 
-from slalom_xai.surrogates import additive, assembly, curvature, exact_shapley, influence, search
-from slalom_xai.surrogates.fit import fit_slalom
-from slalom_xai.surrogates.influence import covariance
-from slalom_xai.surrogates.problem import Extras
+from slalom_xai.surrogates import additive, errors, exact_shapley, fit
 
 NOT_SEEN = 0.01  # of the outputs' spread: well below what noise and misfit leave
-STEPS = [field.name for field in fields(search.SearchSettings)]
+CONSTANTS = [field.name for field in fields(fit.FitSettings)]
 twice_and_half = pytest.mark.parametrize("factor", [0.5, 2.0])
 
 
@@ -54,8 +51,7 @@ def data(request):
 def predictions(data, **settings):
     """What a fit predicts for its rows, (m, 1), in units of the outputs' spread."""
     counts, outputs = data
-    settings = {"prior": 1e-3, "extras": Extras(anchored=True), **settings}
-    return fit_slalom(counts, outputs, **settings).surrogate.predict(counts) / outputs.std()
+    return fit.fit_slalom(counts, outputs, **settings).surrogate.predict(counts) / outputs.std()
 
 
 def farthest(one, other):
@@ -63,54 +59,35 @@ def farthest(one, other):
 
 
 @twice_and_half
-@pytest.mark.parametrize("name", STEPS)
+@pytest.mark.parametrize("name", CONSTANTS)
 def test_the_search_ends_in_the_same_place(data, name, factor, monkeypatch):
     before = predictions(data)
-    changed = replace(search.SEARCH, **{name: factor * getattr(search.SEARCH, name)})
-    monkeypatch.setattr(search, "SEARCH", changed)
+    changed = factor * getattr(fit.FIT, name)
+    monkeypatch.setattr(fit, "FIT", replace(fit.FIT, **{name: changed}))
     assert farthest(predictions(data), before) < NOT_SEEN
 
 
 @twice_and_half
-def test_the_tolerance_and_the_least_curvature_do_not_show(data, factor, monkeypatch):
-    before = predictions(data)
-    assert farthest(predictions(data, tolerance=factor * 1e-7), before) < NOT_SEEN
-    least = factor * curvature.CURVATURE.least_left
-    monkeypatch.setattr(curvature, "CURVATURE", curvature.CurvatureSettings(least))
-    assert farthest(predictions(data), before) < NOT_SEEN
+def test_the_tolerance_does_not_show(data, factor):
+    assert farthest(predictions(data, tolerance=factor * 1e-7), predictions(data)) < NOT_SEEN
 
 
 @twice_and_half
-@pytest.mark.parametrize("name", ["value_prior", "no_variance"])
-def test_the_ridge_on_values_does_not_show(data, name, factor, monkeypatch):
-    before = predictions(data)
-    objective = assembly.OBJECTIVE
-    changed = replace(objective, **{name: factor * getattr(objective, name)})
-    monkeypatch.setattr(assembly, "OBJECTIVE", changed)
-    assert farthest(predictions(data), before) < NOT_SEEN
-
-
-@twice_and_half
-def test_the_weight_of_the_additive_heads_sink_hardly_shows(data, factor, monkeypatch):
-    """It decides how nearly linear that head is, so it is a choice of the model, if a mild one."""
-    extras = Extras(anchored=True, additive=True)
-    before = predictions(data, extras=extras)
-    objective = assembly.OBJECTIVE
-    changed = replace(objective, additive_sink=factor * objective.additive_sink)
-    monkeypatch.setattr(assembly, "OBJECTIVE", changed)
-    assert farthest(predictions(data, extras=extras), before) < 0.1
-
-
-@twice_and_half
-def test_ridges_that_make_a_curvature_definite_do_not_show_in_errors(data, factor, monkeypatch):
+@pytest.mark.parametrize("name", ["ridges", "step", "groups"])
+def test_constants_of_the_errors_hardly_show(data, name, factor, monkeypatch):
+    """Groups of rows sum up what single rows tell, so their number shows a little."""
     counts, outputs = data
-    fit = fit_slalom(counts, outputs, extras=Extras(anchored=True))
-    before = covariance(counts, outputs, fit).joint[0].diagonal().sqrt()
-    ridges = tuple(factor * ridge for ridge in influence.COVARIANCE.ridges)
-    changed = replace(influence.COVARIANCE, ridges=ridges)
-    monkeypatch.setattr(influence, "COVARIANCE", changed)
-    after = covariance(counts, outputs, fit).joint[0].diagonal().sqrt()
-    torch.testing.assert_close(after, before, rtol=1e-3, atol=0)
+    fitted = fit.fit_slalom(counts, outputs)
+    before = errors.standard_errors(fitted.surrogate, errors.moves_of(fitted), 0)["value"]
+    changed = {
+        "ridges": tuple(factor * ridge for ridge in errors.ERRORS.ridges),
+        "step": factor * errors.ERRORS.step,
+        "groups": int(factor * 100),
+    }
+    monkeypatch.setattr(errors, "ERRORS", replace(errors.ERRORS, **{name: changed[name]}))
+    after = errors.standard_errors(fitted.surrogate, errors.moves_of(fitted), 0)["value"]
+    ratio = after / before
+    assert abs(float(ratio.median()) - 1) < (0.2 if name == "groups" else 1e-3)
 
 
 @twice_and_half

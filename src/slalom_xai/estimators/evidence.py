@@ -15,9 +15,8 @@ from torch import Tensor
 from slalom_xai.queries import WorkPool
 from slalom_xai.slalom import BoundedSlalom
 from slalom_xai.surrogates.count_tables import Counts, table_of
-from slalom_xai.surrogates.fit import Fit, fit_each
+from slalom_xai.surrogates.fit import Fit, FitRequest, fit_each
 from slalom_xai.surrogates.formula import SlalomSurrogate
-from slalom_xai.surrogates.problem import FitRequest
 from slalom_xai.surrogates.scores import OneScore
 
 Surrogate = BoundedSlalom | SlalomSurrogate | OneScore

@@ -140,7 +140,7 @@ def _process_problems(function: Process, units: int, where: str) -> Iterator[str
     if float(packed.max()) >= 2**BITS or float(packed[:, -1].max()) >= 2**last:
         yield f"{where}.packed has more bits than there are units"
     kernel = vars(function.kernel)
-    if any(bool((kernel[name] < 0).any()) for name in kernel if name != "growth"):
+    if any(bool((part < 0).any()) for part in kernel.values()):
         yield f"{where} has a kernel with numbers below 0"
 
 
@@ -149,9 +149,6 @@ def _slalom_problems(function: SlalomSurrogate, where: str) -> Iterator[str]:
         yield f"{where} has only one of the two numbers of a sink"
     if bool((_importance_range(function) > _WIDEST).any()):
         yield f"{where} has importances that differ by more than {_WIDEST}"
-    offsets = function.length_offsets
-    if offsets is not None and bool(offsets[[0, -1]].any()):
-        yield f"{where}.length_offsets is not 0 for no unit and for all units"
 
 
 def _importance_range(function: SlalomSurrogate) -> Tensor:
@@ -185,8 +182,6 @@ def _shapes(function: AnyFunction, units: int, columns: int) -> dict[str, tuple[
             "level": (),
             "length_level": (),
             "length_reach": (),
-            "place_level": (),
-            "growth": (),
         }
     if isinstance(function, BoundedSlalom):
         pairs = len(function.pairs) if function.pairs.ndim else 0
@@ -211,8 +206,6 @@ def _shapes(function: AnyFunction, units: int, columns: int) -> dict[str, tuple[
         shapes["sink_values"] = (heads, columns)
     if function.sink_importances is not None:
         shapes["sink_importances"] = (heads,)
-    if function.length_offsets is not None:
-        shapes["length_offsets"] = (units + 1, columns)
     return shapes
 
 

@@ -24,10 +24,15 @@ _CORRECTED = (
     "itself."
 )
 _DROPPED = ("two_scores", "nearest", "repeats", "correction", "interactions")
+_GONE = ("length_offsets", "place_level", "growth")  # of functions; empty where they say nothing
 
 
 def update_data(data: dict[str, Any]) -> dict[str, Any]:
     """The data of a file as this version writes it; damaged data is left for the checks to name."""
+    function = data.get("function")
+    if isinstance(function, dict):
+        kept = {name: part for name, part in function.items() if part or name not in _GONE}
+        data = {**data, "function": kept}
     if data.get("version") not in (1, 2):
         return data
     try:
@@ -39,14 +44,12 @@ def update_data(data: dict[str, Any]) -> dict[str, Any]:
 def _updated(data: dict[str, Any]) -> dict[str, Any]:
     now = {**data, "version": 3}
     function = dict(data["function"])
-    corrected = any(function.get(name) is not None for name in _DROPPED)
+    corrected = any(function.get(name) is not None for name in (*_DROPPED, *_GONE))
     two = function.get("two_scores") or _read_nearest(function.get("nearest"))
-    if function.get("kind") == "process":
-        function.setdefault("place_level", 0.0)
     if two is not None:
         function = _as_form(two, function.get("correction"))
     else:
-        for name in _DROPPED:
+        for name in (*_DROPPED, *_GONE):
             function.pop(name, None)
     now["function"] = function
     if corrected:

@@ -87,7 +87,7 @@ def explanation_data(explanation: Explanation) -> dict[str, Any]:
         "target": explanation.target_index,
         "full": list(explanation.full),
         "highlight": HIGHLIGHT,
-        "function": _function(explanation),
+        "function": function_to_dict(explanation.function),  # what predicts edited texts
         "units": unit_texts(explanation),
         "spans": [[unit.part, unit.start, unit.end] for unit in explanation.units],
         "occurrences": list(explanation.occurrences),
@@ -100,22 +100,6 @@ def explanation_data(explanation: Explanation) -> dict[str, Any]:
         "question": _said(explanation.question),
         "reply": _said(explanation.reply),
     }
-
-
-def _function(explanation: Explanation) -> dict[str, Any]:
-    """What predicts edited texts.
-
-    Raises:
-        InputError: it has parts of earlier versions that the page cannot evaluate.
-    """
-    data = function_to_dict(explanation.function)
-    for name in ("length_offsets", "place_level"):
-        if data.pop(name, None):
-            raise InputError(
-                f"the explanation of {shortened(explanation.text, 40)} was made by an earlier "
-                f"version and has {name}, which the page cannot evaluate: explain again"
-            )
-    return data
 
 
 def _said(words: str | None) -> str | None:

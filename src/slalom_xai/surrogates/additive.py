@@ -28,7 +28,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from slalom_xai.surrogates.count_tables import Counts, Rows, rows_of_one, table_of
+from slalom_xai.surrogates.count_tables import Counts, Rows, rows_of, table_of
 
 
 @dataclass(frozen=True)
@@ -154,7 +154,7 @@ class _Products:
         weighed = torch.cat([row_weights[:, None], row_weights[:, None] * changes], dim=1)
         sums = rows.transposed_matmul(weighed[None])[0]  # (n, 1 + C)
         total = weighed.sum(dim=0)  # (1 + C,)
-        kept, gram = sums[:, 0], rows.gram(row_weights[None])[0]
+        kept, gram = sums[:, 0], rows.gram(row_weights[None, None])[0, 0]
         removed = gram + (total[0] - kept - kept[:, None])
         return cls(removed, total[1:] - sums[:, 1:], gram.diagonal())
 
@@ -219,7 +219,7 @@ def _folds(counts: Counts, changes: Tensor, row_weights: Tensor, folds: int) -> 
     parts = []
     for k in range(folds):
         some = slice(k, None, folds)
-        rows = rows_of_one(counts[some])
+        rows = rows_of(counts[some])
         products = _Products.of(rows, changes[some], row_weights[some])
         parts.append(_Fold(rows, changes[some], row_weights[some], products))
     return parts

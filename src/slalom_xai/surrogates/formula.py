@@ -1,12 +1,10 @@
 """The formula of a SLALOM: a softmax-weighted average of values, over units, heads and a sink.
 
-    F_c(x) = sum_k [ sum_j n_j w_jk v_jkc + w_0k v_0kc ] / [ sum_j n_j w_jk + w_0k ] + o_c(n)
-
-    w = exp(s),   n = sum_j n_j
+    F_c(x) = sum_k [ sum_j n_j w_jk v_jkc + w_0k v_0kc ] / [ sum_j n_j w_jk + w_0k ],   w = exp(s)
 
 Unit j occurs n_j times in the row x. Each head k averages the values v under the weights exp(s),
-where s are the importances. The sink 0 is always present. The offset o, often 0, depends on nothing
-but the number of units kept. One head without a sink and without o is the paper's SLALOM (Eq. 4).
+where s are the importances. The sink 0 is always present. One head without a sink is the paper's
+SLALOM (Eq. 4); only files of earlier versions have several heads.
 
 The main method's formula is another one, ``slalom.formula``; this one is the paper's, and its
 theory's.
@@ -18,10 +16,9 @@ This module is the reference. It is written to be read, and it is what predictio
 Where it would be too slow there are fast forms, each tested against this module in
 ``tests/unit/test_fast_forms.py``:
 
-* ``projection`` predicts all rows of several texts at once, from sums over slots;
-* ``count_tables.ShortRows`` sums rows of few units without a table of counts;
-* ``curvature`` and ``sandwich`` use the derivatives of the formula;
-* ``scores`` has closed forms of single scores and of their derivatives;
+* ``fit`` predicts all rows of several texts at once and uses the derivatives of the formula;
+* ``count_tables.ShortRows`` sums rows that differ in few units without a table of counts;
+* ``scores`` has closed forms of single scores;
 * ``exact_shapley`` sums over all subsets by an integral.
 
 Shapes: m rows, n units, p slots, K heads, C columns (explained outputs).
@@ -38,21 +35,11 @@ from torch import Tensor
 from slalom_xai.errors import InputError
 
 
-def slots(counts: Tensor, sink: bool, of_missing: bool = False) -> Tensor:
-    """Counts over units (m, n) as counts over slots (m, p): a sink is one more entry, the last.
-
-    Args:
-        counts: (m, n).
-        sink: whether there is one.
-        of_missing: the sink stands for what is missing, and its count is the share of units that
-            are; otherwise it is always there, and its count is one.
-    """
+def slots(counts: Tensor, sink: bool) -> Tensor:
+    """Counts over units (m, n) as counts over slots (m, p): a sink is one more entry, the last."""
     if not sink:
         return counts
-    last = counts.new_ones(len(counts), 1)
-    if of_missing:
-        last = (1 - counts.mean(dim=1, keepdim=True)).clamp(min=0)
-    return torch.cat([counts, last], dim=1)
+    return torch.cat([counts, counts.new_ones(len(counts), 1)], dim=1)
 
 
 def weights(counts: Tensor, importances: Tensor) -> Tensor:
@@ -83,15 +70,12 @@ class SlalomSurrogate:
         importances: (K, n), those of each head summing to ``gamma`` over the units.
         sink_values: (K, C), or None without a sink.
         sink_importances: (K,), or None without a sink.
-        length_offsets: (n + 1, C), what is added for the number of units kept. It is 0 for no
-            unit and for all units. None adds nothing.
     """
 
     values: Tensor
     importances: Tensor
     sink_values: Tensor | None = None
     sink_importances: Tensor | None = None
-    length_offsets: Tensor | None = None
 
     def normalised(self, gamma: float = 0.0) -> SlalomSurrogate:
         """The same function with importances that sum to ``gamma`` over the units."""
@@ -133,36 +117,13 @@ class SlalomSurrogate:
             (m, C).
         """
         counts = counts.to(self.values)
-        kept = counts.sum(dim=1)
-        if not self.has_sink and bool((kept == 0).any()):
+        if not self.has_sink and bool((counts.sum(dim=1) == 0).any()):
             raise InputError(
                 "a row keeps no unit, and this SLALOM has no sink to say what an empty text gives:"
                 " keep at least one unit"
             )
         shares = weights(slots(counts, self.has_sink), self.slot_importances())
-        heads = averages(shares, self.slot_values())
-        return heads.sum(dim=1) + self.length_effect(kept)
-
-    def length_effect(self, kept: Tensor) -> Tensor:
-        """What the number of units kept adds.
-
-        It is linear between whole numbers. Beyond the whole text it stays what it is there.
-
-        Args:
-            kept: (m,).
-
-        Returns:
-            (m, C).
-        """
-        if self.length_offsets is None:
-            return self.values.new_zeros(len(kept), self.values.shape[2])
-        last = len(self.length_offsets) - 1
-        below = kept.clamp(max=last).floor()
-        part = (kept.clamp(max=last) - below)[:, None]
-        above = (below + 1).clamp(max=last)
-        lower = self.length_offsets[below.long()]
-        upper = self.length_offsets[above.long()]
-        return (1 - part) * lower + part * upper
+        return averages(shares, self.slot_values()).sum(dim=1)
 
     def empty(self) -> Tensor:
         """F(empty), (C,): the sink's value, or 0 without a sink."""
@@ -176,8 +137,6 @@ class SlalomSurrogate:
         alone = replace(self, values=self.values[:, :, here])
         if self.sink_values is not None:
             alone = replace(alone, sink_values=self.sink_values[:, here])
-        if self.length_offsets is not None:
-            alone = replace(alone, length_offsets=self.length_offsets[:, here])
         return alone
 
     def cpu(self) -> SlalomSurrogate:

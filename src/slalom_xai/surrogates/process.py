@@ -3,38 +3,30 @@
 What it has to do: predict rows x, which keep (1) or delete (0) each of n units, from answers to
 other rows. Changes f(x) - f(all) are taken for a draw from a Gaussian process with the kernel
 
-    k(x, x') =   g g' a exp(-sum_i w_i |x_i - x'_i|)         interactions of every order
+    k(x, x') =   a exp(-sum_i w_i |x_i - x'_i|)              interactions of every order
                + sum_i u_i (1 - x_i) (1 - x'_i)              what each unit adds by itself
-               + g g' l exp(-q |log(k + 1) - log(k' + 1)|)   what the numbers kept, k and k', decide
-               + p phi(x) . phi(x')                          what units do that have moved up
+               + l exp(-q |log(k + 1) - log(k' + 1)|)        what the numbers kept, k and k', decide
 
-    g(x) = ((d(x) + 1) / (n + 1))^r                          d units are deleted from x
-
-and with noise of variance s (d + 1)^t: what cannot be learnt from so few rows looks like noise, and
-there is more of it where more is missing. ``places`` says what phi is. Deep models hardly answer
-to a few deletions and strongly to many. The growth g says so; without it, r = 0, few deletions are
-predicted as roughly as many. The process is held at 0 for the whole text (``conditioning``), so the
-kernel of what is left is
+and with noise of variance s (d + 1)^t, with d units deleted: what cannot be learnt from so few rows
+looks like noise, and there is more of it where more is missing. The process is held at 0 for the
+whole text, so the kernel of what is left is
 
     k(x, x') - k(x, 1) k(1, x') / k(1, 1).
 
-Why it is done this way: ``process_fit`` finds all of a, w, u, l, q, p, r, s and t from the answers,
-so nothing needs held-out rows. A prediction is a weighted sum of kernels with the rows that were
-asked. It needs their bits, one weight a row and 2 n + 5 numbers, so that a file can hold it.
+Why it is done this way: ``process_fit`` finds all of a, w, u, l, q, s and t from the answers, so
+nothing needs held-out rows. A prediction is a weighted sum of kernels with the rows that were
+asked. It needs their bits, one weight a row and 2 n + 3 numbers, so that a file can hold it.
 
 Shapes: m rows, n units, C columns (explained outputs).
 """
 
 from __future__ import annotations
 
-import functools
 import math
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-
-from slalom_xai.surrogates.places import alike_in_places, place_entries
 
 BITS = 48  # in one number of a file: whole numbers of up to 53 bits are exact there
 _CELLS = 1_000_000  # entries of a kernel that are held at once in predictions
@@ -50,8 +42,6 @@ class Kernel:
         level: (), a: the variance of interactions.
         length_level: (), l: the variance of what the number of units kept decides.
         length_reach: (), q: how fast that changes with the logarithm of the number.
-        place_level: (), p: the variance of what a unit does that has moved; 0 where none moves.
-        growth: (), r: the power of the number deleted by which interactions and lengths grow.
     """
 
     reaches: Tensor
@@ -59,101 +49,49 @@ class Kernel:
     level: Tensor
     length_level: Tensor
     length_reach: Tensor
-    place_level: Tensor
-    growth: Tensor
 
     def between(self, rows: Tensor, others: Tensor) -> Tensor:
-        """The kernel (..., m, m') of rows (..., m, n) and others (..., m', n).
+        """The kernel (m, m') of rows (m, n) and others (m', n).
 
-        Entries of rows are from 0 to 1, those of others 0 or 1.
-        """
-        kernel = self.without_places(rows, others)
-        if self.has_places:
-            kernel.add_(self.place_level * alike_in_places(rows, others))
-        return kernel
-
-    @property
-    def has_places(self) -> bool:
-        """Whether it matters that units have moved."""
-        return float(self.place_level) > 0
-
-    def without_places(self, rows: Tensor, others: Tensor) -> Tensor:
-        """``between`` but for what units do that have moved, (..., m, m').
-
-        What the formula says is worked out with as few passes over (m, m') numbers as possible:
-        that is where the time goes.
+        Entries of rows are from 0 to 1, those of others 0 or 1. What the formula says is worked out
+        with as few passes over (m, m') numbers as possible: that is where the time goes.
         """
         kernel = self.interactions(rows, others)
-        kernel.add_(((1 - rows) * self.slopes) @ (1 - others).mT)
+        kernel.add_(((1 - rows) * self.slopes) @ (1 - others).T)
         return kernel.add_(self._lengths(rows, others))
 
     def with_whole(self, rows: Tensor) -> Tensor:
-        """The kernel of rows (..., n) and the whole text, where nothing has moved, (...)."""
-        units = rows.shape[-1]
-        kept = rows.sum(dim=-1)
-        grown = torch.exp(
-            self.log_grown(kept, units) + self.log_grown(kept.new_tensor(units), units)
-        )
-        apart = math.log(units + 1) - (kept + 1).log()
+        """The kernel of rows (m, n) and the whole text, (m,)."""
+        apart = math.log(rows.shape[1] + 1) - (rows.sum(dim=1) + 1).log()
         alike = self.level * torch.exp((rows - 1) @ self.reaches)
-        return grown * (alike + self.length_level * torch.exp(-self.length_reach * apart))
+        return alike + self.length_level * torch.exp(-self.length_reach * apart)
 
-    @property
-    def whole(self) -> Tensor:
-        """The kernel of the whole text and itself, ()."""
-        units = len(self.reaches)
-        grown = torch.exp(2 * self.log_grown(self.level.new_tensor(units), units))
-        return grown * (self.level + self.length_level)
-
-    def anchored(self, rows: Tensor, others: Tensor, *, places: bool = True) -> Tensor:
-        """``between`` once the process is held at 0 for the whole text, (m, m').
-
-        Args:
-            rows: (m, n).
-            others: (m', n).
-            places: with what units do that have moved.
-        """
-        kernel = self.between(rows, others) if places else self.without_places(rows, others)
-        share = self.with_whole(others) / self.whole
-        return kernel.addr_(self.with_whole(rows), share, alpha=-1)
-
-    def log_grown(self, kept: Tensor, units: int) -> Tensor:
-        """How much larger changes are, the more is missing: log g where so many units are kept."""
-        return self.growth * ((units + 1 - kept) / (units + 1)).log()
+    def anchored(self, rows: Tensor, others: Tensor) -> Tensor:
+        """``between`` once the process is held at 0 for the whole text, (m, m')."""
+        share = self.with_whole(others) / (self.level + self.length_level)
+        return self.between(rows, others).addr_(self.with_whole(rows), share, alpha=-1)
 
     def interactions(self, rows: Tensor, others: Tensor) -> Tensor:
-        """The part of interactions, (..., m, m').
+        """The part of interactions, (m, m').
 
         Where x' is 0 or 1, |x - x'| = x + x' - 2 x x'. So the logarithm is a product of tables in
         which what belongs to one row alone has a column of its own.
         """
         own, of_others = self._own_logarithm(rows), self._own_logarithm(others)
-        reaches = self.reaches.unsqueeze(-2)
-        left = torch.cat([2 * rows * reaches, own, torch.ones_like(own)], dim=-1)
-        right = torch.cat([others, torch.ones_like(of_others), of_others], dim=-1)
-        return (left @ right.mT).exp_()
+        left = torch.cat([2 * rows * self.reaches, own, torch.ones_like(own)], dim=1)
+        right = torch.cat([others, torch.ones_like(of_others), of_others], dim=1)
+        return (left @ right.T).exp_()
 
     def _own_logarithm(self, rows: Tensor) -> Tensor:
-        """What a row has of the logarithm of interactions by itself, (..., m, 1)."""
-        grown = self.log_grown(rows.sum(dim=-1, keepdim=True), rows.shape[-1])
-        return grown - rows @ self.reaches.unsqueeze(-1) + self.level.log() / 2
+        """What a row has of the logarithm of interactions by itself, (m, 1)."""
+        return self.level.log() / 2 - rows @ self.reaches[:, None]
 
     def _lengths(self, rows: Tensor, others: Tensor) -> Tensor:
-        """The part of the number kept, (..., m, m'): from a table with every number of others."""
-        units = rows.shape[-1]
-        numbers = torch.arange(units + 1, device=rows.device).to(rows)
-        kept = rows.sum(dim=-1, keepdim=True)
-        apart = ((kept + 1).log() - (numbers + 1).log()).abs()
-        grown = self.log_grown(kept, units) + self.log_grown(numbers, units)
-        table = self.length_level * torch.exp(grown - self.length_reach * apart)
-        columns = others.sum(dim=-1).long()
-        if others.ndim == 2:
-            return table.index_select(1, columns)
-        return torch.take_along_dim(table, columns.unsqueeze(-2), dim=-1)
-
-    def cpu(self) -> Kernel:
-        """The same on the CPU."""
-        return Kernel(*(number.cpu() for number in vars(self).values()))
+        """The part of the number kept, (m, m'): from a table with every number of others."""
+        numbers = torch.arange(rows.shape[1] + 1, device=rows.device).to(rows)
+        apart = ((rows.sum(dim=1, keepdim=True) + 1).log() - (numbers + 1).log()).abs()
+        table = self.length_level * torch.exp(-self.length_reach * apart)
+        return table.index_select(1, others.sum(dim=1).long())
 
 
 @dataclass(frozen=True)
@@ -189,8 +127,6 @@ class Process:
         level: ().
         length_level: ().
         length_reach: ().
-        place_level: ().
-        growth: ().
     """
 
     packed: Tensor
@@ -201,8 +137,6 @@ class Process:
     level: Tensor
     length_level: Tensor
     length_reach: Tensor
-    place_level: Tensor
-    growth: Tensor
 
     @property
     def units(self) -> int:
@@ -217,38 +151,17 @@ class Process:
     @property
     def kernel(self) -> Kernel:
         """Its kernel."""
-        return Kernel(
-            self.reaches,
-            self.slopes,
-            self.level,
-            self.length_level,
-            self.length_reach,
-            self.place_level,
-            self.growth,
-        )
+        return Kernel(self.reaches, self.slopes, self.level, self.length_level, self.length_reach)
 
     def predict(self, counts: Tensor) -> Tensor:
         """Predictions (m, C) for rows of counts (m, n)."""
         present = counts.to(self.weights).clamp(max=1)
-        rows = self.rows
+        rows, kernel = self.rows, self.kernel
         at_once = max(1, _CELLS // len(rows))
-        kernel = self.kernel
         changes = [
-            kernel.without_places(some, rows) @ self.weights + self.by_places(some)
-            for some in torch.split(present, at_once)
+            kernel.between(some, rows) @ self.weights for some in torch.split(present, at_once)
         ]
         return self.full + torch.cat(changes)
-
-    def by_places(self, rows: Tensor) -> Tensor:
-        """What units that have moved add to predictions for rows (..., m, n), (..., m, C)."""
-        if not self.kernel.has_places:
-            return rows.new_zeros(*rows.shape[:-1], len(self.full))
-        return place_entries(rows) @ self._place_effects
-
-    @functools.cached_property
-    def _place_effects(self) -> Tensor:
-        """What each unit adds by how far it has moved, (n k, C)."""
-        return self.place_level * (place_entries(self.rows).mT @ self.weights)
 
     @property
     def unit_scores(self) -> Tensor:
@@ -261,12 +174,7 @@ class Process:
 
     def cpu(self) -> Process:
         """The same function on the CPU."""
-        return Process(
-            self.packed.cpu(),
-            self.weights.cpu(),
-            self.full.cpu(),
-            *vars(self.kernel.cpu()).values(),
-        )
+        return Process(*(part.cpu() for part in vars(self).values()))
 
 
 def packed_rows(rows: Tensor) -> Tensor:
@@ -287,6 +195,6 @@ def unpacked_rows(packed: Tensor, units: int) -> Tensor:
 
 
 def log_deleted(rows: Tensor) -> Tensor:
-    """The logarithm of the number deleted from rows (..., m, n), plus one, by that of all."""
-    units = rows.shape[-1]
-    return (units - rows.sum(dim=-1) + 1).log() / math.log(units + 1)
+    """The logarithm of the number deleted from rows (m, n), plus one, by that of all: (m,)."""
+    units = rows.shape[1]
+    return (units - rows.sum(dim=1) + 1).log() / math.log(units + 1)

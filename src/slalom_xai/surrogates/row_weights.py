@@ -1,20 +1,17 @@
-"""What the residuals of a first fit say about the next: row weights, and a ridge on offsets.
+"""What the residuals of a first fit say about the weights of rows in the next.
 
 Rows with many deletions are harder to predict. ``inverse_variance`` gives them less weight, as far
-as residuals grow. ``length_penalty`` finds how far offsets by length are to be shrunk.
+as residuals grow.
 
-Shapes: m rows, n units, C columns, L = n + 1 possible lengths.
+Shapes: m rows, C columns.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-
-from slalom_xai.surrogates.fit import Fit
 
 
 @dataclass(frozen=True)
@@ -91,41 +88,3 @@ def _parabola(x: Tensor, y: Tensor) -> Tensor:
     gram.diagonal().add_(ROW_WEIGHTS.ridge * gram.diagonal().mean())
     coefficients: Tensor = torch.linalg.solve(gram, design.T @ y)
     return coefficients
-
-
-def length_penalty(fit: Fit, counts: Tensor) -> float:
-    """The ridge on length offsets that their own spread calls for, from a fit's residuals.
-
-    With row weights that sum to one and residuals of mean weighted square s2, the mean residual of
-    the rows of one length varies by s2 / (m Q) by chance, Q being their weight together. What it
-    varies beyond that is the variance of the offsets, and the ridge is (s2 / m) / variance.
-
-    Args:
-        fit: with or without offsets.
-        counts: (m, n), its rows.
-
-    Returns:
-        the ridge; infinity where the offsets do not vary.
-    """
-    residuals, weight = fit.residuals, fit.row_weights
-    length = counts.sum(dim=1).round().long()
-    if fit.surrogate.length_offsets is not None:
-        residuals = residuals - fit.surrogate.length_offsets[length]
-    many = counts.shape[1] + 1
-    total = weight.new_zeros(many).index_add_(0, length, weight)  # (L,), the weights Q
-    weighed = weight[:, None] * residuals
-    sums = residuals.new_zeros(many, residuals.shape[1]).index_add_(0, length, weighed)  # (L, C)
-    total[[0, -1]] = 0.0  # no offset for the empty and for the whole text
-    seen = total > 0
-    if not bool(seen.any()):
-        return math.inf
-    squares = float((weight[:, None] * residuals**2).sum())
-    chance = squares / residuals.shape[1] / len(weight)  # s2 / m
-    mean = sums[seen] / total[seen, None]
-    by_chance = chance / total[seen]
-    certainty = 1 / (by_chance + by_chance.median()) ** 2
-    beyond = (mean**2).mean(dim=1) - by_chance
-    spread = float((certainty * beyond).sum() / certainty.sum())
-    if not spread > 0:  # NaN, too
-        return math.inf
-    return chance / spread

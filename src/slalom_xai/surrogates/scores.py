@@ -10,20 +10,17 @@ With ``a_i`` the share of unit i in the whole text and F the prediction for it:
     removal     a_i (v_i - F) / (1 - a_i)  F(all) - F(all but i)
     shapley     the exact Shapley value of removing units
 
-Several heads add. What only the number of units kept decides (``length_offsets``) belongs to no
-unit: it is in what is predicted for certain rows, alone and removal, and not in slope and shapley.
+Several heads add.
 
 These are closed forms of what the formula predicts for certain rows, and the tests compare them
-with those predictions. Standard errors follow by the delta method: with the derivative d of a score
-by the parameters and their covariance J, the variance of the score is d'Jd. ``score_slopes`` has
-the derivatives.
+with those predictions. ``errors`` says how sure a fit is of them.
 
 Shapes: n units, p slots (the units and perhaps a sink), K heads.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -31,10 +28,8 @@ from torch import Tensor
 from slalom_xai.surrogates.additive import AdditiveFit, AdditiveSurrogate
 from slalom_xai.surrogates.exact_shapley import shapley_values
 from slalom_xai.surrogates.formula import SlalomSurrogate
-from slalom_xai.surrogates.influence import Covariance
 from slalom_xai.surrogates.pairs import PairsSurrogate
 from slalom_xai.surrogates.process import Process
-from slalom_xai.surrogates.score_slopes import FEW_PARAMETERS, few_slopes, slopes
 
 # The functions of methods that give one score per unit, ``unit_scores``, and no importances.
 OneScore = AdditiveSurrogate | PairsSurrogate | Process
@@ -49,26 +44,16 @@ DEFAULT_SCORE = "shapley"
 # ever measured.
 _FROM_FORMULA = SCORES[:-1]
 
-# Takes one head's values (p,) of one column and importances (p,), and n; gives (n,).
+# Takes values (..., p) of one column and importances (..., p), and n; gives (..., n).
 _Score = Callable[[Tensor, Tensor, int], Tensor]
 
 
 def slalom_score(surrogate: SlalomSurrogate, name: str, column: int) -> Tensor:
     """One score of every unit for one column, (n,)."""
     if name == "shapley":
-        # Lengths add nothing to it: they treat all units alike, and are 0 for none and for all.
         return shapley_values(surrogate)[:, column]
-    by_head = []
     values, importances = surrogate.slot_values()[:, :, column], surrogate.slot_importances()
-    for of_head in zip(values, importances, strict=True):
-        by_head.append(_FORMULAS[name](*of_head, surrogate.units))
-    score = torch.stack(by_head).sum(dim=0)
-    if name == "alone":
-        score = score + surrogate.length_effect(score.new_ones(1))[0, column]
-    if name == "removal":
-        without = score.new_full((1,), surrogate.units - 1)
-        score = score - surrogate.length_effect(without)[0, column]
-    return score
+    return FORMULAS[name](values, importances, surrogate.units).sum(dim=0)
 
 
 def _predicted(surrogate: PairsSurrogate | Process, name: str) -> Tensor:
@@ -105,62 +90,39 @@ def additive_standard_errors(fit: AdditiveFit) -> tuple[dict[str, Tensor], ...]:
     return tuple(dict.fromkeys(names, of_column) for of_column in fit.standard_errors.T)
 
 
-def slalom_standard_errors(
-    surrogate: SlalomSurrogate,
-    covariance: Covariance,
-    column: int,
-    names: Sequence[str] = _FROM_FORMULA,
-) -> dict[str, Tensor]:
-    """Sandwich standard errors (n,) of every score for one column, by the delta method.
-
-    Args:
-        surrogate: what was fitted.
-        covariance: of its parameters.
-        column: which.
-        names: which scores.
-    """
-    errors = {}
-    for name in names:
-        if name in FEW_PARAMETERS:
-            variance = covariance.of_few(column, *few_slopes(surrogate, name, column))
-        else:
-            variance = covariance.of(column, *slopes(surrogate, name, column))
-        errors[name] = variance.clamp(min=0).sqrt()
-    return errors
-
-
 def _value(values: Tensor, importances: Tensor, units: int) -> Tensor:
-    return values[:units]
+    return values[..., :units]
 
 
 def _importance(values: Tensor, importances: Tensor, units: int) -> Tensor:
-    return importances[:units] - importances[:units].mean()
+    return importances[..., :units] - importances[..., :units].mean(dim=-1, keepdim=True)
 
 
 def _alone(values: Tensor, importances: Tensor, units: int) -> Tensor:
-    if len(values) == units:
+    if values.shape[-1] == units:
         return values
-    share = torch.sigmoid(importances[:units] - importances[-1])
-    return share * values[:units] + (1 - share) * values[-1]
+    share = torch.sigmoid(importances[..., :units] - importances[..., -1:])
+    return share * values[..., :units] + (1 - share) * values[..., -1:]
 
 
 def _linearized(values: Tensor, importances: Tensor, units: int) -> Tensor:
-    return values[:units] * torch.exp(_importance(values, importances, units))
+    return values[..., :units] * torch.exp(_importance(values, importances, units))
 
 
 def _slope(values: Tensor, importances: Tensor, units: int) -> Tensor:
-    shares = torch.softmax(importances, dim=0)
-    return (shares * (values - shares @ values))[:units]
+    shares = torch.softmax(importances, dim=-1)
+    slope = shares * (values - (shares * values).sum(dim=-1, keepdim=True))
+    return slope[..., :units]
 
 
 def _removal(values: Tensor, importances: Tensor, units: int) -> Tensor:
-    if len(values) == 1:
+    if values.shape[-1] == 1:
         return values  # nothing is left, and an empty text without a sink gives 0
-    shares = torch.softmax(importances, dim=0)
-    return (shares * (values - shares @ values) / (1 - shares))[:units]
+    others = 1 - torch.softmax(importances, dim=-1)[..., :units]
+    return _slope(values, importances, units) / others
 
 
-_FORMULAS: dict[str, _Score] = {
+FORMULAS: dict[str, _Score] = {
     "value": _value,
     "importance": _importance,
     "alone": _alone,

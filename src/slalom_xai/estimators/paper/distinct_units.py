@@ -12,11 +12,9 @@ from slalom_xai.estimators.base import Findings
 from slalom_xai.estimators.evidence import Evidence
 from slalom_xai.estimators.held_out import linear_fit, measure
 from slalom_xai.queries import Queries
-from slalom_xai.surrogates.count_tables import Counts
+from slalom_xai.surrogates.errors import Moves, moves_of, standard_errors
 from slalom_xai.surrogates.fit import Fit
 from slalom_xai.surrogates.formula import SlalomSurrogate
-from slalom_xai.surrogates.influence import Covariance, covariance
-from slalom_xai.surrogates.scores import slalom_standard_errors
 
 
 @dataclass(frozen=True)
@@ -68,30 +66,26 @@ class DistinctUnits:
             surrogate.sink_importances,
         ).normalised()
 
-    def spread_covariance(self, covariance: Covariance, sink: bool) -> Covariance:
-        """The covariance of the copied scores; a sink comes after all units."""
+    def spread_moves(self, moves: Moves, sink: bool) -> Moves:
+        """How far the copied scores move; a sink comes after all units."""
         copied = self.of_unit
         if sink:
             copied = np.concatenate([copied, [len(self)]])
-        return covariance.spread(torch.as_tensor(copied, device=covariance.joint.device))
+        return moves.spread(torch.as_tensor(copied, device=moves.values.device))
 
 
-def fitted_findings(
-    evidence: Evidence, distinct: DistinctUnits, counts: Counts, fit: Fit
-) -> Findings:
+def fitted_findings(evidence: Evidence, distinct: DistinctUnits, fit: Fit) -> Findings:
     """A fit over distinct units as what a method found out about units, with standard errors.
 
     Args:
         evidence: rows over units.
         distinct: the distinct units.
-        counts: (m, K), the same rows over distinct units.
-        fit: to these.
+        fit: to the same rows over distinct units.
     """
     surrogate = distinct.spread(fit.surrogate)
-    of_distinct = covariance(counts, evidence.fit.outputs, fit)
-    spread = distinct.spread_covariance(of_distinct, fit.surrogate.has_sink)
+    moves = distinct.spread_moves(moves_of(fit), fit.surrogate.has_sink)
     columns = range(len(evidence.full))
-    errors = [slalom_standard_errors(surrogate, spread, column) for column in columns]
+    errors = [standard_errors(surrogate, moves, column) for column in columns]
     fidelity = measure(evidence, surrogate, linear_fit(evidence).surrogate)
     return Findings(surrogate, tuple(errors), fidelity)
 

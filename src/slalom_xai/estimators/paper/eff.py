@@ -38,7 +38,7 @@ from slalom_xai.estimators.paper.row_plans import (
 )
 from slalom_xai.estimators.paper.settings import PAPER
 from slalom_xai.queries import Queries
-from slalom_xai.surrogates.count_tables import Counts, counts_of, table_of
+from slalom_xai.surrogates.count_tables import Sequences
 from slalom_xai.surrogates.published import fit_by_sgd
 
 _UNTESTED = "Nothing was tested, as tested=False asks: how far to trust these scores is not known."
@@ -98,24 +98,28 @@ class SlalomEff(Estimator):
         )
         outputs, tested = _ask_sequences_and_report(queries, sequences, report)
         units = torch.as_tensor(sequences, device=outputs.device)
-        evidence = evidence_of(queries, counts_of(units, distinct.units), outputs, tested)
+        evidence = evidence_of(queries, Sequences(units, distinct.units), outputs, tested)
         of_distinct = torch.as_tensor(distinct.of_unit[sequences], device=outputs.device)
-        counts = counts_of(of_distinct, len(distinct))
+        counts = Sequences(of_distinct, len(distinct))
         found = self._fitted(evidence, distinct, counts, rng)
         if self.tested:
             return found
         return replace(found, notes=(*found.notes, _UNTESTED))
 
     def _fitted(
-        self, evidence: Evidence, distinct: DistinctUnits, counts: Counts, rng: np.random.Generator
+        self,
+        evidence: Evidence,
+        distinct: DistinctUnits,
+        counts: Sequences,
+        rng: np.random.Generator,
     ) -> Findings:
         """What the solver makes of counts (m, distinct units)."""
         outputs = evidence.fit.outputs
         if self.solver == "sgd":
-            surrogate = fit_by_sgd(table_of(counts), outputs, int(rng.integers(2**31)))
+            surrogate = fit_by_sgd(counts.table(), outputs, int(rng.integers(2**31)))
             return plain_findings(evidence, distinct, surrogate)
         fit = fit_with_best_prior(evidence, counts)
-        return fitted_findings(evidence, distinct, counts, fit)
+        return fitted_findings(evidence, distinct, fit)
 
     def _most_to_report(self, queries: Queries) -> int:
         """Rows of the report are as long as the text: few enough not to take longer than the fit's.

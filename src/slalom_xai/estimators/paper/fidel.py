@@ -99,7 +99,7 @@ class SlalomFidel(Estimator):
         else:
             rows = counts_over_distinct(plan.choose.local)
             best = best_candidate(evidence, counts, rows, choose.local.outputs)
-        return fitted_findings(evidence, distinct, counts, best)
+        return fitted_findings(evidence, distinct, best)
 
     def _plan(self, queries: Queries, rng: np.random.Generator) -> Plan:
         """Rows to report on are drawn first, then those to choose by, then those to fit."""

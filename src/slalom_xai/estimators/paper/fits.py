@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import groupby
 
 import torch
 from torch import Tensor
 
 from slalom_xai.estimators.evidence import Evidence
-from slalom_xai.estimators.exactness import EXACTNESS, share_left
 from slalom_xai.estimators.paper.settings import PAPER, Candidate
 from slalom_xai.surrogates.count_tables import Counts, table_of
-from slalom_xai.surrogates.fit import Fit
-from slalom_xai.surrogates.problem import FitRequest
+from slalom_xai.surrogates.fit import Fit, FitRequest
+from slalom_xai.surrogates.near_zero import TINY
 
 
 def fit_without_choice(evidence: Evidence, counts: Counts) -> Fit:
@@ -52,7 +52,7 @@ def fit_with_best_prior(evidence: Evidence, counts: Counts) -> Fit:
             counts,
             outputs,
             sink=False,
-            prior=best.prior,
+            prior=best.request.prior,
             start=best.surrogate,
             tolerance=PAPER.final_tolerance,
         )
@@ -88,21 +88,18 @@ def best_candidate(evidence: Evidence, counts: Tensor, choose: Tensor, answers: 
 def _candidates(
     evidence: Evidence, counts: Tensor, sink: bool, candidates: Sequence[Candidate]
 ) -> list[Fit]:
-    """One fit for each candidate.
-
-    It starts from the first one of the same prior, or else from the one before.
-    """
-    fits: list[Fit] = []
+    """One fit for each candidate; those of one prior start from those of the prior before."""
     outputs = evidence.fit.outputs
-    for candidate in candidates:
-        weights = torch.ones_like(outputs[:, 0])
-        weights[0] += candidate.whole_weight * len(weights)
-        request = FitRequest(counts, outputs, weights, sink, candidate.prior)
-        if fits:
-            alike = [fit for fit in fits if fit.prior == candidate.prior]
-            start = (alike or fits[-1:])[0]
-            request = replace(request, start=start.surrogate)
-        fits.append(evidence.fit_slalom(replace(request, tolerance=PAPER.tolerance)))
+    fits: list[Fit] = []
+    for prior, alike in groupby(candidates, lambda candidate: candidate.prior):
+        requests = []
+        for candidate in alike:
+            weights = torch.ones_like(outputs[:, 0])
+            weights[0] += candidate.whole_weight * len(weights)
+            start = fits[-1].surrogate if fits else None
+            request = FitRequest(counts, outputs, weights, sink, prior, start)
+            requests.append(replace(request, tolerance=PAPER.tolerance))
+        fits += evidence.fit_slaloms(requests)
     return fits
 
 
@@ -111,10 +108,10 @@ def _exact_fits(evidence: Evidence, counts: Tensor, fit: Fit) -> list[Fit]:
     outputs = evidence.fit.outputs
     if bool((outputs == outputs[0]).all()):
         return []  # a constant, of which no fit leaves anything
-    if share_left(fit, evidence) >= PAPER.suspected:
+    if _share_left(fit) >= PAPER.suspected:
         return []
     fits = _vanishing(evidence, counts, fit)
-    if fits and share_left(fits[-1], evidence) < EXACTNESS.exact:
+    if fits and _share_left(fits[-1]) < PAPER.exact:
         return fits
     return []
 
@@ -128,7 +125,7 @@ def _vanishing(evidence: Evidence, counts: Tensor, fit: Fit) -> list[Fit]:
     request = FitRequest(
         counts,
         evidence.fit.outputs,
-        fit.row_weights,
+        fit.request.row_weights,
         sink=False,
         prior=PAPER.vanishing_priors[0],
         start=fit.surrogate,
@@ -136,8 +133,8 @@ def _vanishing(evidence: Evidence, counts: Tensor, fit: Fit) -> list[Fit]:
         tolerance=PAPER.vanishing_tolerance,
     )
     latest = evidence.fit_slalom(request)
-    enough = PAPER.halved * share_left(fit, evidence)
-    if share_left(latest, evidence) > max(EXACTNESS.exact, enough):
+    enough = PAPER.halved * _share_left(fit)
+    if _share_left(latest) > max(PAPER.exact, enough):
         return []
     fits: list[Fit] = []
     request = replace(request, max_iterations=PAPER.vanishing_steps)
@@ -145,3 +142,10 @@ def _vanishing(evidence: Evidence, counts: Tensor, fit: Fit) -> list[Fit]:
         latest = evidence.fit_slalom(replace(request, prior=prior, start=latest.surrogate))
         fits.append(latest)
     return fits
+
+
+def _share_left(fit: Fit) -> float:
+    """The share of the outputs' variance that a fit leaves of its own rows."""
+    outputs = fit.request.outputs
+    variance = float(((outputs - outputs.mean(dim=0)) ** 2).mean())
+    return float((fit.residuals**2).mean()) / (variance + TINY)

@@ -35,8 +35,10 @@ class PaperSettings:
         eff_least_report: rows that slalom-eff is tested on at least, where there are so many.
             They are as long as the text, and so take longer than the short ones that are fitted.
         without_sink: what slalom-fidel chooses from; the last is the one that may be exact.
-        with_sink: the same with a sink.
+        with_sink: the same with a sink. Those of one prior stand together and are fitted at once.
         vanishing_priors: ever weaker priors, where slalom-fidel suspects an exact SLALOM.
+        exact: share left below which a model is exactly the SLALOM that is fitted. Single precision
+            leaves about 1e-12 of one, other models leave far more.
         suspected: share left below which there seems to be one.
         halved: a weaker prior must at once leave less than this part of what was left.
         trial_steps: steps in which it must.
@@ -55,11 +57,12 @@ class PaperSettings:
     without_sink: tuple[Candidate, ...] = (Candidate(0.1, 1e-3), Candidate(0.1, 1e-6))
     with_sink: tuple[Candidate, ...] = (
         Candidate(0.1, 1e-2),
-        Candidate(0.1, 1e-3),
         Candidate(1.0, 1e-2),
+        Candidate(0.1, 1e-3),
         Candidate(1.0, 1e-3),
     )
     vanishing_priors: tuple[float, ...] = (1e-9, 1e-12, 1e-15)
+    exact: float = 1e-8
     suspected: float = 1e-4
     halved: float = 0.5
     trial_steps: int = 12

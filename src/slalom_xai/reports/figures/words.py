@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from slalom_xai.explanation import Array, Explanation
 from slalom_xai.reports.figures.captions import label
 from slalom_xai.slalom import BoundedSlalom
-from slalom_xai.surrogates.formula import SlalomSurrogate
 from slalom_xai.text import Unit, words
 
 _NEARLY = 1 - 1e-12  # a value at an end of the range has no finite place before the bound
@@ -187,20 +186,15 @@ def _alone(explanation: Explanation, merged_words: Sequence[Word], scores: Array
 
 def _removal(explanation: Explanation, merged_words: Sequence[Word], scores: Array) -> Array:
     """What the surrogate loses without each word, (words,); arguments as for ``_alone``."""
-    # A fitted effect is a word's own: what the length alone does is in no unit's, so in no word's.
-    effects = explanation
-    fitted = explanation.source("removal") == "fitted"
-    if fitted and isinstance(explanation.function, SlalomSurrogate):
-        effects = replace(explanation, function=replace(explanation.function, length_offsets=None))
     everything = np.ones((1, len(explanation.units)))
     removal = np.array([scores[word.indices[0]] for word in merged_words])
     for index, word in enumerate(merged_words):
         if len(word.indices) == 1:
             continue  # a score of its own
-        without = effects.base_value
+        without = explanation.base_value
         if len(word.indices) < len(explanation.units):
-            without = effects.predict(everything - _only(word, len(explanation.units)))[0]
-        removal[index] = effects.predict(everything)[0] - without
+            without = explanation.predict(everything - _only(word, len(explanation.units)))[0]
+        removal[index] = explanation.predict(everything)[0] - without
     return removal
 
 
