@@ -244,7 +244,7 @@ def _fit_alike(requests: Sequence[FitRequest], device: torch.device) -> list[Fit
     final = settle(whole, pulled, chosen, FIT.last_rounds, FIT.last_steps, SOLVER.settled)
     left = look_back(whole, final)
     losses = _judge(whole, left)
-    every = _predicted_shares(whole, left)[1]
+    every = _of_predicted(whole, _predicted_shares(whole, left)[1])
     whole, left = whole.to(CPU), left.to(CPU)
     final, pulled, free = final.to(CPU), pulled.to(CPU), free.to(CPU)
     margin, bounded, losses, every = (one.to(CPU) for one in (margin, bounded, losses, every))
@@ -406,7 +406,7 @@ def _choose_weights(
     """Problems with the weights that predict best, all calls and some of them; and the fit.
 
     Where a prediction is saturated, a few units change next to nothing and most of them change
-    much: gentle weights fit one of the two and steep weights the other.
+    much: gentle weights fit one of the two and steep weights the other. The predicted class counts.
     """
     count, kinds = len(stack.x), len(FIT.steepness)
     each = torch.arange(count, device=stack.x.device).repeat(kinds)
@@ -415,7 +415,7 @@ def _choose_weights(
     some = _widen(trial.take_calls(calls[each]), margin[each])
     begun = point.pick(each)
     settled = settle(some, begun, _compare_at(some), FIT.rounds, FIT.bound_steps, SOLVER.near)
-    balance = _balance(some, look_back(some, settled)).reshape(kinds, count)
+    balance = _of_predicted(some, _balance(some, look_back(some, settled))).reshape(kinds, count)
     chosen = balance.argmax(dim=0) * count + torch.arange(count, device=balance.device)
     stack = replace(stack, weights=weights[chosen])
     return stack, stack.take_calls(calls), settled.pick(chosen)
@@ -428,7 +428,7 @@ def _compare_at(stack: Stack) -> Tensor:
 
 
 def _balance(stack: Stack, left: Left) -> Tensor:
-    """What choices maximise, (B,): the share of variance that is predicted of left-out calls."""
+    """What choices maximise, (B, C): the share of variance that is predicted of left-out calls."""
     few, every = _predicted_shares(stack, left)
     return torch.lerp(few.clamp(min=-1), every, FIT.any_counts)
 
@@ -460,7 +460,7 @@ def _choose_pairs(
     found = look_back(more, settled)
     gain = _judge(stack, left) - _judge(more, found)
     before, after = (
-        _predicted_shares(one, two).clamp(min=0).mean(dim=0)
+        _predicted_shares(one, two).clamp(min=0).mean(dim=(0, 2))
         for one, two in ((stack, left), (more, found))
     )
     worth = (gain > FIT.pair_gain) & (after - before > FIT.pair_share)
@@ -544,7 +544,7 @@ def _choose_strength(stack: Stack, point: Point) -> tuple[Tensor, Point, Point]:
         even = torch.full_like(point.a, strength)
         point = settle(stack, point, even, 1, FIT.steps, SOLVER.about)
         points.insert(0, point)
-        shares.insert(0, _balance(stack, look_back(stack, point)))
+        shares.insert(0, _balance(stack, look_back(stack, point)).mean(dim=1))
     balance = torch.stack(shares, dim=1)  # (B, strengths)
     best = balance.amax(dim=1, keepdim=True)
     cost = ((1 - best) * FIT.relative_cost).clamp(min=1e-12, max=FIT.value_cost)
@@ -589,7 +589,8 @@ def _fit_one_score(
     begun = replace(begun, s=trial.rest, free=False)
     some = trial.take_calls(calls[index])
     settled = settle(some, begun, strength / trial.size, 0, FIT.steps, SOLVER.about)
-    best = _balance(some, look_back(some, settled)).reshape(len(kinds), count).argmax(dim=0)
+    balance = _of_predicted(some, _balance(some, look_back(some, settled)))
+    best = balance.reshape(len(kinds), count).argmax(dim=0)
     chosen = best * count + torch.arange(count, device=best.device)
     trial, settled = trial.pick(chosen), settled.pick(chosen)
     strength = strength[chosen] / trial.size
@@ -616,11 +617,13 @@ def _judge(stack: Stack, left: Left, margin: Tensor | float = 1.0) -> Tensor:
         left: what their fits leave.
         margin: (B,), widths of the ranges whose units the errors are in, where they differ.
     """
-    squares = (left.left_out - left.whole[:, None]) ** 2 * torch.as_tensor(margin).reshape(-1, 1, 1).to(stack.x) ** 2
+    squares = (left.left_out - left.whole[:, None]) ** 2 * torch.as_tensor(margin).reshape(
+        -1, 1, 1
+    ).to(stack.x) ** 2
     errors = [
         (squares * part).sum(dim=1) / part.sum(dim=1).clamp(min=1e-300) for part in _parts(stack)
     ]
-    return _of_predicted(stack, torch.stack(errors).clamp(min=1e-14).log().mean(dim=0))
+    return torch.stack(errors).clamp(min=1e-14).log().mean(dim=(0, 2))
 
 
 def _parts(stack: Stack) -> tuple[Tensor, Tensor]:
@@ -640,14 +643,14 @@ def _parts(stack: Stack) -> tuple[Tensor, Tensor]:
 
 
 def _predicted_shares(stack: Stack, left: Left) -> Tensor:
-    """The share of the outputs' variance that is predicted of left-out calls, (2, B).
+    """The share of the outputs' variance that is predicted of left-out calls, (2, B, C).
 
     First where few units are missing, then where any number is.
     """
     shares = []
     for part in _parts(stack):
         squares = (part * (left.left_out - left.whole[:, None]) ** 2).sum(dim=1)
-        shares.append(_of_predicted(stack, 1 - squares / stack.spread_of_each(part)))
+        shares.append(1 - squares / stack.spread_of_each(part))
     return torch.stack(shares)
 
 
