@@ -154,8 +154,8 @@ def test_several_sets_are_evaluated_as_each_is_alone():
 
 @pytest.mark.parametrize("moves", [True, False])
 @pytest.mark.parametrize("settings", [process_fit.CEILING, GROWING], ids=["ceiling", "growing"])
-def test_kernels_are_found_together_as_each_alone(settings, moves, monkeypatch):
-    monkeypatch.setattr(process_fit, "_TOGETHER", 2 * 30**2)  # so that two are searched at once
+def test_kernels_are_found_together_as_each_alone(settings, moves):
+    settings = replace(settings, together=2 * 30**2)  # two are searched at once
     sets = [replace(some_changes(seed=seed), moves=moves) for seed in range(4)]
     sets = [Changes.of(one.rows[:30], one.changes[:30], moves) for one in sets[:3]] + sets[3:]
     requests = [KernelRequest(sets[:3], settings), KernelRequest(sets[3:], settings)]

@@ -22,7 +22,6 @@ from torch import Tensor
 from slalom_xai.surrogates.count_tables import Rows, Sequences, rows_of, short_rows, table_of
 from slalom_xai.surrogates.formula import slots
 from slalom_xai.surrogates.problem import (
-    OBJECTIVE,
     FitRequest,
     LengthOffsets,
     Padding,
@@ -33,7 +32,7 @@ from slalom_xai.surrogates.problem import (
 
 
 def make_problem(requests: Sequence[FitRequest]) -> Problem:
-    """One problem of requests that are alike in sink, heads, extras and number of columns."""
+    """One problem of requests that are alike (``kind_of`` in ``fit``)."""
     kind = requests[0]
     many = max(len(r.counts) for r in requests)
     size = max(r.counts.shape[1] for r in requests) + kind.sink
@@ -52,6 +51,7 @@ def make_problem(requests: Sequence[FitRequest]) -> Problem:
         free_heads=kind.heads,
         anchored=kind.extras.anchored,
         lengths=lengths,
+        least_left=kind.settings.least_left,
         sink_of_missing=kind.extras.held is not None,
     )
 
@@ -87,16 +87,17 @@ def _padding(requests: Sequence[FitRequest], size: int) -> Padding:
 def _penalties(requests: Sequence[FitRequest], targets: Targets, padding: Padding) -> Penalties:
     """The ridges, and what they pull to."""
     kind, outputs = requests[0], targets.outputs
+    settings = kind.settings
     heads = kind.heads + kind.extras.additive
     given = torch.tensor([r.prior for r in requests], dtype=outputs.dtype, device=outputs.device)
     prior = given / (heads * padding.sizes)
     # A constant model has no variance but rounding. Any large scale then gives equal importances.
-    least = OBJECTIVE.no_variance * (outputs**2).mean(dim=(1, 2))
+    least = settings.no_variance * (outputs**2).mean(dim=(1, 2))
     scale = torch.where(targets.variance > least, targets.variance, 1.0)
     size = padding.real.shape[1]
-    value = OBJECTIVE.value_prior * prior[:, None, None].repeat(1, heads, size)
+    value = settings.value_prior * prior[:, None, None].repeat(1, heads, size)
     if kind.extras.additive:  # its values are larger than others by what its sink outweighs
-        value[:, -1] /= (1 + OBJECTIVE.additive_sink) ** 2
+        value[:, -1] /= (1 + settings.additive_sink) ** 2
         for index, r in enumerate(requests):
             value[index, -1] *= r.extras.additive_ridge
     share = outputs.new_zeros(heads)
@@ -105,7 +106,7 @@ def _penalties(requests: Sequence[FitRequest], targets: Targets, padding: Paddin
     value_centre = value_centre.repeat(1, 1, size, 1)
     for index, r in enumerate(requests):
         if r.extras.held is not None:
-            value[index, 0, : len(r.extras.held)] = OBJECTIVE.hold
+            value[index, 0, : len(r.extras.held)] = settings.hold
             value_centre[index, 0, : len(r.extras.held)] = r.extras.held
     return Penalties(
         importance_centre=torch.stack([_centre(r, size) for r in requests]),
@@ -125,7 +126,7 @@ def _centre(request: FitRequest, size: int) -> Tensor:
     if request.sink:
         centre[:, -1] = torch.logsumexp(units, dim=0)
     if request.extras.additive:
-        centre[-1, -1] += math.log(OBJECTIVE.additive_sink)
+        centre[-1, -1] += math.log(request.settings.additive_sink)
     return centre
 
 

@@ -48,23 +48,6 @@ from slalom_xai.surrogates.scaled_counts import (
 
 
 @dataclass(frozen=True)
-class CurvatureSettings:
-    """Constants of the curvature.
-
-    Attributes:
-        least_left: the least part of an importance's own curvature that damping is relative to.
-            Where values can stand in for an importance, hardly any of its curvature is left, and
-            damping relative to nothing would not damp. Smaller values mean longer first steps
-            there.
-    """
-
-    least_left: float = 1e-6
-
-
-CURVATURE = CurvatureSettings()
-
-
-@dataclass(frozen=True)
 class Curvature:
     """In the fitted importances, and how the values follow them.
 
@@ -125,8 +108,7 @@ def curvature_of(problem: Problem, state: State) -> Curvature:
     sv *= state.weights[:, : problem.free_heads, None, None, :, None]
     sv *= state.weights[:, None, None, :, None, :]
     schur, values_by_importances = _without_values(ss, sv, state.factor)
-    least = CURVATURE.least_left * before
-    diagonal = schur.diagonal(dim1=1, dim2=2).clamp(min=least)
+    diagonal = schur.diagonal(dim1=1, dim2=2).clamp(min=problem.least_left * before)
     return Curvature(schur, diagonal, _slope(problem, state, free), values_by_importances)
 
 

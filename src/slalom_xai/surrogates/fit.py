@@ -27,6 +27,7 @@ from slalom_xai.surrogates.formula import SlalomSurrogate
 from slalom_xai.surrogates.problem import PLAIN, Extras, FitRequest
 from slalom_xai.surrogates.projection import project
 from slalom_xai.surrogates.search import Ended, search, start_importances
+from slalom_xai.surrogates.settings import FitSettings
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,7 @@ class Fit:
         row_weights: (m,), as used, summing to one.
         prior: the penalty on importances, as given.
         extras: as given.
+        settings: as given.
         exact: whether the model was found to be this very function.
     """
 
@@ -68,6 +70,7 @@ class Fit:
     row_weights: Tensor
     prior: float
     extras: Extras = PLAIN
+    settings: FitSettings = FitRequest.settings
     exact: bool = False
 
 
@@ -85,6 +88,7 @@ def fit_slalom(
     max_iterations: int = FitRequest.max_iterations,
     tolerance: float = FitRequest.tolerance,
     give_up_above: float | None = None,
+    settings: FitSettings = FitRequest.settings,
 ) -> Fit:
     """Fits a SLALOM to outputs (m, C) on rows (m, n); the arguments are those of ``FitRequest``."""
     request = FitRequest(
@@ -100,6 +104,7 @@ def fit_slalom(
         max_iterations=max_iterations,
         tolerance=tolerance,
         give_up_above=give_up_above,
+        settings=settings,
     )
     return fit_many([request])[0]
 
@@ -138,6 +143,7 @@ def kind_of(request: FitRequest) -> tuple[object, ...]:
     return (
         request.sink,
         request.heads,
+        request.settings,
         extras.anchored,
         extras.additive,
         extras.length_penalty is None,
@@ -205,6 +211,7 @@ def _finished(ended: Ended) -> Fit:
         row_weights=problem.row_weights[0, :rows],
         prior=walk.request.prior,
         extras=walk.request.extras,
+        settings=walk.request.settings,
     )
 
 

@@ -39,29 +39,8 @@ from slalom_xai.surrogates.near_zero import TINY
 from slalom_xai.surrogates.problem import FitRequest, Problem
 from slalom_xai.surrogates.projection import State, project
 from slalom_xai.surrogates.sandwich import Meat, meat_of
+from slalom_xai.surrogates.settings import FitSettings
 from slalom_xai.surrogates.whole_text import Pull, WholeText
-
-
-@dataclass(frozen=True)
-class CovarianceSettings:
-    """Constants of the covariance.
-
-    Attributes:
-        misfit: standard errors are widened by this factor. Residuals are misfit more than noise and
-            row weights are estimated, so errors against known truths were larger than the
-            sandwich's by about this; ``benchmarks/coverage.py`` measures it.
-        ridges: fractions of the mean curvature that are added, one after the other, until the
-            curvature can be inverted. The first is at rounding level and hardly changes an error.
-        least_freedom: rows that must be left beside the parameters; with fewer, residuals say
-            nothing about errors.
-    """
-
-    misfit: float = 1.1
-    ridges: tuple[float, ...] = (1e-12, 1e-8, 1e-5)
-    least_freedom: float = 0.5
-
-
-COVARIANCE = CovarianceSettings()
 
 
 @dataclass(frozen=True)
@@ -178,7 +157,7 @@ def _covariance(
 ) -> Covariance:
     """Of one fit, from its parts."""
     joint = bread.around(meat)
-    joint.mul_(_widening(problem, bread) ** 2)
+    joint.mul_(_widening(problem, bread, request.fit.settings) ** 2)
     if not problem.anchored:
         return Covariance(joint)
     whole = WholeText.of(problem, request.fit.surrogate)
@@ -205,6 +184,7 @@ def _request(request: CovarianceRequest) -> FitRequest:
         prior=fit.prior,
         heads=len(fit.surrogate.values) - fit.extras.additive,
         extras=fit.extras,
+        settings=fit.settings,
     )
 
 
@@ -226,7 +206,7 @@ class Bread:
     values_by_importances: Tensor
 
     @classmethod
-    def of(cls, problem: Problem, state: State, curvature: Curvature, units: int) -> Bread:
+    def of(cls, problem: Problem, state: State, curvature: Curvature, fit: Fit) -> Bread:
         """At the optimum."""
         columns, heads = state.values.shape[3], problem.free_heads
         schur = curvature.schur[0]
@@ -234,9 +214,9 @@ class Bread:
         values_by_importances = values_by_importances.reshape(-1, columns, len(schur))
         values_by_importances = values_by_importances.transpose(0, 1)
         value_inverse = torch.cholesky_inverse(state.factor[0])
-        inverse = definite_inverse(schur)
+        inverse = definite_inverse(schur, fit.settings.ridges)
         by_head = inverse.reshape(len(inverse), heads, -1)
-        centred = by_head - by_head[..., :units].mean(dim=-1, keepdim=True)
+        centred = by_head - by_head[..., : fit.surrogate.units].mean(dim=-1, keepdim=True)
         centred = centred.flatten(1)
         missing = len(value_inverse) - centred.shape[1]  # the slots of an additive head
         if missing:
@@ -289,24 +269,25 @@ def _parts_of_one(
     problem: Problem, state: State, curvature: Curvature, request: CovarianceRequest
 ) -> tuple[Bread, Meat, Pull | None]:
     """The parts of one text."""
-    bread = Bread.of(problem, state, curvature, request.fit.surrogate.units)
+    bread = Bread.of(problem, state, curvature, request.fit)
     meat = meat_of(problem, state, request.counts, bread.values_by_importances)
     if not problem.anchored or request.whole_variance is None:
         return bread, meat, None
     return bread, meat, Pull.of_the_whole_text(problem, state, request.counts)
 
 
-def definite_inverse(schur: Tensor) -> Tensor:
+def definite_inverse(schur: Tensor, ridges: Sequence[float] = FitSettings.ridges) -> Tensor:
     """The inverse of a curvature that rounding or an early stop may have left indefinite.
 
     Args:
         schur: (n_s, n_s).
+        ridges: see ``FitSettings``.
 
     Returns:
         (n_s, n_s). Directions that curve the wrong way count by the size of their curvature.
     """
     mean_curvature = schur.diagonal().mean().abs() + TINY
-    for share in COVARIANCE.ridges:
+    for share in ridges:
         ridged = schur.clone()
         ridged.diagonal().add_(share * mean_curvature)
         factor, failed = torch.linalg.cholesky_ex(ridged)
@@ -315,12 +296,12 @@ def definite_inverse(schur: Tensor) -> Tensor:
     if not bool(schur.isfinite().all()):
         return torch.full_like(schur, math.nan)
     curvatures, directions = torch.linalg.eigh((schur + schur.T) / 2)
-    sizes = curvatures.abs().clamp(min=COVARIANCE.ridges[-1] * mean_curvature)
+    sizes = curvatures.abs().clamp(min=ridges[-1] * mean_curvature)
     inverse: Tensor = (directions / sizes) @ directions.T
     return inverse
 
 
-def _widening(problem: Problem, bread: Bread) -> float:
+def _widening(problem: Problem, bread: Bread, settings: FitSettings) -> float:
     """The factor misfit * sqrt(rows / (rows - parameters spent)).
 
     A parameter that its prior holds is not spent. NaN where the parameters use up the rows:
@@ -339,6 +320,6 @@ def _widening(problem: Problem, bread: Bread) -> float:
         shrink = problem.lengths.shrink[0, problem.lengths.of_row[0]]
         spent = spent + columns * (shrink * problem.row_weights[0]).sum()
     freedom = rows * columns - float(spent)
-    if freedom <= COVARIANCE.least_freedom:
+    if freedom <= settings.least_freedom:
         return math.nan
-    return COVARIANCE.misfit * math.sqrt(rows * columns / freedom)
+    return settings.misfit * math.sqrt(rows * columns / freedom)

@@ -39,32 +39,7 @@ from torch import Tensor
 
 from slalom_xai.surrogates.count_tables import Counts, Rows
 from slalom_xai.surrogates.formula import SlalomSurrogate
-
-
-@dataclass(frozen=True)
-class ObjectiveSettings:
-    """Constants of the objective.
-
-    Attributes:
-        value_prior: the ridge on values, as a fraction of the one on importances (no unit). Small,
-            because values follow from the rows; not zero, because units that never differ in any
-            row leave their values open.
-        additive_sink: how much the additive head's sink outweighs all units together (a factor).
-            The larger, the more nearly linear the head; values grow by the same factor and lose
-            digits.
-        hold: the ridge on values that are held; rows weigh one in all.
-        no_variance: outputs whose variance is below this fraction of their mean square are a
-            constant with rounding errors. It lies above the square of double precision, 5e-32,
-            and far below what single-precision models give, 1e-14.
-    """
-
-    value_prior: float = 1e-3
-    additive_sink: float = 10.0
-    hold: float = 1e8
-    no_variance: float = 1e-20
-
-
-OBJECTIVE = ObjectiveSettings()
+from slalom_xai.surrogates.settings import FIT_SETTINGS, FitSettings
 
 
 @dataclass(frozen=True)
@@ -115,8 +90,9 @@ class FitRequest:
             doubling the default does not show in predictions (see the tests).
         give_up_above: a share of the outputs' variance. A fit that leaves more than this is of no
             use, so it need not be finished: it ends at the first step that lowers the objective by
-            less than ``SearchSettings.give_up_fall``, which is more than ``tolerance``. None: every
+            less than ``FitSettings.give_up_fall``, which is more than ``tolerance``. None: every
             fit is finished.
+        settings: numbers that need no attention.
     """
 
     counts: Counts
@@ -131,6 +107,7 @@ class FitRequest:
     max_iterations: int = 60
     tolerance: float = 1e-7
     give_up_above: float | None = None
+    settings: FitSettings = FIT_SETTINGS
 
 
 @dataclass(frozen=True)
@@ -222,6 +199,7 @@ class Problem:
         free_heads: heads whose importances are fitted. An additive head comes after them.
         anchored: whether changes from the first row are compared.
         lengths: offsets by length, or None.
+        least_left: see ``FitSettings``.
         sink_of_missing: whether the sink stands for what is missing.
     """
 
@@ -233,6 +211,7 @@ class Problem:
     free_heads: int
     anchored: bool
     lengths: LengthOffsets | None
+    least_left: float
     sink_of_missing: bool = False
 
     def from_anchor(self, of_rows: Tensor) -> Tensor:

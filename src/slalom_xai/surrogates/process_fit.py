@@ -39,6 +39,7 @@ class ProcessSettings:
             any row deletes from running off.
         mean_pull: how strongly these means are drawn to their start.
         hold: how strongly the numbers that all units share are drawn to their start.
+        together: entries of all kernels that are searched for at once: a processor's cache.
         lowest: of all logarithms. Less is nothing.
         highest: of all logarithms. More makes matrices singular.
     """
@@ -52,6 +53,7 @@ class ProcessSettings:
     pull: float = 0.01
     mean_pull: float = 0.01
     hold: float = 0.0
+    together: int = 100_000
     lowest: float = -16.0
     highest: float = 8.0
 
@@ -150,7 +152,7 @@ def _fitted_alike(
     if rows > settings.most_rows or rows >= settings.halved_from:
         yield from (fit_kernel(changes, settings) for changes in sets)
         return
-    at_once = max(1, _TOGETHER // rows**2)
+    at_once = max(1, settings.together // rows**2)
     for first in range(0, len(sets), at_once):
         some = sets[first : first + at_once]
         starts, begins = zip(*(_starts(changes, settings) for changes in some), strict=True)
@@ -197,7 +199,6 @@ def _kernel(numbers: Tensor, changes: Changes) -> tuple[Kernel, Noise]:
     return kernel, noise
 
 
-_TOGETHER = 100_000  # entries of all kernels that are searched for at once
 _PLACES, _GROWTH = 3, 4  # where they are among the numbers that units share
 # How far numbers are found from their start, on average over reviews of 9 to 108 tokens and the
 # embedded model. The search for changes that grow begins there, which saves it two steps.

@@ -31,45 +31,6 @@ from slalom_xai.surrogates.problem import FitRequest, Problem
 from slalom_xai.surrogates.projection import State, project
 
 
-@dataclass(frozen=True)
-class SearchSettings:
-    """Constants of the search. They decide how fast it ends and hardly where: see the tests.
-
-    Attributes:
-        first_damping: of the first step, relative to the diagonal of the curvature (no unit).
-            Less is faster on easy texts and wastes a step on others.
-        least_damping: below it damping makes no difference in double precision.
-        heaviest_damping: a step damped by more moves nothing. Where it does not help, none does.
-        increase: the damping is multiplied by this after a step that failed.
-        decrease: it is divided by this after a step that kept more than ``well`` of its promise.
-        slow_decrease: it is divided by this where more than ``fairly`` was kept.
-        well: see ``decrease``; a fraction of the promised fall.
-        fairly: see ``slow_decrease``; a fraction of the promised fall.
-        largest_step: in an importance, a natural logarithm: e^3 is a factor of 20 in a weight. It
-            keeps the first steps where the quadratic picture means something.
-        give_up_fall: a fit that leaves too much to be of use (``FitRequest.give_up_above``) ends at
-            a step that lowers the objective by less than this fraction. Larger values give up
-            sooner, perhaps on a fit that would have come below the limit.
-        tilt: the heads of a fit with several begin so far apart in importance. Equal heads would
-            stay equal for ever.
-    """
-
-    first_damping: float = 1e-2
-    least_damping: float = 1e-9
-    heaviest_damping: float = 100.0
-    increase: float = 5.0
-    decrease: float = 5.0
-    slow_decrease: float = 1.5
-    well: float = 0.75
-    fairly: float = 0.4
-    largest_step: float = 3.0
-    give_up_fall: float = 0.1
-    tilt: float = 0.5
-
-
-SEARCH = SearchSettings()
-
-
 @dataclass
 class Walk:
     """Where the search of one text stands.
@@ -115,28 +76,29 @@ class Walk:
 
     def _failed(self, before: float, promised: float) -> None:
         """Damps more; ends where nothing is promised or no damping helps."""
-        self.damping *= SEARCH.increase
+        settings = self.request.settings
+        self.damping *= settings.increase
         nothing_left = 0 <= promised < self.request.tolerance * before
-        if self.damping > SEARCH.heaviest_damping or nothing_left:
+        if self.damping > settings.heaviest_damping or nothing_left:
             self.ended = True
 
     def _relax(self, fall: float, promised: float) -> None:
         """Damps less, the more of its promise a step kept."""
-        kept = 0.0
+        settings, kept = self.request.settings, 0.0
         if promised > 0:
             kept = fall / promised
         divisor = 1.0
-        if kept > SEARCH.well:
-            divisor = SEARCH.decrease
-        elif kept > SEARCH.fairly:
-            divisor = SEARCH.slow_decrease
-        self.damping = max(self.damping / divisor, SEARCH.least_damping)
+        if kept > settings.well:
+            divisor = settings.decrease
+        elif kept > settings.fairly:
+            divisor = settings.slow_decrease
+        self.damping = max(self.damping / divisor, settings.least_damping)
 
     def _tolerance(self, share_left: float) -> float:
         """The fall, as a fraction of the objective, below which the search ends."""
         limit = self.request.give_up_above
         if limit is not None and share_left > limit:
-            return SEARCH.give_up_fall
+            return self.request.settings.give_up_fall
         return self.request.tolerance
 
 
@@ -176,7 +138,7 @@ def _tilt_apart(importances: Tensor, request: FitRequest) -> None:
     dtype, device = importances.dtype, importances.device
     position = torch.linspace(-1, 1, units + request.sink, dtype=dtype, device=device)
     head = torch.arange(len(importances), device=device)[:, None]
-    tilted = SEARCH.tilt * torch.cos(head * (position + 2.0))
+    tilted = request.settings.tilt * torch.cos(head * (position + 2.0))
     importances[:, :units] += tilted[:, :units]
     if request.sink:
         importances[:, -1] += tilted[:, -1]
@@ -184,10 +146,12 @@ def _tilt_apart(importances: Tensor, request: FitRequest) -> None:
 
 def search(problem: Problem, state: State, requests: Sequence[FitRequest]) -> Iterator[Ended]:
     """Steps for all texts at once; each text is given out when its search ends."""
-    walks = [Walk(index, request, SEARCH.first_damping) for index, request in enumerate(requests)]
+    settings = requests[0].settings
+    walks = [Walk(index, request, settings.first_damping) for index, request in enumerate(requests)]
     curvature = curvature_of(problem, state)
     while walks:
-        new, promised = step_from(problem, state, curvature, _dampings(walks, state))
+        damping, largest = _dampings(walks, state), settings.largest_step
+        new, promised = step_from(problem, state, curvature, damping, largest)
         better = _judged(walks, problem, state, new, promised)
         if all(better):
             state = new
@@ -223,7 +187,7 @@ def _judged(
 
 
 def step_from(
-    problem: Problem, state: State, curvature: Curvature, damping: Tensor
+    problem: Problem, state: State, curvature: Curvature, damping: Tensor, largest: float
 ) -> tuple[State, Tensor]:
     """One step from a state.
 
@@ -232,6 +196,7 @@ def step_from(
         state: where the step starts.
         curvature: there.
         damping: (B,).
+        largest: change of an importance.
 
     Returns:
         the state after the step, and the fall of the objective that was promised, (B,).
@@ -240,7 +205,7 @@ def step_from(
     damped.diagonal(dim1=1, dim2=2).add_(damping[:, None] * curvature.diagonal)
     factor, failed = torch.linalg.cholesky_ex(damped)
     solution = torch.cholesky_solve(curvature.slope[..., None], factor)[..., 0]
-    step = solution.clamp(-SEARCH.largest_step, SEARCH.largest_step)
+    step = solution.clamp(-largest, largest)
     step = torch.where((failed == 0)[:, None], step, torch.nan)
     bent = (curvature.schur @ step[..., None])[..., 0]
     promised = 2 * (curvature.slope * step).sum(dim=1) - (step * bent).sum(dim=1)
