@@ -378,6 +378,19 @@ class TestFit:
             spreads.append(float(lost.std(dim=0).median()))
         assert spreads[1] > 2 * spreads[0] > 0
 
+    @pytest.mark.parametrize("seed", range(4))
+    def test_noise_never_makes_importances_spread(self, seed):
+        truth, rows = drawn_form(UNITS, seed=seed), drawn_rows(400, UNITS, seed)
+        outputs = truth.predict(rows)
+        noise = torch.randn(400, 1, generator=torch.Generator().manual_seed(seed)).double()
+        noisy = outputs + 0.6 * outputs.std() * noise
+        exact, doubtful = (
+            float(fitted.form.importances.std())
+            for fitted in fit_forms([request(rows, given) for given in (outputs, noisy)])
+        )
+        assert exact == pytest.approx(float(truth.importances.std()), rel=0.05)
+        assert doubtful < exact
+
     def test_texts_fitted_together_are_fitted_as_alone(self):
         """Also where choices are made on a part of the calls, and texts differ in size."""
         asked = []
