@@ -122,7 +122,8 @@ def notices(source: Path, tests: list[str], limit: int) -> bool:
         import pytest
 
         marks = "not bench and not long and not ray and not slow"
-        code = pytest.main(["-x", "-q", "-p", "no:cacheprovider", "-m", marks, *tests])
+        quiet = ["-x", "-q", "-p", "no:cacheprovider", "-W", "ignore:Module already imported"]
+        code = pytest.main([*quiet, "-m", marks, *tests])
         os._exit(int(code))
     return os.waitpid(child, 0)[1] != 0
 
@@ -135,7 +136,6 @@ def main() -> None:
     given = options.parse_args()
     os.chdir(ROOT)
     os.environ |= {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
-    import hypothesis  # noqa: F401
     import sklearn  # noqa: F401
     import torch  # noqa: F401
     import transformers  # noqa: F401
