@@ -121,7 +121,7 @@ lowest: ## run the tests with the lowest transformers, fastapi, starlette, uvico
 fuzz: SECONDS = 2400
 fuzz: SEED = 0
 fuzz: $(TEST) ## drive the package with hostile texts, servers and requests, damaged files and stores, and planted models; fails if anything breaks
-	HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python -m fuzz \
+	HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 PYTHONPATH=tests:tests/helpers $(BIN)/python -m fuzz \
 		--seconds $(SECONDS) --seed $(SEED) $(if $(CASE),--case $(CASE))
 
 # VIEW=no leaves the interactive view out, for a machine without npm.
