@@ -297,6 +297,13 @@ class TestFit:
         better = share(with_pairs.form, fresh, not_good(fresh))
         assert better > share(without.form, fresh, not_good(fresh)) + 0.02
 
+    @pytest.mark.parametrize("calls", [20, 35])
+    def test_a_few_calls_name_no_pair(self, calls):
+        """Where there are hardly more calls than numbers to find, any pair would fit them."""
+        rows = drawn_rows(calls, UNITS)
+        [fitted] = fit_forms([request(rows, not_good(rows))])
+        assert len(fitted.form.pairs) == 0
+
     def test_where_nothing_is_heard_together_no_pair_is_named(self):
         rows = drawn_rows(500, UNITS)
         [fitted] = fit_forms([request(rows, PLANTED["with a sink"](rows))])
