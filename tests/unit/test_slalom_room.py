@@ -287,6 +287,26 @@ class TestFit:
         assert form.importances.sum().item() == pytest.approx(0, abs=1e-9)
         assert form.sink_value.item() == pytest.approx(truth.sink_value.item(), abs=0.1)
 
+    def test_one_score_is_the_best_there_is(self):
+        """Else the comparison with it would flatter two scores."""
+        truth = drawn_form(UNITS, half_width=1.0)
+        truth = replace(
+            truth, importances=torch.zeros(UNITS).double(), sink_importance=tensor(0)[0]
+        )
+        rows, fresh = drawn_rows(500, UNITS), drawn_rows(400, UNITS, seed=1)[1:]
+        low, high = truth.range
+        [fitted] = fit_forms([request(rows, truth.predict(rows), low=low, high=high)])
+        assert share(fitted.one_score, fresh, truth.predict(fresh)) > 0.9999
+
+    def test_outputs_beyond_the_known_range_widen_it(self):
+        rows = drawn_rows(300, UNITS)
+        outputs = drawn_form(UNITS, half_width=0.5).predict(rows)
+        narrow = {"low": outputs.median(dim=0)[0] - 0.01, "high": outputs.median(dim=0)[0] + 0.01}
+        [fitted] = fit_forms([request(rows, outputs, **narrow)])
+        low, high = (float(end) for end in fitted.form.range)
+        assert -math.inf < low < outputs.min()
+        assert outputs.max() < high < math.inf
+
     def test_a_pair_is_found_and_named(self):
         rows, fresh = drawn_rows(500, UNITS), drawn_rows(400, UNITS, seed=1)[1:]
         with_pairs, without = fit_forms(
