@@ -15,7 +15,7 @@ CHROMIUM := $(VENV)/.chromium
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup explain quick chromium test test-long test-ray coverage lowest sdist-test fuzz check view viewcheck docs \
+.PHONY: help setup explain quick chromium test test-long test-ray coverage lowest sdist-test fuzz mutants check view viewcheck docs \
 	theory theory-seeds bench bench-fidelity bench-server bench-speed clean
 
 help: ## list the targets
@@ -155,6 +155,11 @@ viewcheck: $(NODE) ## types and tests of the interactive view, and that its buil
 docs: $(DOCS) ## build the documentation into docs/_build/html; warnings are errors
 	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
 	@echo "docs/_build/html/index.html"
+
+# SAMPLE: so many mutants. ONLY="metrics slalom/fit.py": of these parts.
+mutants: SAMPLE = 60
+mutants: $(TEST) ## plant small mistakes in the code and say which no test notices; takes long
+	$(BIN)/python scripts/mutants.py --sample $(SAMPLE) $(if $(ONLY),--only $(ONLY))
 
 theory: $(TEST) ## run every claim of the theory pages and write their figures into docs/figures/theory
 	HF_HUB_OFFLINE=1 $(BIN)/slalom reproduce claims --out docs/figures/theory
