@@ -11,10 +11,11 @@ TEST := $(VENV)/.test
 CHECK := $(VENV)/.check
 DOCS := $(VENV)/.docs
 RAY := $(VENV)/.ray
+CHROMIUM := $(VENV)/.chromium
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup explain quick test test-long test-ray coverage lowest sdist-test fuzz check view viewcheck docs \
+.PHONY: help setup explain quick chromium test test-long test-ray coverage lowest sdist-test fuzz mutants check view viewcheck docs \
 	reproduce theory theory-seeds bench bench-fidelity bench-server bench-speed clean
 
 help: ## list the targets
@@ -57,6 +58,10 @@ $(RAY): pyproject.toml constraints.txt | $(BIN)/python $(TEST)
 	@$(PIP) -e '.[ray]'
 	@touch $@
 
+# Tried once: a run without a Chromium says at its end what was skipped.
+$(CHROMIUM): | $(TEST)
+	@$(MAKE) --no-print-directory chromium
+
 explain: $(EXPLAIN) ## explain a movie review with the embedded model
 	@$(BIN)/slalom explain --file examples/review.txt --out slalom-explanation.json
 
@@ -66,10 +71,14 @@ PYTEST = HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist 
 quick: $(TEST) ## run the unit and property tests, without the slow ones; under a minute on two quiet cores
 	$(PYTEST) -m 'not bench and not long and not slow' tests/unit tests/property
 
-test: $(TEST) ## run the tests, offline
+chromium: $(TEST) ## find a Chromium for the browser tests, or get one; what make test does once
+	@$(BIN)/python scripts/chromium.py
+	@touch $(CHROMIUM)
+
+test: $(TEST) $(CHROMIUM) ## run the tests, offline
 	$(PYTEST)
 
-test-long: $(TEST) ## run the tests that take many seconds each, such as kills at every step; many minutes
+test-long: $(TEST) $(CHROMIUM) ## run the tests that take many seconds each, such as kills at every step; many minutes
 	$(PYTEST) -m 'long and not bench'
 
 # One after the other: each starts Ray with as many workers as there are processors here.
@@ -78,7 +87,7 @@ test-ray: $(RAY) ## install Ray and run the tests that start it; a few minutes
 
 # TESTS: only these, without the floor that pyproject.toml sets for all of them.
 TESTS =
-coverage: $(TEST) ## run the tests and see which lines they reach; fails below the floor in pyproject.toml
+coverage: $(TEST) $(CHROMIUM) ## run the tests and see which lines they reach; fails below the floor in pyproject.toml
 	$(PYTEST) --cov --cov-report=term --cov-report=html:build/coverage \
 		$(if $(TESTS),--cov-fail-under=0) $(TESTS)
 	@echo "build/coverage/index.html"
@@ -113,7 +122,7 @@ lowest: ## run the tests with the lowest transformers, fastapi, starlette, uvico
 fuzz: SECONDS = 2400
 fuzz: SEED = 0
 fuzz: $(TEST) ## drive the package with hostile texts, servers and requests, damaged files and stores, and planted models; fails if anything breaks
-	HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python -m fuzz \
+	HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 PYTHONPATH=tests:tests/helpers $(BIN)/python -m fuzz \
 		--seconds $(SECONDS) --seed $(SEED) $(if $(CASE),--case $(CASE))
 
 # VIEW=no leaves the interactive view out, for a machine without npm.
@@ -147,6 +156,11 @@ viewcheck: $(NODE) ## types and tests of the interactive view, and that its buil
 docs: $(DOCS) ## build the documentation into docs/_build/html; warnings are errors
 	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
 	@echo "docs/_build/html/index.html"
+
+# SAMPLE: so many mutants. ONLY="metrics slalom/fit.py": of these parts.
+mutants: SAMPLE = 60
+mutants: $(TEST) ## plant small mistakes in the code and say which no test notices; takes long
+	$(BIN)/python scripts/mutants.py --sample $(SAMPLE) $(if $(ONLY),--only $(ONLY))
 
 # NAMES: what python -m research takes: names of claims and experiments, or --list. OUT: a folder for
 # figures, tables and finished work. DATA: the folder that docs/experiments.md describes. SEED: other

@@ -15,8 +15,9 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from chromium import launch
 from playwright.sync_api import Browser, Page, sync_playwright
-from view_pictures import ROOT, keep, launched
+from view_pictures import ROOT, keep
 
 REVIEWS = (ROOT / "examples" / "reviews.txt").read_text(encoding="utf-8").splitlines()
 GOOD = (0, 2, 4, 7, 9, 12)  # the others are bad, or so the file says
@@ -81,7 +82,7 @@ def main() -> None:
         (text, "positive" if place in GOOD else "negative") for place, text in enumerate(REVIEWS)
     ]
     with served(texts) as address, sync_playwright() as playwright:
-        browser = launched(playwright)
+        browser = launch(playwright, "--hide-scrollbars")
         tab = opened(browser, address, 1180, 800)
         tab.get_by_label("Method").locator("option[value=linear]").wait_for(state="attached")
         keep(tab, "serve-empty.png")

@@ -8,14 +8,12 @@ It needs a Chromium, see CONTRIBUTING.md.
 from __future__ import annotations
 
 import io
-import os
-import shutil
-import sys
 import tempfile
 from pathlib import Path
 
+from chromium import launch
 from PIL import Image
-from playwright.sync_api import Browser, Page, Playwright, sync_playwright
+from playwright.sync_api import Browser, Page, sync_playwright
 
 from slalom_xai import Explainer
 from slalom_xai.reports.html import write_report
@@ -49,23 +47,6 @@ def keep(tab: Page, name: str) -> None:
     )
 
 
-def launched(playwright: Playwright) -> Browser:
-    """A Chromium that is found on this machine."""
-    browser = (
-        os.environ.get("SLALOM_CHROMIUM")
-        or shutil.which("chromium")
-        or shutil.which("google-chrome")
-    )
-    if browser is None:
-        sys.exit(
-            "error: no Chromium found: install one (apt-get install chromium), or name it in "
-            "SLALOM_CHROMIUM"
-        )
-    return playwright.chromium.launch(
-        executable_path=browser, args=["--no-sandbox", "--hide-scrollbars"]
-    )
-
-
 def main() -> None:
     ours = Explainer(granularity="word")(TEXT)
     linear = Explainer(granularity="word", method="linear")(TEXT)
@@ -74,7 +55,7 @@ def main() -> None:
         both = write_report(
             [ours, linear], Path(folder) / "both.html", title="Two methods on one text"
         )
-        started = launched(playwright)
+        started = launch(playwright, "--hide-scrollbars")
         shoot(started, one, "view-desktop.png", 1180, 1000, "light")
         shoot(started, one, "view-phone.png", 390, 1010, "light")
         shoot(started, both, "view-dark.png", 1180, 1010, "dark")

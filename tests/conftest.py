@@ -63,3 +63,15 @@ def _in_this_process(name, main, monkeypatch, capsys):
         return SimpleNamespace(returncode=code, stdout=told.out, stderr=told.err)
 
     return run
+
+
+def pytest_unconfigure(config):
+    """Says last of all how many tests no browser ran."""
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    skipped = reporter.stats.get("skipped", []) if reporter else []
+    if without := sum("no Chromium" in str(report.longrepr) for report in skipped):
+        reporter.write_line(
+            f"{without} browser tests were SKIPPED, as no Chromium starts here: `make chromium` "
+            "tries to get one",
+            yellow=True,
+        )

@@ -22,8 +22,8 @@ from pathlib import Path
 from playwright.sync_api import Page, sync_playwright
 
 sys.path.append(str(Path(__file__).parents[2] / "scripts"))
+from chromium import launch
 from serve_pictures import served
-from view_pictures import launched
 
 ROWS = 100_000
 PAGES = 100
@@ -93,7 +93,7 @@ def measure(page: Page, address: str) -> None:
 def main() -> None:
     """Starts a server and measures."""
     with served(made_up()) as address, sync_playwright() as playwright:
-        browser = launched(playwright)
+        browser = launch(playwright)
         measure(browser.new_page(), address)
         with urllib.request.urlopen(f"{address}api/data") as answer:
             told = json.load(answer)

@@ -14,7 +14,6 @@ import json
 import os
 import platform
 import random
-import shutil
 import statistics
 import sys
 import tempfile
@@ -32,12 +31,14 @@ from slalom_xai.surrogates.formula import SlalomSurrogate
 from slalom_xai.surrogates.scores import SCORES
 from slalom_xai.text import words
 
+sys.path.append(str(Path(__file__).parents[2] / "scripts"))
+from chromium import launch
+
 # Resolves after the frame that shows a change has been painted.
 PAINTED = (
     "new Promise(done => requestAnimationFrame(() => setTimeout(() => done(performance.now()))))"
 )
 HOVERS = 40  # elements that are hovered over, one after another
-PROGRAM_NAMES = ("chromium", "chromium-browser", "google-chrome")  # of the program, in this order
 
 
 def made(length: int, seed: int) -> Explanation:
@@ -133,14 +134,8 @@ def measured(page: Page, folder: Path) -> dict[str, dict[str, float]]:
 
 
 def main() -> None:
-    browser = _browser()
-    if browser is None:
-        sys.exit(
-            "error: no Chromium found: install one (apt-get install chromium), or name it in "
-            "SLALOM_CHROMIUM"
-        )
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=browser, args=["--no-sandbox"])
+        started = launch(playwright)
         page = started.new_page(viewport={"width": 1280, "height": 900})
         times = measured(page, Path(folder))
         version = started.version
@@ -155,18 +150,6 @@ def main() -> None:
         "milliseconds": rounded,
     }
     print(json.dumps(report, indent=2))
-
-
-def _browser() -> str | None:
-    """The path of a Chromium; None where there is none."""
-    named = os.environ.get("SLALOM_CHROMIUM")
-    if named:
-        return named
-    for name in PROGRAM_NAMES:
-        path = shutil.which(name)
-        if path:
-            return path
-    return None
 
 
 if __name__ == "__main__":

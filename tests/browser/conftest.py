@@ -1,12 +1,7 @@
-"""A real browser: Debian's chromium, or any Chromium or Chrome that is found.
-
-Without one these tests are skipped.
-"""
+"""A real browser, as scripts/chromium.py finds it; without one these tests are skipped."""
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -16,24 +11,21 @@ from tabs import Tabs
 
 from slalom_xai.reports.html import write_report
 
-NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[object]:
     """One browser for all tests of a worker."""
     sync = pytest.importorskip(
         "playwright.sync_api",
-        reason="the browser tests need the package playwright: pip install playwright",
+        reason="no Chromium can be driven without the package playwright: pip install playwright",
     )
-    found = os.environ.get("SLALOM_CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
-    if found is None:
-        pytest.skip(
-            "no Chromium found: install one (apt-get install chromium), "
-            "or name it in SLALOM_CHROMIUM"
-        )
+    from scripts.chromium import NoChromiumError, launch
+
     with sync.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        try:
+            browser = launch(playwright)
+        except NoChromiumError as error:
+            pytest.skip(str(error))
         yield browser
         browser.close()
 

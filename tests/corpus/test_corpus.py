@@ -31,6 +31,7 @@ from slalom_xai.errors import InputError
 
 TEXTS = [" ".join(text.split()[start : start + 6]) for start in range(3) for text in CORPUS]
 SIZE = PartSize(texts=5)
+HELPERS = Path(__file__).parents[1] / "helpers"
 
 
 @pytest.fixture(scope="module")
@@ -148,7 +149,7 @@ def test_processes_give_the_same_bytes_and_one_that_dies_is_replaced(
 @pytest.mark.long
 def test_kills_at_random_moments_lose_nothing_and_change_no_byte(tmp_path):
     done = subprocess.run(
-        [sys.executable, Path(__file__).parents[1] / "killed_corpus.py", tmp_path, "20"],
+        [sys.executable, HELPERS / "killed_corpus.py", tmp_path, "20"],
         capture_output=True,
         text=True,
         env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": _path()},
@@ -162,7 +163,7 @@ def test_kills_at_random_moments_lose_nothing_and_change_no_byte(tmp_path):
 
 
 def _path():
-    return os.pathsep.join([str(Path(__file__).parents[1]), *sys.path])
+    return os.pathsep.join([str(HELPERS), *sys.path])
 
 
 @pytest.mark.long

@@ -253,7 +253,7 @@ print(every_step(lambda: shutil.rmtree(out, ignore_errors=True), run, check, out
 
 @pytest.mark.long
 def test_a_run_that_was_killed_at_any_step_goes_on(tmp_path):
-    paths = os.pathsep.join([str(Path(__file__).parents[1]), *sys.path])
+    paths = os.pathsep.join([str(Path(__file__).parents[1] / "helpers"), *sys.path])
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", KILLED, str(tmp_path)],
         capture_output=True,

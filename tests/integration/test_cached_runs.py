@@ -18,17 +18,17 @@ from slalom_xai.models.load import text_model
 from slalom_xai.queries import AnswerCache
 from slalom_xai.queries.cache import FILE_NAME
 
-TESTS = Path(__file__).parents[1]
+HELPERS = Path(__file__).parents[1] / "helpers"
 OTHER = "one dull and tired plot that nobody needs"
 
 
 def program(name, *arguments):
     """Runs a program of the tests in a process of its own."""
     return subprocess.run(
-        [sys.executable, str(TESTS / name), *map(str, arguments)],
+        [sys.executable, str(HELPERS / name), *map(str, arguments)],
         capture_output=True,
         text=True,
-        env={"PATH": "", "PYTHONPATH": ":".join([str(TESTS), *sys.path]), "OMP_NUM_THREADS": "1"},
+        env={"PATH": "", "PYTHONPATH": ":".join([str(HELPERS), *sys.path]), "OMP_NUM_THREADS": "1"},
     )
 
 

@@ -1,40 +1,13 @@
 """``slalom figure`` and the figures of ``slalom explain``, as a person runs them."""
 
 import re
-import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from made import explained
 
-from slalom_xai.cli import main
-
 REVIEW = "The opening is slow, but the two leads are wonderful and I would gladly watch it again."
 ROOT = Path(__file__).parents[2]
-
-
-@dataclass
-class Done:
-    returncode: int
-    stdout: str
-    stderr: str
-
-
-@pytest.fixture
-def slalom(capfd, monkeypatch):
-    """Runs the command in this process, which has imported everything already."""
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["slalom", *map(str, arguments)])
-        try:
-            main()
-            code = 0
-        except SystemExit as ended:
-            code = ended.code
-        return Done(code, *capfd.readouterr())
-
-    return run
 
 
 @pytest.fixture

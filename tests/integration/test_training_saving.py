@@ -13,7 +13,7 @@ from slalom_xai.errors import InputError
 from slalom_xai.training.options import TrainingOptions
 from slalom_xai.training.saving import check_folder, save
 
-PATHS = os.pathsep.join([str(Path(__file__).parents[1]), *sys.path])
+PATHS = os.pathsep.join([str(Path(__file__).parents[1] / "helpers"), *sys.path])
 ENVIRONMENT = {**os.environ, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1", "PYTHONPATH": PATHS}
 
 

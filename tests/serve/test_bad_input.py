@@ -226,7 +226,9 @@ def test_a_store_in_a_folder_that_cannot_be_made(tmp_path):
 
 
 def test_only_its_owner_can_read_the_store(server):
-    for path in server.store.parent.glob("*.sqlite*"):
+    files = list(server.store.parent.glob("*.sqlite*"))
+    assert server.store in files
+    for path in files:
         assert path.stat().st_mode & 0o077 == 0, path
 
 

@@ -630,7 +630,7 @@ class TestFiles:
     @pytest.mark.slow
     def test_matplotlib_is_imported_to_draw_and_one_line_says_when_it_is_missing(self):
         code = (
-            "import sys; sys.path.insert(0, 'tests')\n"
+            "import sys; sys.path.insert(0, 'tests/helpers')\n"
             "from slalom_xai.reports import figures\n"
             "from made import explained\n"
             "assert not any(name.startswith('matplotlib') for name in sys.modules)\n"

@@ -16,7 +16,7 @@ from slalom_xai.explanation import Explanation
 from slalom_xai.system.files import append_line, is_draft, replacing, write_file
 from slalom_xai.system.folders import recover, replacing_folder
 
-TESTS = Path(__file__).parents[1]
+HELPERS = Path(__file__).parents[1] / "helpers"
 
 
 def names(folder):
@@ -27,7 +27,7 @@ def program(code, *arguments, **options):
     """Runs Python in a process of its own."""
     environment = {
         **os.environ,
-        "PYTHONPATH": os.pathsep.join([str(TESTS), *sys.path]),
+        "PYTHONPATH": os.pathsep.join([str(HELPERS), *sys.path]),
         "OMP_NUM_THREADS": "1",
     }
     return subprocess.run(

@@ -9,7 +9,6 @@ from loops import run_apart
 
 from slalom_xai.errors import CapError, InputError
 from slalom_xai.models.remote import Price
-from slalom_xai.models.remote import ledger as module
 from slalom_xai.models.remote.ledger import Ledger
 
 
@@ -55,9 +54,8 @@ def test_a_request_that_a_kill_left_unanswered_counts_with_the_most_it_can_cost(
     assert Ledger(path).calls == 4
 
 
-def test_a_long_file_is_written_anew_with_what_is_in_flight(path, monkeypatch):
-    monkeypatch.setattr(module, "_LONG", 10)
-    ledger = Ledger(path)
+def test_a_long_file_is_written_anew_with_what_is_in_flight(path):
+    ledger = Ledger(path, most_lines=10)
     in_flight = [reserved(ledger), reserved(ledger)]
     asked(ledger, 20)
     assert len(path.read_text().splitlines()) < 20

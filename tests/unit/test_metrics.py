@@ -915,6 +915,28 @@ def test_methods_against_the_best():
     assert {one.difference.texts for one in against_best(table, "higher").values()} == {59}
 
 
+def test_holm_corrects_for_the_methods_that_are_compared():
+    noise = np.random.default_rng(0).normal(size=60)
+    noise -= noise.mean()
+    table = {
+        "best": np.zeros(60),
+        "worse": noise - 0.3,
+        "as bad": noise[::-1] - 0.3,  # a p close to the one before, whose corrected p is its floor
+        "near": noise - 0.1,
+    }
+    found = against_best(table, "higher")
+    assert {one.best for one in found.values()} == {"best"}
+    p, corrected = np.array(
+        sorted((one.p, one.p_holm) for name, one in found.items() if name != "best")
+    ).T
+    assert p[0] < 0.05 < p[2] < 0.5
+    assert 2 * p[1] < 3 * p[0]
+    assert corrected == pytest.approx([3 * p[0], 3 * p[0], p[2]])
+    assert against_best(dict(list(table.items())[:2]), "higher")["worse"].p_holm == (
+        found["worse"].p
+    )
+
+
 def test_the_test_is_calibrated():
     rng = np.random.default_rng(2)
     found = [

@@ -287,6 +287,26 @@ class TestFit:
         assert form.importances.sum().item() == pytest.approx(0, abs=1e-9)
         assert form.sink_value.item() == pytest.approx(truth.sink_value.item(), abs=0.1)
 
+    def test_one_score_is_the_best_there_is(self):
+        """Else the comparison with it would flatter two scores."""
+        truth = drawn_form(UNITS, half_width=1.0)
+        truth = replace(
+            truth, importances=torch.zeros(UNITS).double(), sink_importance=tensor(0)[0]
+        )
+        rows, fresh = drawn_rows(500, UNITS), drawn_rows(400, UNITS, seed=1)[1:]
+        low, high = truth.range
+        [fitted] = fit_forms([request(rows, truth.predict(rows), low=low, high=high)])
+        assert share(fitted.one_score, fresh, truth.predict(fresh)) > 0.9999
+
+    def test_outputs_beyond_the_known_range_widen_it(self):
+        rows = drawn_rows(300, UNITS)
+        outputs = drawn_form(UNITS, half_width=0.5).predict(rows)
+        narrow = {"low": outputs.median(dim=0)[0] - 0.01, "high": outputs.median(dim=0)[0] + 0.01}
+        [fitted] = fit_forms([request(rows, outputs, **narrow)])
+        low, high = (float(end) for end in fitted.form.range)
+        assert -math.inf < low < outputs.min()
+        assert outputs.max() < high < math.inf
+
     def test_a_pair_is_found_and_named(self):
         rows, fresh = drawn_rows(500, UNITS), drawn_rows(400, UNITS, seed=1)[1:]
         with_pairs, without = fit_forms(
@@ -296,6 +316,13 @@ class TestFit:
         assert len(without.form.pairs) == 0
         better = share(with_pairs.form, fresh, not_good(fresh))
         assert better > share(without.form, fresh, not_good(fresh)) + 0.02
+
+    @pytest.mark.parametrize("calls", [20, 35])
+    def test_a_few_calls_name_no_pair(self, calls):
+        """Where there are hardly more calls than numbers to find, any pair would fit them."""
+        rows = drawn_rows(calls, UNITS)
+        [fitted] = fit_forms([request(rows, not_good(rows))])
+        assert len(fitted.form.pairs) == 0
 
     def test_where_nothing_is_heard_together_no_pair_is_named(self):
         rows = drawn_rows(500, UNITS)
@@ -377,6 +404,19 @@ class TestFit:
             lost = fitted.jackknife[0].score("removal")
             spreads.append(float(lost.std(dim=0).median()))
         assert spreads[1] > 2 * spreads[0] > 0
+
+    @pytest.mark.parametrize("seed", range(4))
+    def test_noise_never_makes_importances_spread(self, seed):
+        truth, rows = drawn_form(UNITS, seed=seed), drawn_rows(400, UNITS, seed)
+        outputs = truth.predict(rows)
+        noise = torch.randn(400, 1, generator=torch.Generator().manual_seed(seed)).double()
+        noisy = outputs + 0.6 * outputs.std() * noise
+        exact, doubtful = (
+            float(fitted.form.importances.std())
+            for fitted in fit_forms([request(rows, given) for given in (outputs, noisy)])
+        )
+        assert exact == pytest.approx(float(truth.importances.std()), rel=0.05)
+        assert doubtful < exact
 
     def test_texts_fitted_together_are_fitted_as_alone(self):
         """Also where choices are made on a part of the calls, and texts differ in size."""

@@ -1,6 +1,7 @@
 """The main method on models whose answers are known: what it says, what it refuses, old files."""
 
 import json
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -51,6 +52,19 @@ def test_an_additive_model_is_reproduced():
     assert found.trust.startswith("These scores reproduce")
     assert found.scores() == pytest.approx(list(weights.values()), abs=0.05)
     assert found.calls <= 1000
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_calls_that_cannot_teach_more_are_not_made(seed):
+    """A quarter of what the model does follows no rule: doubling the calls adds next to nothing."""
+    weights = dict(zip(WORDS, np.linspace(-1, 1.4, 12), strict=True))
+
+    def play(left):
+        return additive(weights)(left) + zlib.crc32(" ".join(left).encode()) / 2**31
+
+    method = Slalom(tolerance=0.05)
+    assert 251 < explained(play, random_state=seed, method=method).calls <= 500
+    assert explained(play, random_state=seed, method=Slalom(tolerance=0)).calls > 900
 
 
 def test_one_word_that_decides_is_named():

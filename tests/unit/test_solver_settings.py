@@ -12,7 +12,10 @@ import torch
 from games import surrogate
 from tiny import TEXT, log_odds, shortened, tiny
 
-from slalom_xai.surrogates import additive, errors, exact_shapley, fit
+from slalom_xai.surrogates import errors, fit
+from slalom_xai.surrogates.additive import RIDGE_REGRESSION, fit_additive
+from slalom_xai.surrogates.exact_shapley import shapley_values
+from slalom_xai.surrogates.quadrature import FOR_VALUES
 
 NOT_SEEN = 0.01  # of the outputs' spread: well below what noise and misfit leave
 CONSTANTS = [field.name for field in fields(fit.FitSettings)]
@@ -54,6 +57,16 @@ def predictions(data, **settings):
     return fit.fit_slalom(counts, outputs, **settings).surrogate.predict(counts) / outputs.std()
 
 
+def scaled(settings, factor, *names):
+    """The settings with some of their numbers so many times as large."""
+    numbers = {}
+    for name in names:
+        old = getattr(settings, name)
+        alone = not isinstance(old, tuple)
+        numbers[name] = type(old)(factor * old) if alone else tuple(factor * one for one in old)
+    return replace(settings, **numbers)
+
+
 def farthest(one, other):
     return float((one - other).abs().max())
 
@@ -91,26 +104,17 @@ def test_constants_of_the_errors_hardly_show(data, name, factor, monkeypatch):
 
 
 @twice_and_half
-def test_nodes_of_the_quadrature_do_not_show_in_shapley_values(factor, monkeypatch):
+def test_nodes_of_the_quadrature_do_not_show_in_shapley_values(factor):
     known = surrogate(12, seed=2)
-    before = exact_shapley.shapley_values(known)
-    settings = exact_shapley.FOR_VALUES
-    changed = replace(
-        settings,
-        chances=int(factor * settings.chances),
-        density=factor * settings.density,
-        fewest=factor * settings.fewest,
-    )
-    monkeypatch.setattr(exact_shapley, "FOR_VALUES", changed)
-    assert farthest(exact_shapley.shapley_values(known), before) < 1e-6
+    changed = scaled(FOR_VALUES, factor, "chances", "density", "fewest")
+    assert farthest(shapley_values(known, changed), shapley_values(known)) < 1e-6
 
 
 @twice_and_half
-def test_the_grid_of_ridges_hardly_shows_in_a_linear_fit(data, factor, monkeypatch):
+def test_the_grid_of_ridges_hardly_shows_in_a_linear_fit(data, factor):
     counts, outputs = data
-    before = additive.fit_additive(counts, outputs, outputs[0]).surrogate.predict(counts)
-    regression = additive.RIDGE_REGRESSION
-    changed = replace(regression, ridges=tuple(factor * ridge for ridge in regression.ridges))
-    monkeypatch.setattr(additive, "RIDGE_REGRESSION", changed)
-    after = additive.fit_additive(counts, outputs, outputs[0]).surrogate.predict(counts)
+    before, after = (
+        fit_additive(counts, outputs, outputs[0], settings=settings).surrogate.predict(counts)
+        for settings in (RIDGE_REGRESSION, scaled(RIDGE_REGRESSION, factor, "ridges"))
+    )
     assert farthest(after, before) < 0.1 * float(outputs.std())

@@ -17,10 +17,9 @@ def test_a_budget_for_a_table_is_used():
     assert ExplainOptions(budget=200).explainer()(TEXT).calls > 150
 
 
-def test_a_run_that_nobody_watches_says_soon_how_long_it_will_take(monkeypatch, capsys):
+def test_a_run_that_nobody_watches_says_soon_how_long_it_will_take(capsys):
     now = [0.0]
-    monkeypatch.setattr("time.monotonic", lambda: now[0])
-    done = TextsDone(10_000, None, lines=True)
+    done = TextsDone(10_000, None, lines=True, clock=lambda: now[0])
     now[0] = 4.0
     done.advance(40)
     assert capsys.readouterr().err == ""

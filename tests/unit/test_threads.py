@@ -9,9 +9,6 @@ import numpy as np
 import pytest
 import torch
 
-from slalom_xai import Explainer
-from slalom_xai.errors import ModelError
-from slalom_xai.estimators import Slalom
 from slalom_xai.models import prompt
 from slalom_xai.models.load import text_model
 from slalom_xai.models.padded import has_small_steps
@@ -22,17 +19,16 @@ from slalom_xai.system import threads
 from slalom_xai.system.threads import at_most, for_batches, work_alone
 
 MANY = 6
+SIX = threads.Machine(threads=MANY, cores=MANY)
 TEXT = "a slow start but one good warm bad film"
 
 
 @pytest.fixture
 def many(monkeypatch):
-    """Torch as it is on a machine of six cores, where nobody chose a number of threads."""
+    """Torch with as many threads as on a machine of six cores; nothing else says how many."""
     usual = torch.get_num_threads()
     for name in threads.VARIABLES:
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(threads, "_AT_IMPORT", MANY)
-    monkeypatch.setattr(threads, "_cores", lambda: MANY)
     torch.set_num_threads(MANY)
     yield
     torch.set_num_threads(usual)
@@ -48,12 +44,12 @@ def in_new_thread(work):
 
 @pytest.mark.usefixtures("many")
 def test_small_work_gets_few_threads_and_gives_them_back():
-    with at_most(1):
+    with at_most(1, SIX):
         assert torch.get_num_threads() == 1
         assert in_new_thread(torch.get_num_threads) == MANY  # other people's threads keep all cores
-        with at_most(None):
+        with at_most(None, SIX):
             assert torch.get_num_threads() == MANY
-            with at_most(2):
+            with at_most(2, SIX):
                 assert torch.get_num_threads() == 2
         assert torch.get_num_threads() == 1
     assert torch.get_num_threads() == in_new_thread(torch.get_num_threads) == MANY
@@ -61,32 +57,61 @@ def test_small_work_gets_few_threads_and_gives_them_back():
 
 @pytest.mark.usefixtures("many")
 def test_an_error_gives_the_threads_back():
-    with pytest.raises(KeyError), at_most(1):
+    with pytest.raises(KeyError), at_most(1, SIX):
         raise KeyError
     assert torch.get_num_threads() == MANY
 
 
-@pytest.mark.usefixtures("many")
+# In a process of its own, where nobody chose a number of threads, as the tests' own does.
+_EXPLAINS = f"""
+import numpy as np, torch
+from slalom_xai import Explainer
+from slalom_xai.errors import ModelError
+from slalom_xai.estimators import Slalom
+
+usual = torch.get_num_threads()
+seen, fitted = set(), set()
+
+def function(texts):
+    seen.add(torch.get_num_threads())
+    if "fail" in texts[0]:
+        raise RuntimeError("no")
+    odds = np.array([sum(map(len, text.split())) / 20 - 1 for text in texts])
+    share = 1 / (1 + np.exp(-odds))
+    return np.stack([1 - share, share], axis=1)
+
+class Watched(Slalom):
+    def explain(self, queries, rng):
+        fitted.add(torch.get_num_threads())
+        return super().explain(queries, rng)
+
+explainer = Explainer(function, method=Watched(), budget=120)
+explainer("{TEXT}")
+explainer(["{TEXT}", "{TEXT} again", "and now something else"])
+assert seen == {{usual}}, seen
+assert fitted == {{1}}, fitted
+try:
+    explainer("to fail at this")
+except ModelError:
+    seen.add("failed")
+assert seen == {{usual, "failed"}}, seen
+assert torch.get_num_threads() == usual
+"""
+
+
+def in_own_process(code):
+    """Runs Python where the environment says nothing about threads."""
+    environment = {
+        name: value for name, value in os.environ.items() if name not in threads.VARIABLES
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
 def test_a_fit_has_one_thread_and_the_users_function_all():
-    seen, fitted = set(), set()
-
-    def function(texts):
-        seen.add(torch.get_num_threads())
-        odds = np.array([sum(map(len, text.split())) / 20 - 1 for text in texts])
-        share = 1 / (1 + np.exp(-odds))
-        return np.stack([1 - share, share], axis=1)
-
-    class Watched(Slalom):
-        def explain(self, queries, rng):
-            fitted.add(torch.get_num_threads())
-            return super().explain(queries, rng)
-
-    explainer = Explainer(function, method=Watched(), budget=120)
-    explainer(TEXT)
-    explainer([TEXT, TEXT + " again", "and now something else"])
-    assert seen == {MANY}
-    assert fitted == {1}
-    assert torch.get_num_threads() == in_new_thread(torch.get_num_threads) == MANY
+    in_own_process(_EXPLAINS)
 
 
 @pytest.mark.usefixtures("many")
@@ -95,7 +120,7 @@ def test_several_threads_that_explain_at_once_all_get_theirs_back():
     after = []
 
     def work():
-        with at_most(1):
+        with at_most(1, SIX):
             inside.wait()
             assert torch.get_num_threads() == 1
         after.append(torch.get_num_threads())
@@ -110,20 +135,10 @@ def test_several_threads_that_explain_at_once_all_get_theirs_back():
 
 
 @pytest.mark.usefixtures("many")
-def test_a_failing_model_leaves_the_threads_as_they_were():
-    def function(texts):
-        raise RuntimeError("no")
-
-    with pytest.raises(ModelError):
-        Explainer(function)(TEXT)
-    assert torch.get_num_threads() == MANY
-
-
-@pytest.mark.usefixtures("many")
 @pytest.mark.parametrize("name", threads.VARIABLES)
 def test_a_number_in_the_environment_is_left_alone(name, monkeypatch):
     monkeypatch.setenv(name, "6")
-    with at_most(1):
+    with at_most(1, SIX):
         assert torch.get_num_threads() == MANY
 
 
@@ -131,7 +146,7 @@ def test_a_number_in_the_environment_is_left_alone(name, monkeypatch):
 @pytest.mark.parametrize("count", [2, 5, 12])
 def test_a_number_that_the_user_set_is_left_alone(count):
     torch.set_num_threads(count)
-    with at_most(1):
+    with at_most(1, SIX):
         assert torch.get_num_threads() == count
     assert torch.get_num_threads() == count
 
@@ -140,16 +155,10 @@ def test_a_number_set_before_the_import_is_left_alone():
     code = (
         "import torch; torch.set_num_threads(3)\n"
         "from slalom_xai.system import threads\n"
-        "threads._cores = lambda: 16\n"
-        "with threads.at_most(1): assert torch.get_num_threads() == 3"
+        "machine = threads.Machine(threads.HERE.threads, cores=16)\n"
+        "with threads.at_most(1, machine): assert torch.get_num_threads() == 3"
     )
-    environment = {
-        name: value for name, value in os.environ.items() if name not in threads.VARIABLES
-    }
-    done = subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
+    in_own_process(code)
 
 
 def test_large_models_and_long_texts_keep_all_cores():
@@ -167,13 +176,13 @@ def test_large_models_and_long_texts_keep_all_cores():
 
 @pytest.mark.usefixtures("many")
 def test_a_small_model_has_a_few_threads_or_as_many_as_the_user_says():
-    assert for_batches() == threads.THREADS.light
-    with at_most(1):
-        assert for_batches() == threads.THREADS.light
+    assert for_batches(SIX) == threads.THREADS.light
+    with at_most(1, SIX):
+        assert for_batches(SIX) == threads.THREADS.light
     torch.set_num_threads(2)
-    assert for_batches() == 2
-    with at_most(1):
-        assert for_batches() == 2
+    assert for_batches(SIX) == 2
+    with at_most(1, SIX):
+        assert for_batches(SIX) == 2
 
 
 def never(item):

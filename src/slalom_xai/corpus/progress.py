@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 
@@ -22,12 +22,19 @@ class TextsDone:
         texts: how many are to be done.
         bar: where a person watches.
         lines: whether to write lines in the place of a bar.
+        clock: gives seconds.
     """
 
-    def __init__(self, texts: int, bar: Bar | None, lines: bool) -> None:
+    def __init__(
+        self,
+        texts: int,
+        bar: Bar | None,
+        lines: bool,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._texts, self._bar, self._lines = texts, bar, lines
-        self._done = 0
-        self._started = time.monotonic()
+        self._done, self._clock = 0, clock
+        self._started = clock()
         self._said = self._started - _PAUSE + _FIRST
         if bar is not None:
             bar.start(texts, _LABEL, afresh=True)
@@ -37,7 +44,7 @@ class TextsDone:
         self._done += texts
         if self._bar is not None:
             self._bar.advance(texts)
-        now = time.monotonic()
+        now = self._clock()
         if self._lines and now - self._said >= _PAUSE:
             self._said = now
             sys.stderr.write(self.line(now - self._started) + "\n")

@@ -101,6 +101,7 @@ class AdditiveFit:
         row_weights: (m,), as used, summing to one.
         factor: (n, n), the Cholesky factor of the penalised Gram matrix.
         whole_variance: (C,), of the output on the whole text, where the model is noisy.
+        settings: as given.
     """
 
     surrogate: AdditiveSurrogate
@@ -110,6 +111,7 @@ class AdditiveFit:
     row_weights: Tensor
     factor: Tensor
     whole_variance: Tensor | None = None
+    settings: RidgeSettings = RIDGE_REGRESSION
 
     @functools.cached_property
     def _pull(self) -> Tensor:
@@ -121,7 +123,7 @@ class AdditiveFit:
     def left_out(self) -> Tensor:
         """(m, C), what is predicted for each row, had it not been used; the penalty as it is."""
         counts = table_of(self.counts)
-        leverage = (self._pull * (1 - counts)).sum(dim=1).clamp(max=RIDGE_REGRESSION.most_leverage)
+        leverage = (self._pull * (1 - counts)).sum(dim=1).clamp(max=self.settings.most_leverage)
         residuals = self.surrogate.predict(counts) - self.outputs
         return self.outputs + residuals / (1 - leverage)[:, None]
 
@@ -183,7 +185,7 @@ def fit_additive(
     outputs: Tensor,
     full: Tensor,
     weights: Tensor | None = None,
-    folds: int = RIDGE_REGRESSION.folds,
+    settings: RidgeSettings = RIDGE_REGRESSION,
 ) -> AdditiveFit:
     """Ridge regression of ``f(all) - f(row)`` on what each row removed, without an intercept.
 
@@ -192,16 +194,16 @@ def fit_additive(
         outputs: (m, C) model outputs.
         full: (C,) output on the whole text, through which the fit passes exactly.
         weights: (m,) row weights; equal by default.
-        folds: the penalty minimises the weighted error over this many folds; in long texts over
-            one of them.
+        settings: numbers that need no attention. The penalty minimises the weighted error over
+            the folds; in long texts over one of them.
     """
     row_weights = torch.ones_like(outputs[:, 0]) if weights is None else weights
     row_weights = row_weights / row_weights.sum()
-    parts = _folds(counts, full - outputs, row_weights, folds)
+    parts = _folds(counts, full - outputs, row_weights, settings.folds)
     products = _Products.summed([part.products for part in parts])
-    ridge = _best_ridge(parts, products)
+    ridge = _best_ridge(parts, products, settings)
     gram = products.gram
-    penalty = ridge * gram.diagonal().mean() + RIDGE_REGRESSION.least_ridge
+    penalty = ridge * gram.diagonal().mean() + settings.least_ridge
     factor = torch.linalg.cholesky(gram + torch.diag_embed(penalty.expand(len(gram))))
     return AdditiveFit(
         surrogate=AdditiveSurrogate(torch.cholesky_solve(products.target, factor), full),
@@ -210,6 +212,7 @@ def fit_additive(
         outputs=outputs,
         row_weights=row_weights,
         factor=factor,
+        settings=settings,
     )
 
 
@@ -225,18 +228,18 @@ def _folds(counts: Counts, changes: Tensor, row_weights: Tensor, folds: int) -> 
     return parts
 
 
-def _best_ridge(folds: list[_Fold], whole: _Products) -> float:
+def _best_ridge(folds: list[_Fold], whole: _Products, settings: RidgeSettings) -> float:
     """The ridge with the least error on folds that were left out."""
-    ridges = RIDGE_REGRESSION.ridges
+    ridges = settings.ridges
     if len(folds) == 1:
         return ridges[0]
     units, columns = whole.target.shape
-    tested = folds if units <= RIDGE_REGRESSION.one_fold_from else folds[:1]
+    tested = folds if units <= settings.one_fold_from else folds[:1]
     errors = whole.target.new_zeros(len(ridges))
     for fold in tested:
         left_out = fold.products
         gram, target = whole.gram - left_out.gram, whole.target - left_out.target
-        scores = _solutions(gram, target, whole.kept == 0)  # (ridges, n, C)
+        scores = _solutions(gram, target, whole.kept == 0, settings)  # (ridges, n, C)
         kept = fold.rows.matmul(scores.movedim(0, 1).flatten(1)[None])[0]
         kept = kept.reshape(-1, len(ridges), columns)  # (m, ridges, C)
         removed = scores.sum(dim=1) - kept
@@ -245,7 +248,7 @@ def _best_ridge(folds: list[_Fold], whole: _Products) -> float:
     return ridges[int(errors.argmin())]
 
 
-def _solutions(gram: Tensor, target: Tensor, never: Tensor) -> Tensor:
+def _solutions(gram: Tensor, target: Tensor, never: Tensor, settings: RidgeSettings) -> Tensor:
     """Scores (ridges, n, C) under each penalty.
 
     Units that no row keeps, such as further occurrences of a word that was asked about once, are
@@ -256,13 +259,14 @@ def _solutions(gram: Tensor, target: Tensor, never: Tensor) -> Tensor:
         gram: (n, n).
         target: (n, C).
         never: (n,), whether no row keeps the unit.
+        settings: the penalties.
     """
     mean_diagonal = gram.diagonal().mean()
-    ridges = torch.tensor(RIDGE_REGRESSION.ridges, dtype=gram.dtype, device=gram.device)
-    penalties = ridges * mean_diagonal + RIDGE_REGRESSION.least_ridge
+    ridges = torch.tensor(settings.ridges, dtype=gram.dtype, device=gram.device)
+    penalties = ridges * mean_diagonal + settings.least_ridge
     many = int(never.sum())
     if many < 2:
-        return _solved(gram, target, penalties)
+        return _solved(gram, target, penalties, settings)
     first = int(never.int().argmax())
     stands = ~never
     stands[first] = True
@@ -270,13 +274,13 @@ def _solutions(gram: Tensor, target: Tensor, never: Tensor) -> Tensor:
     index = torch.where(never, number[first], number)  # (n,), what stands for each unit
     length = torch.where(never, math.sqrt(many), 1.0).to(gram)[stands]
     gram = gram[stands][:, stands] * length * length[:, None]
-    solutions = _solved(gram, target[stands] * length[:, None], penalties)
+    solutions = _solved(gram, target[stands] * length[:, None], penalties, settings)
     return (solutions / length[:, None])[:, index]
 
 
-def _solved(gram: Tensor, target: Tensor, penalties: Tensor) -> Tensor:
+def _solved(gram: Tensor, target: Tensor, penalties: Tensor, settings: RidgeSettings) -> Tensor:
     """Solutions (ridges, n, C) for each penalty; all at once where the matrices are small."""
-    together = len(penalties) if len(gram) <= RIDGE_REGRESSION.together_up_to else 1
+    together = len(penalties) if len(gram) <= settings.together_up_to else 1
     solutions = []
     for start in range(0, len(penalties), together):
         some = penalties[start : start + together]

@@ -37,14 +37,14 @@ from slalom_xai.surrogates.quadrature import (
 )
 
 
-def shapley_values(surrogate: SlalomSurrogate) -> Tensor:
+def shapley_values(surrogate: SlalomSurrogate, settings: QuadratureSettings = FOR_VALUES) -> Tensor:
     """Shapley values (n, C) of removing units from the whole text.
 
     They sum to F(all) - F(empty).
     """
     total = torch.zeros_like(surrogate.values[0])
     for head in range(surrogate.values.shape[0]):
-        total = total + _values(_Head.of(surrogate, head))
+        total = total + _values(_Head.of(surrogate, head), settings)
     return total
 
 
@@ -145,11 +145,11 @@ class _Head:
             yield _Terms(nodes, weights, centred, self.kinds.times, self.sink)
 
 
-def _values(head: _Head) -> Tensor:
+def _values(head: _Head, settings: QuadratureSettings) -> Tensor:
     """One head's Shapley values, (n, C)."""
     kinds = head.kinds
     phi = torch.zeros_like(head.centred[kinds.first])
-    for terms in head.terms(FOR_VALUES):
+    for terms in head.terms(settings):
         phi += terms.values()
     if not head.sink:
         phi = phi + head.full / head.units

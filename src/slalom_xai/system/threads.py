@@ -45,7 +45,28 @@ class ThreadSettings:
 
 THREADS = ThreadSettings()
 
-_AT_IMPORT = torch.get_num_threads()
+
+@dataclass(frozen=True)
+class Machine:
+    """What tells a number of threads that somebody chose from torch's default.
+
+    Attributes:
+        threads: of torch when this module was imported.
+        cores: that this process may use.
+    """
+
+    threads: int
+    cores: int
+
+
+def _cores() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+HERE = Machine(torch.get_num_threads(), _cores())
+
 _lock = threading.Lock()
 _here = threading.local()  # .outside: this thread's number outside of every block
 
@@ -57,10 +78,10 @@ def for_fit(units: int) -> int | None:
     return THREADS.fit
 
 
-def for_batches() -> int:
+def for_batches(machine: Machine = HERE) -> int:
     """Threads that may ask a small model side by side: the user's number, or a few."""
     outside: int = getattr(_here, "outside", torch.get_num_threads())
-    if chosen_by_user(outside):
+    if chosen_by_user(outside, machine):
         return outside
     return min(THREADS.light, outside)
 
@@ -82,18 +103,19 @@ def work_alone() -> None:
 
 
 @contextmanager
-def at_most(most: int | None) -> Iterator[None]:
+def at_most(most: int | None, machine: Machine = HERE) -> Iterator[None]:
     """Lets this thread's torch work with at most so many threads.
 
     Args:
         most: None gives back the number outside of every such block, for work that is not ours.
+        machine: what torch began with.
     """
     with _lock:
         before = torch.get_num_threads()
     outermost = not hasattr(_here, "outside")
     outside: int = before if outermost else _here.outside
     wanted = outside
-    if most is not None and not chosen_by_user(outside):
+    if most is not None and not chosen_by_user(outside, machine):
         wanted = min(most, outside)
     if wanted == before:
         yield
@@ -109,7 +131,7 @@ def at_most(most: int | None) -> Iterator[None]:
             del _here.outside
 
 
-def chosen_by_user(count: int) -> bool:
+def chosen_by_user(count: int, machine: Machine = HERE) -> bool:
     """Whether a number of threads is somebody's choice and not torch's default.
 
     Torch does not tell. Its default is the number of cores, of which some processors show two for
@@ -117,13 +139,7 @@ def chosen_by_user(count: int) -> bool:
     """
     if any(os.environ.get(name) for name in VARIABLES):
         return True
-    return count != _AT_IMPORT or count < _cores() // 2
-
-
-def _cores() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    return count != machine.threads or count < machine.cores // 2
 
 
 def _set_here(count: int) -> None:

@@ -17,7 +17,6 @@ from slalom_xai.models.remote.spending import Price, Reservation, Spending
 from slalom_xai.system.files import append_line, write_file
 from slalom_xai.system.result_folder import read_lines
 
-_LONG = 10_000  # lines, after which the file is written anew
 _MOST = 10**15  # tokens or calls of all runs; more is no count
 _TOTALS = ("calls", "read", "written", "guessed")
 
@@ -32,6 +31,7 @@ class Ledger(Spending):
         price: of tokens, now; what earlier runs took counts at this price.
         max_calls: requests of all runs that may be billed, at most.
         max_cost: what all of them may cost, at most.
+        most_lines: of the file, after which it is written anew.
     """
 
     def __init__(
@@ -41,10 +41,11 @@ class Ledger(Spending):
         price: Price | None = None,
         max_calls: int | None = None,
         max_cost: float | None = None,
+        most_lines: int = 10_000,
     ) -> None:
         super().__init__(price=price, max_calls=max_calls, max_cost=max_cost)
         self._path = path
-        self._lines = _LONG  # it is written anew before something is added
+        self._most_lines = self._lines = most_lines  # it is written anew before something is added
         if path is not None:
             self._read_again(path)
 
@@ -74,7 +75,7 @@ class Ledger(Spending):
             return
         line = {what: [reserved.read, reserved.written], **more}
         try:
-            if what == "sent" and self._lines >= _LONG:
+            if what == "sent" and self._lines >= self._most_lines:
                 self._shorten(self._path, without=reserved)
             append_line(self._path, json.dumps(line))
             self._lines += 1
