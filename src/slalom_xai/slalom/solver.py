@@ -23,6 +23,7 @@ import torch
 from torch import Tensor
 
 _CELLS = 4_000_000  # numbers that one product of shares holds at once
+_BLOCK = 48  # columns of a product that are computed at once
 
 
 @dataclass(frozen=True)
@@ -285,15 +286,20 @@ def weigh_products(x: Tensor, factors: Tensor) -> Tensor:
     Returns:
         (B, K, p, p).
     """
-    batch, calls, p = x.shape
+    (batch, calls, p), kinds = x.shape, factors.shape[2]
     turned = x.transpose(1, 2)
-    at_once = max(1, _CELLS // (batch * calls * p))
-    parts = []
-    for some in torch.split(factors, at_once, dim=2):
-        weighted = x[:, :, None, :] * some[..., None]  # (B, m, k, p)
-        product = turned @ weighted.reshape(batch, calls, -1)
-        parts.append(product.reshape(batch, p, some.shape[2], p).transpose(1, 2))
-    return torch.cat(parts, dim=1)
+    products = x.new_empty(batch, kinds, p, p)
+    for start in range(0, p, _BLOCK):  # what is left of a block is what its mirror image holds
+        block = x[:, :, None, start : start + _BLOCK]
+        at_once = max(1, _CELLS // (batch * calls * block.shape[3]))
+        for first in range(0, kinds, at_once):
+            weighted = block * factors[..., first : first + at_once, None]  # (B, m, k, block)
+            some = turned[:, start:] @ weighted.reshape(batch, calls, -1)
+            some = some.reshape(batch, p - start, *weighted.shape[2:]).transpose(1, 2)
+            here = products[:, first : first + at_once]
+            here[:, :, start:, start : start + _BLOCK] = some
+            here[:, :, start : start + _BLOCK, start:] = some.transpose(2, 3)
+    return products
 
 
 def compute_cost(stack: Stack, output: Tensor, point: Point) -> Tensor:
@@ -305,9 +311,7 @@ def compute_cost(stack: Stack, output: Tensor, point: Point) -> Tensor:
     return squares + point.a * values + point.b * importances
 
 
-def descend(
-    stack: Stack, point: Point, steps: int, settled: float = SOLVER.settled
-) -> Point:
+def descend(stack: Stack, point: Point, steps: int, settled: float = SOLVER.settled) -> Point:
     """Levenberg and Marquardt: damped steps that lower the cost, problem by problem.
 
     No problem knows of the others: each is solved as it would be alone. In each turn, all of them
