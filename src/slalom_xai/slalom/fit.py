@@ -580,7 +580,11 @@ def _fit_one_score(
     some = trial.take_calls(calls[text]).pick(every)
     strength = strength / some.size
     settled = settle(some, begun.pick(every), strength, 0, FIT.steps, SOLVER.about)
-    best = _balance(some, look_back(some, settled)).reshape(-1, count).argmax(dim=0).to(CPU)
+    shares = [  # one way after the other: all at once would take much memory for a long text
+        _balance(some.pick(part), look_back(some.pick(part), settled.pick(part)))
+        for part in torch.arange(len(every)).split(count * strengths)
+    ]
+    best = torch.cat(shares).reshape(-1, count).argmax(dim=0).to(CPU)
     chosen = best * count + torch.arange(count)
     trial, settled, strength = trial.pick(every[chosen]), settled.pick(chosen), strength[chosen]
     settled = settle(trial, settled, strength, 0, FIT.last_steps, SOLVER.settled)

@@ -525,7 +525,7 @@ def look_back(stack: Stack, point: Point) -> Left:
     if point.free:
         apart = point.u.transpose(1, 2)[:, :, None, :] - at.average.transpose(1, 2)[..., None]
         slopes = torch.cat([slopes, slopes * apart], dim=3)
-    leverage = ((slopes @ found.inverse) * slopes).sum(dim=3) * stack.weights[:, None]
+    leverage = (slopes @ found.inverse).mul_(slopes).sum(dim=3) * stack.weights[:, None]
     least = torch.where(stack.scarce, SOLVER.scarce_least, SOLVER.least).to(leverage)[:, None, None]
     left_out = (at.output - stack.z) / torch.maximum(1 - leverage.transpose(1, 2), least)
     return Left(left_out, found.variance, found.inverse, slopes)
