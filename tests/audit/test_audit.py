@@ -10,7 +10,7 @@ import pytest
 import torch
 from planted import plant
 
-from benchmarks.recount import recount
+from research.benchmarks.recount import recount
 from slalom_xai.audit import AuditFields, AuditSettings, own_lists, record, run_audit
 from slalom_xai.corpus.options import ExplainOptions
 

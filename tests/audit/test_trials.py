@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import false_discovery_control
 
 from slalom_xai.audit.bias import WordCounts
 from slalom_xai.audit.data import AuditText
@@ -23,7 +24,6 @@ from slalom_xai.audit.trials import (
 )
 from slalom_xai.audit.word_lists import categories, checked_lists, own_lists, read_list
 from slalom_xai.errors import InputError
-from slalom_xai.metrics.intervals import false_discovery
 from slalom_xai.text import words
 
 
@@ -72,7 +72,9 @@ class TestSpread:
         for seed in range(30):
             rng = np.random.default_rng(seed)
             draws = {"normal": rng.normal, "exponential": rng.exponential, "laplace": rng.laplace}
-            adjusted = false_discovery(chances(draws[law](size=300), np.ones(300, dtype=bool)))
+            adjusted = false_discovery_control(
+                chances(draws[law](size=300), np.ones(300, dtype=bool))
+            )
             found += bool((adjusted <= 0.05).any())
         assert found <= 4
 
@@ -80,7 +82,7 @@ class TestSpread:
         changes = np.random.default_rng(0).normal(size=400)
         changes[7] = 8.0
         found = chances(changes, np.ones(400, dtype=bool))
-        assert np.flatnonzero(false_discovery(found) <= 0.05).tolist() == [7]
+        assert np.flatnonzero(false_discovery_control(found) <= 0.05).tolist() == [7]
 
     def test_the_far_end_of_an_exponential_law(self):
         end = far_end(np.random.default_rng(0).exponential(size=20_000))
@@ -92,9 +94,9 @@ class TestSpread:
         rng = np.random.default_rng(0)
         changes, z, harmless = rng.normal(size=400), rng.normal(size=400), np.ones(400, dtype=bool)
         changes[7] = 4.0
-        untied = false_discovery(evidence(changes, z, harmless))
+        untied = false_discovery_control(evidence(changes, z, harmless))
         z[7] = 8.0
-        tied = false_discovery(evidence(changes, z, harmless))
+        tied = false_discovery_control(evidence(changes, z, harmless))
         assert (untied > 0.05).all()
         assert np.flatnonzero(tied <= 0.05).tolist() == [7]
 
@@ -103,7 +105,7 @@ class TestSpread:
         changes, z, harmless = rng.normal(size=400), rng.normal(size=400), np.ones(400, dtype=bool)
         changes[7], z[7] = 12.0, -1.0
         found = evidence(changes, z, harmless)
-        assert np.flatnonzero(false_discovery(found) <= 0.05).tolist() == [7]
+        assert np.flatnonzero(false_discovery_control(found) <= 0.05).tolist() == [7]
         without_classes = evidence(changes, np.full(400, math.nan), harmless)
         assert without_classes[7] < found[7] < 1e-4
 

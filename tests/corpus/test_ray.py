@@ -12,7 +12,7 @@ from killed_corpus import files
 from servers import until
 from tiny import CORPUS
 
-from benchmarks.sessions import AS_URGENT, end_session, kill_process, workers_of
+from research.benchmarks.sessions import AS_URGENT, end_session, kill_process, workers_of
 from slalom_xai.corpus import ExplainOptions, explain_corpus
 from slalom_xai.corpus.staging import PartSize
 

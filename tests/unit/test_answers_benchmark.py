@@ -1,12 +1,12 @@
-"""What ``benchmarks.answers`` fits, on rows whose answers are known."""
+"""What ``research.benchmarks.answers`` fits, on rows whose answers are known."""
 
 import numpy as np
 import pytest
 
-from benchmarks.answers import measured
-from benchmarks.answers_fits import FITS
-from benchmarks.answers_prompts import Prompt
-from benchmarks.answers_rows import KINDS, Rows, draw_rows, load_rows, save_rows
+from research.benchmarks.answers import measured
+from research.benchmarks.answers_fits import FITS
+from research.benchmarks.answers_prompts import Prompt
+from research.benchmarks.answers_rows import KINDS, Rows, draw_rows, load_rows, save_rows
 
 UNITS = 20
 

@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from slalom_xai.errors import InputError
 from slalom_xai.queries import AnswerCache
 from slalom_xai.queries.cache import FILE_NAME
-from slalom_xai.system.user_folders import cache_folder
 
 plain = st.none() | st.booleans() | st.integers() | st.text() | st.floats(allow_nan=False)
 json_values = st.recursive(
@@ -131,7 +130,7 @@ def test_the_usual_folder_is_the_users_own(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert AnswerCache().info().path == tmp_path / "slalom-xai" / FILE_NAME
     monkeypatch.setenv("XDG_CACHE_HOME", "relative")
-    assert cache_folder().is_relative_to(Path.home())
+    assert AnswerCache().folder.is_relative_to(Path.home())
 
 
 def another_version(folder):

@@ -38,7 +38,7 @@ from slalom_xai.metrics import (
 )
 from slalom_xai.metrics.perturbation import bin_sizes, curve_sizes
 from slalom_xai.metrics.plausibility import runs, span_match
-from slalom_xai.metrics.ranks import auroc, average_precision, ranks, spearman
+from slalom_xai.metrics.ranks import auroc, average_precision, spearman
 from slalom_xai.outputs import Outputs
 from slalom_xai.surrogates.additive import AdditiveSurrogate
 from slalom_xai.surrogates.formula import SlalomSurrogate
@@ -208,10 +208,6 @@ def test_ranges_in_print():
 # Rankings
 
 
-def test_ranks_share_ties():
-    assert ranks(np.array([3.0, 1, 3, 2])).tolist() == [3.5, 1, 3.5, 2]
-
-
 def test_spearman_by_hand():
     assert spearman(np.array([1.0, 2, 3, 4]), np.array([1.0, 3, 2, 4])) == pytest.approx(
         0.8
@@ -240,8 +236,8 @@ def test_reversed_scores_reverse_auroc(pairs):
 
 
 @given(rankings)
-def test_the_same_as_scikit_learn_and_scipy(pairs):
-    learn, stats = pytest.importorskip("sklearn.metrics"), pytest.importorskip("scipy.stats")
+def test_the_same_as_scikit_learn(pairs):
+    learn = pytest.importorskip("sklearn.metrics")
     scores, marked = (
         np.array([score for score, _ in pairs], dtype=float),
         np.array([mark for _, mark in pairs]),
@@ -250,10 +246,6 @@ def test_the_same_as_scikit_learn_and_scipy(pairs):
     assert auroc(scores, marked) == pytest.approx(learn.roc_auc_score(marked, scores))
     assert average_precision(scores, marked) == pytest.approx(
         learn.average_precision_score(marked, scores)
-    )
-    assume(len(set(scores)) > 1)
-    assert spearman(scores, marked.astype(float)) == pytest.approx(
-        stats.spearmanr(scores, marked).statistic
     )
 
 

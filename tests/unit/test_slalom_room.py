@@ -405,6 +405,27 @@ class TestFit:
             shares.append((errors**2).mean(dim=(1, 2)) / noise.var())
         assert (torch.stack(shares).median(dim=0)[0] > 0.7).all()
 
+    def test_a_sure_class_is_predicted_though_the_others_move_more(self):
+        """The first of three outputs hardly moves until much is gone; the others always do."""
+        rng = np.random.default_rng(0)
+        effects, others = np.abs(rng.normal(size=24)), rng.normal(size=(24, 2))
+
+        def outputs(rows):
+            lost = (1 - rows) @ effects
+            sure = 4 - 0.02 * lost - 4 / (1 + np.exp(0.7 * effects.sum() - lost))
+            missing = (1 - rows).sum(axis=1, keepdims=True)
+            loose = 0.1 * ((1 - rows) @ others + missing * np.sin(7 * rows @ others)) - 2
+            return torch.tensor(np.column_stack([sure, loose]))
+
+        few = drawn_rows(300, 24, seed=1, least=14).numpy()
+        rows = np.concatenate([few, drawn_rows(300, 24, seed=2).numpy()])
+        [fitted] = fit_forms([request(torch.tensor(rows), outputs(rows), probed=True)])
+        for least, share in ((14, 0.5), (1, 0.95)):  # few removed, and any number
+            fresh = drawn_rows(300, 24, seed=3, least=least)
+            true = outputs(fresh.numpy())[:, 0]
+            wrong = fitted.form.predict(fresh)[:, 0] - true
+            assert 1 - float(wrong.var() / true.var()) > share
+
     def test_one_score_has_equal_importances(self):
         rows = drawn_rows(300, UNITS)
         [fitted] = fit_forms([request(rows, PLANTED["bounded"](rows))])

@@ -49,6 +49,7 @@ def written(tmp_path, content, name="table.csv"):
         ("a.jsonl", LINES),
         ("a.ndjson", LINES + "\n"),
         ("a.json", json.dumps(ROWS, indent=1)),
+        ("a.json", LINES),
     ],
 )
 def test_every_text_format_gives_the_same_examples(tmp_path, name, content):
@@ -56,6 +57,13 @@ def test_every_text_format_gives_the_same_examples(tmp_path, name, content):
     assert found.texts == TEXTS
     assert found.labels == ("good", "bad", "good")
     assert found.pairs is None
+
+
+def test_lines_may_end_as_they_did_on_old_macs(tmp_path):
+    assert examples(written(tmp_path, "text,label\rfine,good\rdull,bad\r")).labels == (
+        "good",
+        "bad",
+    )
 
 
 def test_packed_files_are_unpacked(tmp_path):
@@ -193,7 +201,7 @@ def test_files_that_are_not_there_or_not_text(tmp_path):
     with pytest.raises(InputError, match="No such file"):
         read_table(tmp_path / "none.csv")
     (tmp_path / "a.csv").write_bytes(b"text,label\n\xff,1\n")
-    with pytest.raises(InputError, match="not UTF-8"):
+    with pytest.raises(InputError, match=r"line 2 of .*a\.csv is not UTF-8"):
         read_table(tmp_path / "a.csv")
     with zipfile.ZipFile(tmp_path / "a.csv.zip", "w") as archive:
         archive.writestr("a.csv", CSV)

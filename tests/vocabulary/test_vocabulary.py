@@ -11,12 +11,11 @@ from planted import plant
 from scipy.optimize import least_squares
 from word_games import Game, additive
 
-from benchmarks.vocabulary import planted as planted_coverage
+from research.benchmarks.vocabulary import planted as planted_coverage
 from slalom_xai import Explainer
 from slalom_xai.errors import BudgetError, InputError
 from slalom_xai.vocabulary import Vocabulary, build_vocabulary
-from slalom_xai.vocabulary.design import draw_sequences, sequence_entries
-from slalom_xai.vocabulary.products import Layout, maps_by_index
+from slalom_xai.vocabulary.design import draw_sequences, sequence_counts
 from slalom_xai.vocabulary.sparse import (
     Prior,
     SparseSlalom,
@@ -200,30 +199,15 @@ def test_many_classes_need_a_target(tmp_path):
 def test_the_sparse_form_is_the_formula():
     rng = np.random.default_rng(3)
     table = draw_sequences(9, 25, rng)
-    values, importances = torch.as_tensor(rng.normal(size=(2, 10)))
+    values, importances = rng.normal(size=(2, 10))
     sparse = SparseSlalom(values, importances, 0.7, -0.4)
     counts = np.array([np.bincount(row[row >= 0], minlength=10) for row in table])
-    weights = counts * np.exp(importances.numpy())
+    weights = counts * np.exp(importances)
     sink = np.exp(-0.4)
-    by_hand = (weights @ values.numpy() + sink * 0.7) / (weights.sum(axis=1) + sink)
-    rows = sequence_entries(table, 10)
+    by_hand = (weights @ values + sink * 0.7) / (weights.sum(axis=1) + sink)
+    rows = sequence_counts(table, 10)
     np.testing.assert_allclose(sparse.predict(rows), by_hand)
     np.testing.assert_allclose(sparse.normalised().predict(rows), by_hand)
-
-
-def test_compressed_rows_and_sums_by_index_are_the_dense_product():
-    rng = np.random.default_rng(4)
-    rows = sequence_entries(draw_sequences(15, 40, rng), 17)
-    entries, dense = torch.as_tensor(rng.normal(size=len(rows.row))), torch.zeros(40, 17).double()
-    dense[rows.row, rows.item] = entries
-    there, back = torch.as_tensor(rng.normal(size=17)), torch.as_tensor(rng.normal(size=40))
-    parts = (rows.row, rows.item, rows.rows, rows.items)
-    layout = Layout.of(*parts)
-    ways = [maps_by_index(*parts, entries), rows.maps(entries)]
-    for forth, turned in ways if layout is None else [*ways, layout.maps(entries)]:
-        np.testing.assert_allclose(forth(there), dense @ there)
-        np.testing.assert_allclose(turned(back), dense.T @ back)
-    assert Layout.of(rows.row.flip(0), rows.item, rows.rows, rows.items) is None
 
 
 def test_the_sparse_fit_is_that_of_dense_least_squares():
@@ -232,21 +216,21 @@ def test_the_sparse_fit_is_that_of_dense_least_squares():
     items, deviation = 12, 0.8
     table = draw_sequences(items, 90, rng)
     counts = np.array([np.bincount(row[row >= 0], minlength=items) for row in table])
-    values, answers = torch.as_tensor(rng.normal(size=items)), torch.as_tensor(rng.normal(size=90))
-    weights = torch.as_tensor(rng.uniform(0.5, 2, size=90))
+    values, answers = rng.normal(size=items), rng.normal(size=90)
+    weights = rng.uniform(0.5, 2, size=90)
     centre, pull = sink_prior(values)
 
     def residuals(given):
         slots = counts * np.exp(given[:items])
         sink = np.exp(given[items])
-        told = (slots @ values.numpy() + sink * given[-1]) / (slots.sum(axis=1) + sink)
-        misses = np.sqrt(weights.numpy()) * (told - answers.numpy())
+        told = (slots @ values + sink * given[-1]) / (slots.sum(axis=1) + sink)
+        misses = np.sqrt(weights) * (told - answers)
         return np.concatenate(
             [misses, given[:items] / deviation, [pull**0.5 * (given[-1] - centre)]]
         )
 
     dense = least_squares(residuals, np.zeros(items + 2), xtol=1e-12, ftol=1e-12).x
-    rows = sequence_entries(table, items)
+    rows = sequence_counts(table, items)
     start = starting_point(values, answers)
     sparse = fit_sparse(start, rows, answers, weights, Prior(deviation), steps=200)
     np.testing.assert_allclose(sparse.importances, dense[:items], atol=0.01)

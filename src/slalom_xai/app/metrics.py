@@ -3,54 +3,55 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
 
 from slalom_xai.app.service import Service
 
 
-def measured(service: Service) -> str:
+def measured(service: Service) -> bytes:
     """All numbers, one in a line."""
-    jobs = {
-        f'model="{_escaped(model)}",state="{state}"': count
-        for (model, state), count in sorted(service.jobs.counts().items())
-    }
-    ready = {
-        f'model="{_escaped(model.name)}"': int(model.state == "ready")
-        for model in service.supervisor.models.values()
-    }
-    lines = [
-        *_metric("slalom_jobs", "gauge", "Jobs by model and state.", jobs),
-        *_metric("slalom_model_ready", "gauge", "Whether a model can be asked.", ready),
-    ]
-    plain = {
-        ("slalom_explanations", "gauge", "Results in the store."): service.results.count(),
-        ("slalom_watchers", "gauge", "Connections that follow a job."): service.watchers,
-        ("slalom_uptime_seconds", "gauge", "Seconds since the start."): round(
-            time.time() - service.started, 1
-        ),
-        ("slalom_known_total", "counter", "Questions that the store could answer."): (
-            service.counts["answered from the store"]
-        ),
-        ("slalom_refused_total", "counter", "Jobs refused because too many waited."): (
-            service.counts["refused"]
-        ),
-        ("slalom_worker_restarts_total", "counter", "Workers that ended and were replaced."): (
-            service.supervisor.restarts
-        ),
-    }
-    for (name, kind, meaning), number in plain.items():
-        lines += _metric(name, kind, meaning, {"": number})
-    return "\n".join(lines) + "\n"
+    registry = CollectorRegistry()
+    registry.register(_Counts(service))
+    return generate_latest(registry)
 
 
-def _metric(
-    name: str, kind: str, meaning: str, numbers: dict[str, int] | dict[str, float]
-) -> list[str]:
-    lines = [f"# HELP {name} {meaning}", f"# TYPE {name} {kind}"]
-    for labels, number in numbers.items():
-        shown = f"{{{labels}}}" if labels else ""
-        lines.append(f"{name}{shown} {number}")
-    return lines
+class _Counts(Collector):
+    """Reads the numbers where they are kept, at the moment they are asked for."""
 
+    def __init__(self, service: Service) -> None:
+        self._service = service
 
-def _escaped(name: str) -> str:
-    return name.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    def collect(self) -> Iterator[Metric]:
+        """The numbers by name."""
+        service, counts = self._service, self._service.counts
+        jobs = GaugeMetricFamily(
+            "slalom_jobs", "Jobs by model and state.", labels=("model", "state")
+        )
+        for labels, count in sorted(service.jobs.counts().items()):
+            jobs.add_metric(labels, count)
+        ready = GaugeMetricFamily(
+            "slalom_model_ready", "Whether a model can be asked.", labels=("model",)
+        )
+        for model in service.supervisor.models.values():
+            ready.add_metric((model.name,), model.state == "ready")
+        yield from (jobs, ready)
+        for name, meaning, number in (
+            ("explanations", "Results in the store.", service.results.count()),
+            ("watchers", "Connections that follow a job.", service.watchers),
+            ("uptime_seconds", "Seconds since the start.", time.time() - service.started),
+        ):
+            yield GaugeMetricFamily(f"slalom_{name}", meaning, number)
+        for name, meaning, number in (
+            ("known", "Questions that the store could answer.", counts["answered from the store"]),
+            ("refused", "Jobs refused because too many waited.", counts["refused"]),
+            (
+                "worker_restarts",
+                "Workers that ended and were replaced.",
+                service.supervisor.restarts,
+            ),
+        ):
+            yield CounterMetricFamily(f"slalom_{name}", meaning, number)

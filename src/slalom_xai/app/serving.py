@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import ipaddress
-import os
 import re
 import secrets
 import socket
@@ -13,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 from urllib.parse import urlencode
+
+from platformdirs import user_data_path
 
 from slalom_xai.app import logs
 from slalom_xai.app.access import Access, host_name
@@ -97,8 +98,7 @@ def _allowed(given: str) -> str:
 
 def default_store() -> Path:
     """Where jobs and results are kept unless told otherwise."""
-    data = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
-    return Path(data) / "slalom-xai" / "serve.sqlite"
+    return user_data_path("slalom-xai", appauthor=False) / "serve.sqlite"
 
 
 def listening(address: Address) -> socket.socket:

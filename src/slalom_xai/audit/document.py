@@ -1,4 +1,7 @@
-"""A document of headings, paragraphs and tables, as Markdown and as a web page."""
+"""A document of headings, paragraphs and tables, as Markdown and as a web page.
+
+By hand: one list of blocks gives both, where templates would have to be written twice.
+"""
 
 from __future__ import annotations
 

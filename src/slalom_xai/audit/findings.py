@@ -20,7 +20,6 @@ from slalom_xai.audit.bias import WordCounts
 from slalom_xai.audit.spread import Array, evidence
 from slalom_xai.audit.trials import Effect, Place, effects
 from slalom_xai.audit.words import Candidate
-from slalom_xai.metrics.intervals import false_discovery
 from slalom_xai.progress import Bar
 
 
@@ -81,13 +80,15 @@ def standing_out(
     Returns:
         Every word for every class, those that stand out most first.
     """
+    from scipy import stats
+
     harmless = np.array([one.harmless for one in every])
     index_of = {one.word: index for index, one in enumerate(every)}
     tests = []
     for label, z in ties.items():
         found = evidence(np.array([one.changes[label] for one in every]), z, harmless)
         tests += [(label, one, float(found[index_of[one.word]])) for one in listed]
-    adjusted = false_discovery(np.array([chance for _, _, chance in tests]))
+    adjusted = stats.false_discovery_control([chance for _, _, chance in tests])
     chosen = [
         Chosen(label, one, chance, bool(q <= rate))
         for (label, one, chance), q in zip(tests, adjusted, strict=True)

@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 
 from slalom_xai.audit.asking import Array
 from slalom_xai.audit.data import AuditText
-from slalom_xai.audit.group_tests import exact, mean_interval
+from slalom_xai.audit.group_tests import mean_interval
 from slalom_xai.audit.trials import wilson
-from slalom_xai.metrics.intervals import false_discovery
 
 LABEL, LENGTH = "label", "length"
 NO_GROUP = "(none)"
@@ -81,7 +80,9 @@ def _halves(lengths: NDArray[np.int64]) -> list[str]:
 
 def _adjust(tests: Sequence[dict[str, Any]], rate: float) -> None:
     """Writes adjusted chances beside those that are there."""
-    adjusted = false_discovery(np.array([one["p"] for one in tests]))
+    from scipy import stats
+
+    adjusted = stats.false_discovery_control([one["p"] for one in tests])
     for one, q in zip(tests, adjusted.tolist(), strict=True):
         one["q"], one["differs"] = q, q <= rate
 
@@ -123,6 +124,8 @@ class _Answers:
         every |= {
             f"errors of {name}": self._truth == label for label, name in enumerate(self._labels)
         }
+        from scipy import stats
+
         found = {}
         for name, counted in every.items():
             here, there = counted & own, counted & ~own
@@ -133,7 +136,8 @@ class _Answers:
             shares = [hits / each for hits, each in zip(wrong, of, strict=True)]
             if name == "accuracy":
                 shares = [1 - share for share in shares]
-            p = exact(wrong[0], of[0], wrong[1], of[1])
+            right = [each - hits for hits, each in zip(wrong, of, strict=True)]
+            p = float(stats.fisher_exact([wrong, right]).pvalue)
             found[name] = {"here": shares[0], "elsewhere": shares[1], "texts": of[0], "p": p}
         return found
 

@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 from slalom_xai.audit.asking import TextAsker
 from slalom_xai.audit.group_tests import difference_interval, draws_for, mean_interval, permuted
 from slalom_xai.audit.trials import Array, put_in, random_places, wilson
-from slalom_xai.metrics.intervals import false_discovery
 from slalom_xai.progress import Bar
 
 RANDOM = "(random words)"  # stands for all of them together
@@ -260,8 +259,10 @@ def _beyond(excess: Array, own: NDArray[np.bool_]) -> tuple[float, float, float]
 
 def _adjusted(effects: Sequence[GroupEffect], rate: float) -> list[GroupEffect]:
     """The same with adjusted chances, those that differ first."""
+    from scipy import stats
+
     known = [one for one in effects if not math.isnan(one.p)]
-    adjusted = false_discovery(np.array([one.p for one in known]))
+    adjusted = stats.false_discovery_control([one.p for one in known])
     tested = [
         replace(one, q=float(q), differs=bool(q <= rate))
         for one, q in zip(known, adjusted, strict=True)

@@ -158,13 +158,11 @@ def _mean(numbers: Array) -> tuple[float, float]:
     return float(numbers.mean()), error
 
 
-def wilson(hits: int, of: int, z: float = 1.96) -> tuple[float, float]:
-    """The interval of a share of which ``hits`` of ``of`` were seen."""
+def wilson(hits: int, of: int) -> tuple[float, float]:
+    """The 95% interval of a share of which ``hits`` of ``of`` were seen; all of 0 to 1 of none."""
+    from scipy import stats
+
     if of == 0:
         return 0.0, 1.0
-    share = hits / of
-    middle = share + z * z / (2 * of)
-    width = z * math.sqrt(share * (1 - share) / of + z * z / (4 * of * of))
-    scale = 1 + z * z / of
-    low, high = (middle - width) / scale, (middle + width) / scale
-    return max(0.0, min(share, low)), min(1.0, max(share, high))  # rounding may push them past it
+    interval = stats.binomtest(hits, of).proportion_ci(0.95, "wilson")
+    return float(interval.low), float(interval.high)

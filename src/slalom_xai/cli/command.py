@@ -21,7 +21,6 @@ from slalom_xai.cli import (
     methods,
     metrics,
     report,
-    reproduce,
     serve,
     train,
     vocabulary,
@@ -69,7 +68,6 @@ COMMANDS = (
     bench,
     figure,
     report,
-    reproduce,
     serve,
     cache,
 )
@@ -78,7 +76,12 @@ for command in COMMANDS:
 
 
 def main() -> None:
-    """Runs the command; an error is one line on standard error and a non-zero exit."""
+    """Runs the command ``slalom``."""
+    run(app, "slalom")
+
+
+def run(app: typer.Typer, name: str) -> None:
+    """Runs a command; an error is one line on standard error and a non-zero exit."""
     from slalom_xai.errors import SlalomError
 
     for stream in (sys.stdout, sys.stderr):
@@ -105,7 +108,7 @@ def main() -> None:
         # A mistyped option or command, in any version of click, has a message of its own.
         if not hasattr(error, "format_message"):
             raise
-        _fail(f"{error.format_message()} See slalom --help.", 2)
+        _fail(f"{error.format_message()} See {name} --help.", 2)
 
 
 def _fail(message: str, code: int) -> None:

@@ -36,7 +36,7 @@ Examples:
     slalom serve --host 0.0.0.0 --allow-host explain.example.org --base-path /slalom
 """
 
-_NEEDED = ("fastapi", "uvicorn")
+_NEEDED = ("fastapi", "prometheus_client", "uvicorn")
 
 _Models = Annotated[
     list[str] | None,

@@ -102,7 +102,7 @@ def explain_corpus(
         check_rows(source)
     model = model_fingerprint(options)
     settings = manifest(source, options, model, size)
-    open_folder(folder.path, settings, kind="corpus", maker="corpus", name=MANIFEST)
+    open_folder(folder.path, settings, kind="corpus", maker="slalom corpus", name=MANIFEST)
     with folder.held(shard):
         folder.make()
         folder.tidy()

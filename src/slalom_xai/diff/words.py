@@ -27,9 +27,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from slalom_xai.diff.tails import student_tails
-from slalom_xai.metrics.intervals import false_discovery
-
 Record = Mapping[str, Any]
 Array = NDArray[np.float64]
 SCORES = ("value", "importance", "effect")
@@ -187,6 +184,8 @@ def _changes(
         least: texts that a word must have.
         rate: of false discoveries.
     """
+    from scipy import stats
+
     there = np.isfinite(scores).all(axis=1)
     numbers, word = np.unique(word[there], return_inverse=True)
     before, after = scores[there].T
@@ -201,7 +200,7 @@ def _changes(
     first, mean, error, freedom = (each[kept] for each in (first, mean, error, freedom))
     drift = _drift(first, mean, error)
     p = _chances(first, mean, error, freedom, drift)
-    q = false_discovery(p)
+    q = stats.false_discovery_control(p)
     changes = {}
     for place, index in enumerate(numbers[kept].tolist()):
         changes[index] = Change(
@@ -218,13 +217,15 @@ def _changes(
 
 def _chances(first: Array, mean: Array, error: Array, freedom: Array, drift: Drift) -> Array:
     """The chance of each word's change, of one that moved as words in general did."""
+    from scipy import stats
+
     away = first + mean - (drift.shift + drift.slope * first)
     variance = error**2 + drift.spread**2
     with np.errstate(divide="ignore", invalid="ignore"):
         t = np.where(np.abs(away) <= _ROUNDING, 0.0, away / np.sqrt(variance))
         # The drift is known well, a word's own error is not (Satterthwaite).
         own = np.where(error > 0, variance**2 / (error**4 / freedom), _MOST_FREEDOM)
-    return student_tails(t, own.clip(max=_MOST_FREEDOM))
+    return np.asarray(2 * stats.t.sf(np.abs(t), own.clip(max=_MOST_FREEDOM)))
 
 
 def _drift(before: Array, difference: Array, error: Array) -> Drift:

@@ -80,7 +80,7 @@ def bootstrap(
         return Interval(math.nan, math.nan, math.nan, 0, left_out)
     low = high = math.nan
     if len(held) > 1:
-        low, high = _ends(_means(held, draws, seed), level)
+        low, high, _ = _drawn(held, level, draws, seed)
     return Interval(float(held.mean()), low, high, len(held), left_out)
 
 
@@ -153,15 +153,15 @@ def _difference(
     mean, texts = float(differences.mean()), len(differences)
     if texts < 2:
         return Interval(mean, math.nan, math.nan, texts, left_out), math.nan
-    means = _means(differences, draws, seed)
+    low, high, means = _drawn(differences, level, draws, seed)
     rounding = _ROUNDING * float(np.abs(differences).max())
     as_far = np.abs(means - mean) >= abs(mean) - rounding
     p = (1 + int(as_far.sum())) / (draws + 1)
-    return Interval(mean, *_ends(means, level), texts, left_out), p
+    return Interval(mean, low, high, texts, left_out), p
 
 
 def _holm(tests: Mapping[str, float]) -> dict[str, float]:
-    """Holm's correction of p by method.
+    """Holm's correction of p by method (by hand, as scipy has none).
 
     The least p is multiplied by the number of tests, the next by one fewer, and so on; a corrected
     p is never below the one before.
@@ -175,22 +175,21 @@ def _holm(tests: Mapping[str, float]) -> dict[str, float]:
     return corrected
 
 
-def _means(numbers: Array, draws: int, seed: int) -> Array:
-    """Means of ``draws`` samples with replacement, (draws,)."""
-    rng = np.random.default_rng(seed)
-    texts = len(numbers)
-    size = max(1, _CHUNK // texts)
-    means = []
-    for start in range(0, draws, size):
-        drawn = rng.integers(0, texts, (min(size, draws - start), texts))
-        means.append(numbers[drawn].mean(axis=1))
-    return np.concatenate(means)
+def _drawn(numbers: Array, level: float, draws: int, seed: int) -> tuple[float, float, Array]:
+    """The ends of the interval of a mean, and the means of samples with replacement (draws,)."""
+    from scipy import stats
 
-
-def _ends(means: Array, level: float) -> tuple[float, float]:
-    """The ends of the interval that holds the share ``level`` of the means, from the middle out."""
-    low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
-    return float(low), float(high)
+    found = stats.bootstrap(
+        (numbers,),
+        np.mean,
+        n_resamples=draws,
+        batch=max(1, _CHUNK // len(numbers)),
+        confidence_level=level,
+        method="percentile",
+        random_state=np.random.default_rng(seed),
+    )
+    low, high = found.confidence_interval
+    return float(low), float(high), found.bootstrap_distribution
 
 
 def _numbers(numbers: ArrayLike, what: str) -> Array:
@@ -213,15 +212,3 @@ def _check(level: float, draws: int) -> None:
             f"level is {level!r} and draws is {draws!r}: "
             "give a level between 0 and 1 and at least one draw"
         )
-
-
-def false_discovery(p: Array) -> Array:
-    """Adjusted p-values (m,): Benjamini and Hochberg's."""
-    count = len(p)
-    if not count:
-        return p
-    order = np.argsort(p, kind="stable")
-    scaled = p[order] * count / np.arange(1, count + 1)
-    q = np.empty(count)
-    q[order] = np.minimum.accumulate(scaled[::-1])[::-1].clip(max=1.0)
-    return q

@@ -7,6 +7,7 @@ and the row. Answers are JSON, whose numbers come back exactly as they were.
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 import threading
 from collections.abc import Mapping, Sequence
@@ -15,9 +16,10 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
+from platformdirs import user_cache_path
+
 from slalom_xai.errors import InputError
 from slalom_xai.queries.cache_file import CacheFile
-from slalom_xai.system.user_folders import cache_folder
 
 FILE_NAME = "answers.sqlite"
 _KEY_BYTES = 16  # of a hash: two among 10^12 answers are equal with a probability of 10^-15
@@ -84,7 +86,7 @@ class AnswerCache:
                 f"most_bytes is {most_bytes!r}: give a whole number of at least "
                 f"{CACHING.least_bytes}"
             )
-        self.folder = cache_folder() if path is None else Path(path)
+        self.folder = _usual_folder() if path is None else Path(path)
         self._file = CacheFile(self.folder / FILE_NAME, most_bytes, wait)
 
     def opened_for(self, fingerprint: str) -> KeptAnswers:
@@ -208,3 +210,9 @@ class KeptAnswers:
         """Where an answer lies: a hash of the model and the row."""
         named = f"{self._prefix}\n{key}".encode("utf-8", "surrogatepass")
         return blake2b(named, digest_size=_KEY_BYTES).digest()
+
+
+def _usual_folder() -> Path:
+    """The folder that ``SLALOM_CACHE`` names, or the package's among the caches of the user."""
+    own = os.environ.get("SLALOM_CACHE")
+    return Path(own) if own else user_cache_path("slalom-xai", appauthor=False)

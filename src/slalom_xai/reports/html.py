@@ -3,7 +3,8 @@
 The page holds the interactive view, and without scripts a coloured text and a table. Texts reach
 the page only as JSON in which no character can end the script element, and as escaped characters.
 The policy in the page allows its own script and style, by their hashes, and nothing else: no
-request leaves the page.
+request leaves the page. It is put together by hand, as little of it is more than data: a template
+would stand beside the same code that chooses and formats what it shows.
 """
 
 from __future__ import annotations

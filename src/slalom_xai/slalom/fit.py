@@ -84,7 +84,7 @@ class FitSettings:
         slack: calls that speak for errors which grow with the number of missing units.
         whole_weight: weight of the whole text, as a multiple of a text with one unit missing. An
             error there is in every change.
-        gentle: power of the weights that are tried in their place.
+        steepness: of the weights that are tried, as a factor of the power that was found.
         steepest: ratio of the largest weight to the smallest, at most.
         groups: of calls, left out in turn for standard errors.
         cells: calls times units, in a stack of several texts at most.
@@ -123,7 +123,7 @@ class FitSettings:
     calls_per_element: int = 10
     slack: float = 10.0
     whole_weight: float = 10.0
-    gentle: float = 0.5
+    steepness: tuple[float, ...] = (0.5, 1.0, 1.5, 2.0)
     steepest: float = 1e4
     groups: int = 20
     cells: int = 2**19
@@ -230,11 +230,11 @@ def fit_forms(requests: Sequence[FitRequest]) -> list[FittedForm]:
 def _fit_alike(requests: Sequence[FitRequest], device: torch.device) -> list[FittedForm]:
     stack = _stack(requests).to(device)
     point = descend(stack, _start(stack), FIT.first_steps)
-    stack = replace(stack, weights=_weigh(stack, point))
+    first = point
     calls = _draw_calls(requests).to(device)
-    some = stack.take_calls(calls)
-    bounded, margin, point = _choose_bound(requests, some, point)
-    stack, some, point = _choose_weights(stack, some, calls, bounded, margin, point)
+    some = replace(stack, weights=_weigh(stack, first)).take_calls(calls)
+    bounded, margin, point = _choose_bound(requests, some, first)
+    stack, some, point = _choose_weights(stack, first, calls, bounded, margin, point)
     others = _fit_one_score(requests, replace(stack, bounded=bounded), calls)
     stack, some = (_widen(replace(part, bounded=bounded), margin) for part in (stack, some))
     pairs, point = _choose_pairs(requests, some, point)
@@ -288,8 +288,8 @@ def _stack(requests: Sequence[FitRequest]) -> Stack:
     first, columns = requests[0].outputs, requests[0].outputs.shape[1]
     x = first.new_zeros(len(requests), calls, width)
     z = first.new_zeros(len(requests), calls, columns)
-    weights, real = first.new_zeros(len(requests), calls), first.new_zeros(len(requests), width)
-    rest = first.new_zeros(len(requests), width)
+    weights = torch.zeros_like(z)
+    real, rest = (first.new_zeros(len(requests), width) for _ in range(2))
     for number, (request, own) in enumerate(zip(requests, elements, strict=True)):
         centre, half = _find_scale(request, FIT.margin)
         m, p = own.shape
@@ -297,7 +297,7 @@ def _stack(requests: Sequence[FitRequest]) -> Stack:
         x[number, :m, -1] = own[:, -1]
         x[number, m:, -1] = 1  # padding is a text of which everything is missing, with weight 0
         z[number, :m] = (request.outputs - centre) / half
-        weights[number, :m] = own[:, -1].clamp(min=1) ** -FIT.first_power
+        weights[number, :m] = own[:, -1:].clamp(min=1) ** -FIT.first_power
         real[number, : p - 1], real[number, -1] = 1, 1
         n = request.counts.shape[1]
         rest[number, :n] = request.log_occurrences - request.log_occurrences.mean()
@@ -309,7 +309,7 @@ def _start(stack: Stack) -> Point:
     """An additive fit: with equal importances, averages are linear in the values."""
     inner = choose(stack.bounded, torch.atanh(stack.z.clamp(-0.98, 0.98)), stack.z)
     shares = stack.x / stack.x.sum(dim=2, keepdim=True).clamp(min=1e-300)
-    weighted = shares.transpose(1, 2) * stack.weights[:, None]
+    weighted = shares.transpose(1, 2) * stack.weights.mean(dim=2)[:, None]
     gram = weighted @ shares
     size = (gram.diagonal(dim1=1, dim2=2).sum(dim=1) / stack.size)[:, None, None]
     u = torch.linalg.solve(gram + 1e-2 * size * stack.value_prior, weighted @ inner)
@@ -317,27 +317,42 @@ def _start(stack: Stack) -> Point:
     return Point(u.clamp(-1.5, 1.5), stack.rest.clone(), prior, prior)
 
 
-def _weigh(stack: Stack, point: Point) -> Tensor:
-    """Weights (B, m): one over the squared error expected of a text with so many units missing.
+def _weigh(stack: Stack, point: Point, steepness: float = 1.0) -> Tensor:
+    """Weights (B, m, C): one over the squared error expected where so many units are missing.
 
     The expectation is a power of that number, fitted on a log scale to the errors of a first fit,
-    and drawn towards the number itself where there are few calls.
+    output by output, and drawn towards the number itself where there are few calls. A class that is
+    predicted for sure moves less than the others when a few units go, and its errors are smaller.
+
+    Args:
+        stack: the problems.
+        point: their first fits.
+        steepness: a factor of that power.
     """
     left = evaluate(stack, point.u, point.s).output - stack.z
-    squares, missing = (left**2).sum(dim=2), stack.x[..., -1]
+    squares, missing = left**2, stack.x[..., -1:]
     real = (stack.weights > 0).to(squares)
     size = torch.log(missing.clamp(min=1))
     log_error = torch.log(squares + 1e-12 * squares.amax(dim=1, keepdim=True) + 1e-300)
     count = real.sum(dim=1, keepdim=True)
-    centred = real * (size - (real * size).sum(1, keepdim=True) / count)
+    centre = (real * size).sum(1, keepdim=True) / count
+    centred = real * (size - centre)
     power = ((centred * log_error).sum(1, keepdim=True) + FIT.slack) / (
         (centred * size).sum(1, keepdim=True) + FIT.slack
     )
-    exponent = (-power * size).masked_fill(real == 0, -torch.inf)
+    level = (real * log_error).sum(1, keepdim=True) / count - power * centre
+    exponent = (-steepness * power * size).masked_fill(real == 0, -torch.inf)
     weights = torch.exp(exponent - exponent.amax(dim=1, keepdim=True))
     weights = weights.clamp(min=1 / FIT.steepest) * real
     weights = torch.where(missing == 0, weights * FIT.whole_weight, weights)
-    return weights / weights.sum(dim=1, keepdim=True) * count
+    weights = weights * torch.exp(level.amin(dim=2, keepdim=True) - level)
+    return _rescale(weights)
+
+
+def _rescale(weights: Tensor) -> Tensor:
+    """Weights (B, m, C) whose mean is one over all calls that are not padding."""
+    count = (weights > 0).sum(dim=(1, 2), keepdim=True)
+    return weights / weights.sum(dim=(1, 2), keepdim=True) * count
 
 
 def _draw_calls(requests: Sequence[FitRequest]) -> Tensor:
@@ -386,33 +401,24 @@ def _choose_bound(
 
 
 def _choose_weights(
-    stack: Stack, some: Stack, calls: Tensor, bounded: Tensor, margin: Tensor, point: Point
+    stack: Stack, first: Point, calls: Tensor, bounded: Tensor, margin: Tensor, point: Point
 ) -> tuple[Stack, Stack, Point]:
-    """Problems with gentler weights where these predict better, all calls and some; and the fit.
+    """Problems with the weights that predict best, all calls and some of them; and the fit.
 
-    Where a few words change next to nothing, steep weights fit that and miss the rest.
+    Where a prediction is saturated, a few units change next to nothing and most of them change
+    much: gentle weights fit one of the two and steep weights the other.
     """
-    gentle = stack.weights**FIT.gentle
-    count = (stack.weights > 0).sum(dim=1, keepdim=True)
-    gentle = gentle / gentle.sum(dim=1, keepdim=True) * count
-    other = _widen(
-        replace(replace(stack, weights=gentle).take_calls(calls), bounded=bounded), margin
-    )
-    settled = settle(
-        other,
-        point,
-        _compare_at(other),
-        FIT.rounds,
-        FIT.bound_steps,
-        SOLVER.near,
-    )
-    own = _widen(replace(some, bounded=bounded), margin)
-    steep, flat = (
-        _balance(one, look_back(one, at)) for one, at in ((own, point), (other, settled))
-    )
-    better = flat > steep
-    stack = replace(stack, weights=choose(better, gentle, stack.weights))
-    return stack, stack.take_calls(calls), settled.choose(better, point)
+    count, kinds = len(stack.x), len(FIT.steepness)
+    each = torch.arange(count, device=stack.x.device).repeat(kinds)
+    weights = torch.cat([_weigh(stack, first, power) for power in FIT.steepness])
+    trial = replace(stack.pick(each), weights=weights, bounded=bounded[each])
+    some = _widen(trial.take_calls(calls[each]), margin[each])
+    begun = point.pick(each)
+    settled = settle(some, begun, _compare_at(some), FIT.rounds, FIT.bound_steps, SOLVER.near)
+    balance = _balance(some, look_back(some, settled)).reshape(kinds, count)
+    chosen = balance.argmax(dim=0) * count + torch.arange(count, device=balance.device)
+    stack = replace(stack, weights=weights[chosen])
+    return stack, stack.take_calls(calls), settled.pick(chosen)
 
 
 def _compare_at(stack: Stack) -> Tensor:
@@ -474,15 +480,14 @@ def _rank_pairs(request: FitRequest, stack: Stack, point: Point, left: Left) -> 
     pairs = torch.stack([first[near], second[near]], dim=1).to(torch.float64)
     if wanted < 1 or n < 3:
         return pairs[:0]
-    weights = stack.weights[0, :, None]
     units = stack.x[0, :, :n]
     together = units[:, first[near]] * units[:, second[near]]
     raw = stack.x * torch.exp(point.s - point.s.amax(dim=1, keepdim=True))[:, None]
     mass = raw.sum(dim=2)[0, :, None]
-    gained = torch.zeros(len(pairs), dtype=weights.dtype, device=weights.device)
+    gained = torch.zeros(len(pairs), dtype=stack.x.dtype, device=stack.x.device)
     p = point.s.shape[1]
     for column in range(point.u.shape[2]):
-        slopes = left.slopes[0, column]
+        weights, slopes = stack.weights[0, :, column, None], left.slopes[0, column]
         slope = slopes[:, :p].sum(dim=1, keepdim=True)  # shares add up to one
         new = together * slope / mass
         known = slopes @ (left.inverse[0, column] @ (slopes.T @ (weights * new)))
@@ -610,29 +615,27 @@ def _judge(stack: Stack, left: Left, margin: Tensor | float = 1.0) -> Tensor:
         left: what their fits leave.
         margin: (B,), widths of the ranges whose units the errors are in, where they differ.
     """
-    squares = (left.left_out**2).sum(dim=2) * torch.as_tensor(margin).reshape(-1, 1).to(
-        stack.x
-    ) ** 2
+    squares = left.left_out**2 * torch.as_tensor(margin).reshape(-1, 1, 1).to(stack.x) ** 2
     errors = [
         (squares * part).sum(dim=1) / part.sum(dim=1).clamp(min=1e-300) for part in _parts(stack)
     ]
-    return torch.stack(errors).clamp(min=1e-14).log().mean(dim=0)
+    return _of_predicted(stack, torch.stack(errors).clamp(min=1e-14).log().mean(dim=0))
 
 
 def _parts(stack: Stack) -> tuple[Tensor, Tensor]:
-    """How much each call counts where few units are missing, and where any number is, (B, m) each.
+    """How much calls count where few units are missing, and where any number is, (B, m, 1) each.
 
     About half of the calls lack a number that is drawn on a log scale. Readers are told how well
     the formula predicts if all numbers are equally likely, so calls with many missing units count
     for more.
     """
     missing, units = stack.x[..., -1], stack.size[:, None] - 1
-    real = (stack.weights > 0) & (missing > 0)
+    real = (stack.weights[..., 0] > 0) & (missing > 0)
     few = real & (missing <= FIT.few)
     few = torch.where(few.sum(dim=1, keepdim=True) < FIT.least_few, real, few)
     logs = missing.clamp(min=1) * torch.log1p(units)
     rare = logs / (logs + units)
-    return few * rare, real * rare
+    return (few * rare)[..., None], (real * rare)[..., None]
 
 
 def _predicted_shares(stack: Stack, left: Left) -> Tensor:
@@ -642,9 +645,14 @@ def _predicted_shares(stack: Stack, left: Left) -> Tensor:
     """
     shares = []
     for part in _parts(stack):
-        squares = (part[..., None] * left.left_out**2).sum(dim=(1, 2))
-        shares.append(1 - squares / stack.spread(part))
+        squares = (part * left.left_out**2).sum(dim=1)
+        shares.append(_of_predicted(stack, 1 - squares / stack.spread_of_each(part)))
     return torch.stack(shares)
+
+
+def _of_predicted(stack: Stack, columns: Tensor) -> Tensor:
+    """The column (B, C) of the output that is the largest for the whole text, (B,)."""
+    return columns.gather(1, stack.z[:, 0].argmax(dim=1, keepdim=True))[:, 0]
 
 
 def _group(calls: int) -> Tensor:
@@ -712,7 +720,7 @@ class _Fitted:
             zip(*self.scale, self.curvature, strict=True)
         ):
             slopes = left.slopes[0, column, :calls]
-            pull = stack.weights[0, :calls] * left.left_out[0, :calls, column]
+            pull = stack.weights[0, :calls, column] * left.left_out[0, :calls, column]
             each = torch.zeros(int(groups.max()) + 1, calls, dtype=pull.dtype, device=pull.device)
             each[groups, torch.arange(calls)] = pull
             steps = (each @ slopes) @ left.inverse[0, column]  # (G, 2p)

@@ -79,7 +79,7 @@ class Stack:
     Attributes:
         x: (B, m, p), how often each element is there.
         z: (B, m, C), outputs in units of the range.
-        weights: (B, m), of the calls; 0 for padding.
+        weights: (B, m, C), of the calls; 0 for padding.
         real: (B, p), 1 for elements that are not padding.
         rest: (B, p), importances that the prior prefers.
         bounded: (B,), whether the formula is.
@@ -108,7 +108,7 @@ class Stack:
             self,
             x=self.x[each, places],
             z=self.z[each, places],
-            weights=self.weights[each, places] * (calls >= 0),
+            weights=self.weights[each, places] * (calls >= 0)[..., None],
         )
 
     @property
@@ -119,18 +119,21 @@ class Stack:
     @property
     def calls(self) -> Tensor:
         """How many outputs each problem has been told, (B,)."""
-        return (self.weights > 0).sum(dim=1) * self.z.shape[2]
+        return (self.weights > 0).sum(dim=(1, 2))
 
     @property
     def scarce(self) -> Tensor:
         """Whether these are far fewer than the numbers to find, (B,)."""
         return self.calls < SOLVER.scarce_calls * (self.z.shape[2] + 1) * self.size
 
-    def spread(self, weights: Tensor | None = None) -> Tensor:
-        """The weighted sum of squared deviations of the outputs from their mean, (B,)."""
-        weights = (self.weights if weights is None else weights)[..., None]
+    def spread_of_each(self, weights: Tensor) -> Tensor:
+        """The weighted sum of squared deviations of each output from its mean, (B, C)."""
         mean = (weights * self.z).sum(1, keepdim=True) / weights.sum(1, keepdim=True)
-        return (weights * (self.z - mean) ** 2).sum(dim=(1, 2)).clamp(min=1e-30)
+        return (weights * (self.z - mean) ** 2).sum(dim=1).clamp(min=1e-30)
+
+    def spread(self) -> Tensor:
+        """The same of all outputs together, by the weights of the fit, (B,)."""
+        return self.spread_of_each(self.weights).sum(dim=1)
 
     @property
     def value_prior(self) -> Tensor:
@@ -251,9 +254,9 @@ class Curvature:
 def differentiate_by_values(stack: Stack, at: Outcome) -> tuple[Tensor, Tensor]:
     """Second derivatives by values alone, (B, C, p, p), and first ones, (B, C, p)."""
     heard = at.weights[:, None]
-    weight = stack.weights[..., None] * (at.slope / at.mass) ** 2
+    weight = stack.weights * (at.slope / at.mass) ** 2
     uu = (heard * heard.transpose(1, 2))[:, None] * weigh_products(stack.x, weight)
-    pull = stack.weights[..., None] * at.slope / at.mass * (at.output - stack.z)
+    pull = stack.weights * at.slope / at.mass * (at.output - stack.z)
     return uu, heard * (pull.transpose(1, 2) @ stack.x)
 
 
@@ -266,11 +269,11 @@ def differentiate(stack: Stack, u: Tensor, at: Outcome) -> Curvature:
     batches round.
     """
     mean, heard = at.average, at.weights[:, None]  # (B, 1, p)
-    weight = stack.weights[..., None] * (at.slope / at.mass) ** 2  # (B, m, C)
+    weight = stack.weights * (at.slope / at.mass) ** 2  # (B, m, C)
     factors = torch.cat([weight, weight * mean, weight * mean**2], dim=2)  # (B, m, 3C)
     both = (heard * heard.transpose(1, 2))[:, None]
     q0, q1, q2 = (both * weigh_products(stack.x, factors)).chunk(3, dim=1)  # (B, C, p, p) each
-    pull = stack.weights[..., None] * at.slope / at.mass * (at.output - stack.z)
+    pull = stack.weights * at.slope / at.mass * (at.output - stack.z)
     pulls = torch.cat([pull, pull * mean], dim=2).transpose(1, 2)
     e0, e1 = (heard * (pulls @ stack.x)).chunk(2, dim=1)
     own = u.transpose(1, 2)  # (B, C, p)
@@ -304,7 +307,7 @@ def weigh_products(x: Tensor, factors: Tensor) -> Tensor:
 
 def compute_cost(stack: Stack, output: Tensor, point: Point) -> Tensor:
     """What is minimised, (B,)."""
-    squares = (stack.weights[..., None] * (output - stack.z) ** 2).sum(dim=(1, 2))
+    squares = (stack.weights * (output - stack.z) ** 2).sum(dim=(1, 2))
     apart = (point.u[:, :-1] - point.u[:, -1:]) * stack.real[:, :-1, None]
     values = (apart**2).sum(dim=(1, 2)) + 1e-2 * (point.u[:, -1] ** 2).sum(dim=1)
     importances = (stack.importance_prior * (point.s - stack.rest) ** 2).sum(dim=1)
@@ -484,7 +487,7 @@ def find_posterior(stack: Stack, point: Point, at: Outcome) -> Posterior:
         held_s = (inverse[:, :, p:, p:] * prior_s * real).sum(dim=(2, 3)).mean(dim=1)
         spent_s = (stack.size - held_s).clamp(min=0)
     calls = stack.calls
-    squares = (stack.weights[..., None] * (at.output - stack.z) ** 2).sum(dim=(1, 2))
+    squares = (stack.weights * (at.output - stack.z) ** 2).sum(dim=(1, 2))
     variance = squares / (calls - spent_u - spent_s).clamp(min=1)
     unknown = (1 - calls / (columns * stack.size)).clamp(min=0)
     variance = torch.maximum(variance, SOLVER.scarce * unknown * stack.spread() / calls)
@@ -525,7 +528,7 @@ def look_back(stack: Stack, point: Point) -> Left:
     if point.free:
         apart = point.u.transpose(1, 2)[:, :, None, :] - at.average.transpose(1, 2)[..., None]
         slopes = torch.cat([slopes, slopes * apart], dim=3)
-    leverage = (slopes @ found.inverse).mul_(slopes).sum(dim=3) * stack.weights[:, None]
+    leverage = (slopes @ found.inverse).mul_(slopes).sum(dim=3) * stack.weights.transpose(1, 2)
     least = torch.where(stack.scarce, SOLVER.scarce_least, SOLVER.least).to(leverage)[:, None, None]
     left_out = (at.output - stack.z) / torch.maximum(1 - leverage.transpose(1, 2), least)
     return Left(left_out, found.variance, found.inverse, slopes)

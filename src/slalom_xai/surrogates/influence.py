@@ -49,7 +49,7 @@ class CovarianceSettings:
     Attributes:
         misfit: standard errors are widened by this factor. Residuals are misfit more than noise and
             row weights are estimated, so errors against known truths were larger than the
-            sandwich's by about this; ``benchmarks/coverage.py`` measures it.
+            sandwich's by about this; ``research/benchmarks/coverage.py`` measures it.
         ridges: fractions of the mean curvature that are added, one after the other, until the
             curvature can be inverted. The first is at rounding level and hardly changes an error.
         least_freedom: rows that must be left beside the parameters; with fewer, residuals say

@@ -24,7 +24,7 @@ def open_folder(
     settings: Mapping[str, Any],
     *,
     kind: str = "benchmark",
-    maker: str = "bench",
+    maker: str = "slalom bench",
     name: str = _SETTINGS,
 ) -> None:
     """Makes a folder for results, or goes on with that of an earlier run.
@@ -79,7 +79,7 @@ def _check_beginning(folder: Path, kind: str, name: str) -> None:
 
 def _read_settings(path: Path, kind: str, maker: str) -> dict[str, Any]:
     """The settings of an earlier run."""
-    settings = read_json(path, f"slalom {maker}")
+    settings = read_json(path, maker)
     if not isinstance(settings, dict) or not settings:
         raise InputError(
             f"{path} holds no {kind} settings: "

@@ -1,10 +1,17 @@
-"""SQLite: transactions, and what its errors mean."""
+"""SQLite, as every file of the package uses it: connections, transactions, what errors mean.
+
+The files differ in how threads share them, which is left to each: the answer cache has one
+connection behind a lock, the server's store one for each thread, and a data set a pool, whose
+readers see the file as it was when they began.
+"""
 
 from __future__ import annotations
 
 import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 _NO_ROOM = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
@@ -13,6 +20,23 @@ _UNDECODABLE = "Could not decode"  # Python's own error, which has no code
 
 class Damaged(sqlite3.DatabaseError):
     """A file does not hold what was written to it; the message says what to do, for a person."""
+
+
+def connected(path: Path, wait: float) -> sqlite3.Connection:
+    """A connection to a file of ours, whose readers and writer work side by side.
+
+    Args:
+        path: of the file.
+        wait: seconds that a writer waits for another.
+    """
+    connection = sqlite3.connect(path, timeout=wait, isolation_level=None, check_same_thread=False)
+    try:
+        _keep_a_log(connection, wait)
+        connection.execute("PRAGMA synchronous = NORMAL")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
 
 
 @contextmanager
@@ -44,6 +68,19 @@ def find_damage(connection: sqlite3.Connection) -> str | None:
     """The first thing that is wrong with the pages of a file, in one line; reads all of them."""
     found = str(connection.execute("PRAGMA integrity_check(1)").fetchone()[0])
     return None if found == "ok" else " ".join(found.split())[:200]
+
+
+def _keep_a_log(connection: sqlite3.Connection, wait: float) -> None:
+    """Switches the log on; two processes may try this at once, and SQLite does not wait here."""
+    end = time.monotonic() + wait
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > end:
+                raise
+            time.sleep(0.02)
 
 
 def _code(error: sqlite3.Error) -> int:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import bz2
 import gzip
-import io
 import lzma
 import zipfile
 import zlib
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import IO, Any
 
 from slalom_xai.errors import InputError
 
@@ -16,7 +17,12 @@ SEPARATED = (".csv", ".tsv")
 JSON = (".jsonl", ".ndjson", ".json")
 PARQUET = ".parquet"
 
-_UNPACK = {".gz": gzip.decompress, ".xz": lzma.decompress, ".bz2": bz2.decompress}
+_UNPACK: Mapping[str, Callable[[Path], Any]] = {
+    ".gz": gzip.open,
+    ".xz": lzma.open,
+    ".bz2": bz2.open,
+}
+PACKINGS = tuple(_UNPACK)
 _ZIP = ".zip"
 
 # Everything that the modules above raise for a damaged file.
@@ -32,37 +38,51 @@ DAMAGE = (
 )
 
 
-def unpacked(path: Path, raw: bytes) -> tuple[str, bytes]:
-    """The kind of a table, such as ".csv", and its bytes.
-
-    Args:
-        path: the file; a zip file without a second ending leaves it to the file inside to say the
-            kind.
-        raw: the bytes of the file.
+def opened(path: Path) -> IO[bytes]:
+    """The bytes of a file without its packing.
 
     Raises:
-        InputError: the kind is not known, or the file is damaged.
+        InputError: it cannot be opened.
     """
     packing = path.suffix.lower()
-    inside_says = packing == _ZIP and not Path(path.stem).suffix
-    kind = ""
-    if not inside_says:
-        kind = kind_of(path.name, path)
     try:
         if packing == _ZIP:
-            name, raw = _from_zip(path, raw)
-            kind = kind or kind_of(name + packing, path)
-        elif packing in _UNPACK:
-            raw = _UNPACK[packing](raw)
+            with zipfile.ZipFile(path) as archive:  # the file inside keeps it open
+                return archive.open(_name_in(archive, path))
+        unpack = _UNPACK.get(packing)
+        return path.open("rb") if unpack is None else unpack(path)
     except InputError:
         raise
     except DAMAGE as error:
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise InputError(
-            f"{path} is damaged or not a {packing[1:]} file ({reason}): "
-            "pack it again, or give it unpacked"
-        ) from error
-    return kind, raw
+        raise damaged(path, error) from error
+
+
+def name_in_zip(path: Path) -> str:
+    """The name of the one file in an archive.
+
+    Raises:
+        InputError: it cannot be opened, or does not hold one file.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return Path(_name_in(archive, path)).name
+    except zipfile.BadZipFile as error:
+        raise damaged(path, error) from error
+
+
+def damaged(path: Path, error: Exception, after: str = "") -> InputError:
+    """The error for a file that cannot be unpacked.
+
+    Args:
+        path: the file.
+        error: what went wrong.
+        after: what could be read of it.
+    """
+    reason = " ".join(str(error).split()) or type(error).__name__
+    return InputError(
+        f"cannot read {path}{after}: it is damaged or not a {path.suffix[1:]} file ({reason}); "
+        "pack it again, or give it unpacked"
+    )
 
 
 def kind_of(name: str, given: Path) -> str:
@@ -90,15 +110,10 @@ def kind_of(name: str, given: Path) -> str:
     )
 
 
-def _from_zip(path: Path, raw: bytes) -> tuple[str, bytes]:
-    """The name and the bytes of the one file in an archive."""
-    with zipfile.ZipFile(io.BytesIO(raw)) as archive:
-        names = []
-        for info in archive.infolist():
-            if not info.is_dir() and not info.filename.startswith("__MACOSX/"):
-                names.append(info.filename)
-        if len(names) != 1:
-            raise InputError(
-                f"{path} holds {len(names)} files: give a zip file with one table in it"
-            )
-        return Path(names[0]).name, archive.read(names[0])
+def _name_in(archive: zipfile.ZipFile, path: Path) -> str:
+    """The one file in an archive."""
+    infos = [info for info in archive.infolist() if not info.is_dir()]
+    names = [info.filename for info in infos if not info.filename.startswith("__MACOSX/")]
+    if len(names) != 1:
+        raise InputError(f"{path} holds {len(names)} files: give a zip file with one table in it")
+    return names[0]

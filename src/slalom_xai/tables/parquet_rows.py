@@ -62,11 +62,13 @@ class ParquetRows:
     ) -> None:
         self._file.close()
 
-    def cells(self, wanted: Sequence[str], skip: int = 0) -> Iterator[tuple[object, ...]]:
+    def cells(
+        self, wanted: Sequence[str] | None = None, skip: int = 0
+    ) -> Iterator[tuple[object, ...]]:
         """The cells of some columns, row by row.
 
         Args:
-            wanted: the columns.
+            wanted: the columns; None: all.
             skip: so many rows are passed over.
         """
         first, skip = self._first_group(skip)
@@ -74,7 +76,10 @@ class ParquetRows:
         if not groups:
             return
         batches = self._file.iter_batches(
-            self._batch_rows(), row_groups=groups, columns=list(wanted), use_threads=False
+            self._batch_rows(),
+            row_groups=groups,
+            columns=None if wanted is None else list(wanted),
+            use_threads=False,
         )
         while True:
             with self._damage():
@@ -82,7 +87,8 @@ class ParquetRows:
                 if batch is None:
                     return
                 batch, skip = batch.slice(skip), max(0, skip - batch.num_rows)
-                columns = [batch.column(field).to_pylist() for field in wanted]
+                named = batch.columns if wanted is None else map(batch.column, wanted)
+                columns = [cells.to_pylist() for cells in named]
             yield from zip(*columns, strict=True)
 
     def _first_group(self, skip: int) -> tuple[int, int]:

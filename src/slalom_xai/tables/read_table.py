@@ -1,15 +1,35 @@
-"""Reads a table by the ending of its name."""
+"""Reads a whole table by the ending of its name, which training needs.
+
+The rows are those of ``lines`` and ``parquet_rows``; the first that cannot be read is an error.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from contextlib import closing
 from pathlib import Path
+from typing import Any, TypeVar
 
 from slalom_xai.errors import InputError
-from slalom_xai.tables.packing import JSON, PARQUET, unpacked
-from slalom_xai.tables.records import read_json_records, read_parquet
-from slalom_xai.tables.separated import SEPARATORS, read_separated
-from slalom_xai.tables.table import Cells, Table
+from slalom_xai.tables.lines import (
+    SEPARATORS,
+    Lines,
+    StreamLimits,
+    as_record,
+    check_readable,
+    json_records,
+    separated_rows,
+)
+from slalom_xai.tables.packing import JSON, PARQUET, kind_of, name_in_zip
+from slalom_xai.tables.parquet_rows import ParquetRows
+from slalom_xai.tables.table import Table
+
+_LIMITS = StreamLimits(utf8_only=True)
+_LIMITS_OF_A_LIST = StreamLimits(row_bytes=1 << 60, utf8_only=True)
+
+Row = TypeVar("Row")
 
 
 def read_table(path: str | Path) -> Table:
@@ -19,41 +39,58 @@ def read_table(path: str | Path) -> Table:
         InputError: the file is not there, damaged, or not what its name says.
     """
     path = Path(path)
-    try:
-        raw = path.read_bytes()
-    except OSError as error:
-        raise InputError(
-            f"cannot read {path}: {error.strerror or error}; give a file with a table"
-        ) from error
-    kind, content = unpacked(path, raw)
-    cells = _cells(path, content, kind)
-    return Table(
-        cells.fields,
-        cells.rows,
-        cells.numbers,
-        cells.unit,
-        path=path,
-        sha256=hashlib.sha256(raw).hexdigest(),
-        separator=SEPARATORS.get(kind, ""),
-    )
-
-
-def _cells(path: Path, content: bytes, kind: str) -> Cells:
+    check_readable(path)
+    name = path.name
+    if path.suffix.lower() == ".zip" and not Path(path.stem).suffix:
+        name = f"{name_in_zip(path)}.zip"  # the file inside says the kind
+    kind, unit = kind_of(name, path), "line"
+    fields: tuple[str, ...]
+    rows: Sequence[Sequence[object]]
+    numbers: Sequence[int]
     if kind == PARQUET:
-        return read_parquet(path, content)
-    text = _decoded(path, content)
-    if kind in JSON:
-        return read_json_records(path, text, kind)
-    return read_separated(path, text, kind)
+        with ParquetRows(path) as parquet:
+            fields, rows, unit = parquet.fields, list(parquet.cells()), "row"
+        numbers = range(1, len(rows) + 1)
+    elif kind in JSON:
+        listed = _json_list(path) if kind == ".json" else None
+        unit = "line" if listed is None else "row"
+        records = _readable(json_records(path, _LIMITS) if listed is None else listed)
+        fields = tuple(dict.fromkeys(field for _, record in records for field in record))
+        rows = [[record.get(field) for field in fields] for _, record in records]
+        numbers = [number for number, _ in records]
+    else:
+        (_, header), *body = _readable(separated_rows(path, kind, _LIMITS))
+        fields = tuple(field.strip() for field in header)
+        rows, numbers = [row for _, row in body], [number for number, _ in body]
+    with path.open("rb") as file:
+        sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+    return Table(fields, rows, numbers, unit, path, sha256, SEPARATORS.get(kind, ""))
 
 
-def _decoded(path: Path, content: bytes) -> str:
+def _readable(rows: Iterable[tuple[int, Row | InputError]]) -> list[tuple[int, Row]]:
+    """The rows with their numbers, all of which can be read."""
+    readable = []
+    for number, row in rows:
+        if isinstance(row, InputError):
+            raise row
+        readable.append((number, row))
+    return readable
+
+
+def _json_list(path: Path) -> list[tuple[int, dict[str, Any] | InputError]] | None:
+    """The records of a file that is one list, with their numbers; None if it is none."""
+    with closing(Lines(path, _LIMITS_OF_A_LIST)) as lines:
+        text = "".join(lines)
+    if not text.lstrip().startswith("["):
+        return None
     try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
+        values = json.loads(text)
+    except (ValueError, RecursionError) as error:
         raise InputError(
-            f"{path} is not UTF-8 text ({error.reason} at byte {error.start}): save it as UTF-8"
+            f"cannot read {path}: not JSON ({error}); "
+            "give a list of records, or one record per line"
         ) from error
-    if not text:
-        raise InputError(f"{path} is empty: give a table with a text and a label in each row")
-    return text
+    return [
+        (number, as_record(value, f"row {number} of {path}"))
+        for number, value in enumerate(values, start=1)
+    ]

@@ -1,14 +1,13 @@
 """Reads a table row by row, so that one of any size fits into memory.
 
-``read_table`` reads a table at once, which training needs. Here the same formats are read as a
-stream: CSV, TSV and JSON lines, packed as .gz, .xz or .bz2 or not, and Parquet. Every row of the
-file comes out: one that cannot be read comes with what is wrong with it.
+CSV, TSV and JSON lines, packed as .gz, .xz or .bz2 or not, and Parquet. Every row of the file comes
+out: one that cannot be read comes with what is wrong with it. ``read_table`` reads the same rows at
+once.
 """
 
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -19,18 +18,18 @@ from typing import NamedTuple
 from slalom_xai.errors import InputError
 from slalom_xai.tables.lines import (
     ANY_SIZE,
-    PACKINGS,
+    NOT_UTF8,
     StreamLimits,
+    check_readable,
     json_records,
     separated_rows,
 )
-from slalom_xai.tables.packing import JSON, PARQUET, SEPARATED, kind_of
+from slalom_xai.tables.packing import JSON, PACKINGS, PARQUET, SEPARATED, kind_of
 from slalom_xai.tables.parquet_rows import ParquetRows
 from slalom_xai.tables.table import listed
 
 _KINDS = (*SEPARATED, ".jsonl", ".ndjson", PARQUET)
 _PEEKED = 100  # records that are read to learn the fields of a JSON file
-_NOT_UTF8 = re.compile("[\udc80-\udcff]")  # how Python keeps bytes that it cannot decode
 
 
 class StreamedRow(NamedTuple):
@@ -144,20 +143,6 @@ def known_kind(path: Path) -> str:
     return kind
 
 
-def check_readable(path: Path) -> None:
-    """Refuses what is no file with something in it."""
-    try:
-        if path.is_dir():
-            raise InputError(f"{path} is a folder: give a file with a table")
-        with path.open("rb") as file:
-            if not file.read(1):
-                raise InputError(f"{path} is empty: give a table with a text in each row")
-    except OSError as error:
-        raise InputError(
-            f"cannot read {path}: {error.strerror or error}; give a file with a table"
-        ) from error
-
-
 def check_field(path: Path, fields: Sequence[str], field: str) -> None:
     """Refuses a column that is not there, or that is there twice.
 
@@ -188,7 +173,7 @@ def broken_characters(text: str) -> str | None:
     try:
         text.encode()
     except UnicodeEncodeError:
-        if _NOT_UTF8.search(text):
+        if NOT_UTF8.search(text):
             return "is not UTF-8 text: save the file as UTF-8"
         return "holds half a character (a lone surrogate): save the table as UTF-8 again"
     return None

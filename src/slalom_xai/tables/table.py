@@ -14,33 +14,24 @@ _MOST_FIELDS_NAMED = 12
 
 
 @dataclass(frozen=True)
-class Cells:
-    """What a file of one format holds.
+class Table:
+    """The rows of a file.
 
     Attributes:
         fields: the names of the fields.
         rows: the cells of each row; None where a record has no such field.
         numbers: where each row begins, as a person counts.
         unit: what ``numbers`` count: "line" or "row".
-    """
-
-    fields: tuple[str, ...]
-    rows: Sequence[Sequence[object]]
-    numbers: Sequence[int]
-    unit: str
-
-
-@dataclass(frozen=True)
-class Table(Cells):
-    """The rows of a file.
-
-    Attributes:
         path: the file.
         sha256: the fingerprint of the file as it is on disk.
         separator: what stands between two fields, for a message; empty where the format leaves no
             doubt.
     """
 
+    fields: tuple[str, ...]
+    rows: Sequence[Sequence[object]]
+    numbers: Sequence[int]
+    unit: str
     path: Path
     sha256: str
     separator: str = ""

@@ -12,7 +12,7 @@ from tokenizers.processors import TemplateProcessing
 
 from slalom_xai.errors import InputError
 
-_SPECIAL = {
+SPECIAL_TOKENS = {
     "pad_token": "[PAD]",
     "unk_token": "[UNK]",
     "cls_token": "[CLS]",
@@ -39,7 +39,7 @@ def new_tokenizer(texts: Sequence[str], *, vocabulary: int, limit: int, family: 
         vocab_size=vocabulary,
         # Letters inside words get their numbers here: the trainer would give them out in another
         # order each time.
-        special_tokens=[*_SPECIAL.values(), *(f"##{letter}" for letter in letters)],
+        special_tokens=[*SPECIAL_TOKENS.values(), *(f"##{letter}" for letter in letters)],
         initial_alphabet=letters,
         limit_alphabet=len(letters),
         min_frequency=2,
@@ -48,44 +48,17 @@ def new_tokenizer(texts: Sequence[str], *, vocabulary: int, limit: int, family: 
     school = _backend({})
     school.train_from_iterator(texts, trainer)
     backend = _backend(school.get_vocab())
-    _put_frame(backend)
+    put_frame(backend)
     library: Any = import_module("transformers")
     return library.PreTrainedTokenizerFast(
         tokenizer_object=backend,
         model_max_length=limit,
-        model_input_names=_inputs(family),
-        **_SPECIAL,
+        model_input_names=model_inputs(family),
+        **SPECIAL_TOKENS,
     )
 
 
-def word_tokenizer(
-    words: Sequence[str], *, limit: int, family: str, framed: bool, unknown: str | None = None
-) -> Any:
-    """A tokenizer of whole words between spaces, for texts of a made-up language.
-
-    Args:
-        words: all words of the language.
-        limit: tokens the model reads.
-        family: bert also gets the segments of pairs.
-        framed: whether [CLS] and [SEP] stand around each text.
-        unknown: the word that stands for unknown ones; None: [UNK].
-    """
-    special = _SPECIAL | {"unk_token": unknown or _SPECIAL["unk_token"]}
-    vocabulary = {name: index for index, name in enumerate([*_SPECIAL.values(), *words])}
-    backend: Any = Tokenizer(models.WordLevel(vocabulary, unk_token=special["unk_token"]))
-    backend.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    if framed:
-        _put_frame(backend)
-    library: Any = import_module("transformers")
-    return library.PreTrainedTokenizerFast(
-        tokenizer_object=backend,
-        model_max_length=limit,
-        model_input_names=_inputs(family),
-        **special,
-    )
-
-
-def _put_frame(backend: Any) -> None:
+def put_frame(backend: Any) -> None:
     """Puts [CLS] and [SEP] around texts, and [SEP] between the two of a pair."""
     frame = [(name, backend.token_to_id(name)) for name in ("[CLS]", "[SEP]")]
     backend.post_processor = TemplateProcessing(
@@ -93,7 +66,7 @@ def _put_frame(backend: Any) -> None:
     )
 
 
-def _inputs(family: str) -> list[str]:
+def model_inputs(family: str) -> list[str]:
     """What a tokenizer makes for a model."""
     if family == "bert":
         return ["input_ids", "token_type_ids", "attention_mask"]

@@ -22,14 +22,13 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy, smooth_l1_loss
 
-from slalom_xai.errors import ModelError, one_of
+from slalom_xai.errors import ModelError
 from slalom_xai.progress import Bar
 from slalom_xai.queries.cutting import groups_by_length
 from slalom_xai.training.encoding import EncodedTexts, answers, harmless_side
 from slalom_xai.training.report import Epoch, Score, score
 from slalom_xai.training.settings import LOOP
 
-OPTIMIZERS = ("adamw", "adam", "rmsprop")
 NO_LABEL = -1  # the class of a text that only the teacher knows
 
 
@@ -62,8 +61,8 @@ class Course:
         holes: mean share of a text's tokens left out at random, other ones each time.
         patience: epochs without improvement before it ends; None: never.
         seed: for the batches.
-        optimizer: a key of ``OPTIMIZERS``. Only AdamW takes the weight decay.
-        constant: whether the learning rate is the same in all steps, instead of going up and down.
+        optimizer: makes what takes the steps, from the parameters, in place of AdamW; its learning
+            rate is then the same in all steps, instead of going up and down.
         keep: which epoch's weights are kept: the "best" on the validation part, or the "last".
     """
 
@@ -75,8 +74,7 @@ class Course:
     holes: float
     patience: int | None
     seed: int
-    optimizer: str = "adamw"
-    constant: bool = False
+    optimizer: Callable[[Any], torch.optim.Optimizer] | None = None
     keep: Literal["best", "last"] = "best"
 
 
@@ -208,7 +206,7 @@ class _Teaching:
         self._side = side or "right"
         self._device = next(model.parameters()).device
         self._optimizer = _optimizer(model, course)
-        self._schedule = _schedule(self._optimizer, steps, constant=course.constant)
+        self._schedule = _schedule(self._optimizer, steps, constant=course.optimizer is not None)
 
     def epoch(self, groups: list[list[int]], name: str, bar: Bar | None) -> float:
         """One pass over batches of rows; returns the mean loss.
@@ -275,12 +273,8 @@ def _epoch_batches(
 
 def _optimizer(model: Any, course: Course) -> torch.optim.Optimizer:
     """What makes the steps of a course."""
-    if course.optimizer == "rmsprop":
-        return torch.optim.RMSprop(model.parameters(), lr=course.rate)
-    if course.optimizer == "adam":
-        return torch.optim.Adam(model.parameters(), lr=course.rate)
-    if course.optimizer != "adamw":
-        raise one_of("optimizer", course.optimizer, OPTIMIZERS)
+    if course.optimizer is not None:
+        return course.optimizer(model.parameters())
     return torch.optim.AdamW(model.parameters(), lr=course.rate, weight_decay=course.decay)
 
 

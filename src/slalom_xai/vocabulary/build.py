@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from slalom_xai.errors import BudgetError, InputError, one_of
@@ -154,8 +153,7 @@ class _Builder:
         training, tests, effects = self._evidence(asker)
         others = float(np.average(values, weights=np.maximum(self.items.texts, 1)))
         self.shown.begin(FITS, "fitting the items")
-        given = torch.as_tensor(np.append(values, others))
-        fitted = fit_vocabulary(given, training, self.rng, self.shown.advance)
+        fitted = fit_vocabulary(np.append(values, others), training, self.rng, self.shown.advance)
         return self._vocabulary(target, answers, fitted, tests, effects)
 
     def _evidence(self, asker: Asker) -> tuple[Evidence, dict[str, Evidence], Effects]:
@@ -196,15 +194,15 @@ class _Builder:
             texts=items.texts,
             values=answers.mean(axis=1),
             value_errors=_moderated(answers),
-            importances=slalom.importances[:-1].numpy(),
-            importance_errors=fitted.errors[:-1].numpy(),
+            importances=slalom.importances[:-1],
+            importance_errors=fitted.errors[:-1],
             effects=mean,
             effect_errors=error,
             spreads=spread,
             contexts=contexts,
             sink=(slalom.sink_value, slalom.sink_importance),
             quality={
-                kind: Quality(r2(slalom, rows), r2(fitted.alone, rows), rows.rows.rows)
+                kind: Quality(r2(slalom, rows), r2(fitted.alone, rows), len(rows.answers))
                 for kind, rows in tests.items()
             },
             lengths=self.plan.lengths,

@@ -6,13 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from slalom_xai.models.rows import Indices
 from slalom_xai.vocabulary.items import ReadText, TokenIds
 from slalom_xai.vocabulary.settings import SETTINGS
-from slalom_xai.vocabulary.sparse_rows import SparseRows
 
 
 def draw_sequences(items: int, rows: int, rng: np.random.Generator) -> Indices:
@@ -30,11 +29,15 @@ def draw_sequences(items: int, rows: int, rng: np.random.Generator) -> Indices:
     return table[rng.permutation(rows)]
 
 
-def sequence_entries(table: Indices, items: int) -> SparseRows:
-    """What sequences (m, w) hold."""
+def sequence_counts(table: Indices, items: int) -> csr_array:
+    """How often sequences (m, w) hold each item, (m, items)."""
     row, place = np.nonzero(table >= 0)
-    item = torch.as_tensor(table[row, place])
-    return SparseRows.of(torch.as_tensor(row), item, len(table), items)
+    return counted(row, table[row, place], (len(table), items))
+
+
+def counted(row: Indices, item: Indices, shape: tuple[int, int]) -> csr_array:
+    """A table of counts, from one entry for each item of each row; equal ones add up."""
+    return csr_array((np.ones(len(row)), (row, item)), shape=shape)
 
 
 @dataclass(frozen=True)
@@ -53,11 +56,10 @@ class TextRows:
     masks: NDArray[np.bool_]
     singles: tuple[int, ...]
 
-    def entries(self, slots: int) -> SparseRows:
-        """What the rows hold, of so many items."""
+    def counts(self, items: int) -> csr_array:
+        """How often the rows hold each of so many items, (m, items)."""
         row, unit = np.nonzero(self.masks)
-        item = torch.as_tensor(self.units[unit])
-        return SparseRows.of(torch.as_tensor(row), item, len(self.masks), slots)
+        return counted(row, self.units[unit], (len(self.masks), items))
 
 
 def draw_text_rows(

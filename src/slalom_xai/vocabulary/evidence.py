@@ -7,17 +7,16 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
+from scipy import sparse
 from torch import Tensor
 
 from slalom_xai.models import Prompt
 from slalom_xai.models.rows import Indices
 from slalom_xai.outputs import Target
 from slalom_xai.queries import Purpose, Queries
-from slalom_xai.vocabulary.design import TextRows, sequence_entries
+from slalom_xai.vocabulary.design import TextRows, sequence_counts
 from slalom_xai.vocabulary.settings import SETTINGS
-from slalom_xai.vocabulary.sparse_rows import SparseRows
 
 SEQUENCES, DELETIONS = "sequences", "deletions"
 _TEXTS_AT_ONCE = 256
@@ -28,25 +27,16 @@ class Evidence:
     """Rows with the model's answers.
 
     Attributes:
-        rows: m of them.
+        rows: (m, items), how often each row holds each item.
         answers: (m,).
         clusters: (m,), equal where two rows are of one text.
         kinds: (m,), True for deletions of texts.
     """
 
-    rows: SparseRows
-    answers: Tensor
-    clusters: Tensor
-    kinds: Tensor
-
-    def take(self, indices: Tensor) -> Evidence:
-        """Some of the rows."""
-        return Evidence(
-            self.rows.take(indices),
-            self.answers[indices],
-            self.clusters[indices],
-            self.kinds[indices],
-        )
+    rows: sparse.csr_array
+    answers: NDArray[np.float64]
+    clusters: Indices
+    kinds: NDArray[np.bool_]
 
     @classmethod
     def joined(cls, parts: Sequence[Evidence]) -> Evidence:
@@ -56,10 +46,10 @@ class Evidence:
             clusters.append(part.clusters + start)
             start += int(part.clusters.max()) + 1 if len(part.clusters) else 0
         return cls(
-            SparseRows.joined([part.rows for part in parts]),
-            torch.cat([part.answers for part in parts]),
-            torch.cat(clusters),
-            torch.cat([part.kinds for part in parts]),
+            sparse.vstack([part.rows for part in parts], format="csr"),
+            np.concatenate([part.answers for part in parts]),
+            np.concatenate(clusters),
+            np.concatenate([part.kinds for part in parts]),
         )
 
 
@@ -124,12 +114,11 @@ class Asker:
             self._sequences(table[some], purpose)
             for some in _chunks(len(table), table.shape[1] * longest)
         ]
-        rows = sequence_entries(table, self.items + 1)
         return Evidence(
-            rows,
-            torch.as_tensor(np.concatenate(answers)),
-            torch.arange(len(table)),
-            torch.zeros(len(table), dtype=torch.bool),
+            sequence_counts(table, self.items + 1),
+            np.concatenate(answers),
+            np.arange(len(table)),
+            np.zeros(len(table), dtype=bool),
         )
 
     def deletions(self, drawn: Iterable[TextRows], purpose: Purpose) -> tuple[Evidence, Effects]:
@@ -142,20 +131,19 @@ class Asker:
             answers = self.queries.ask_rows(*asked)
             for text, columns in zip(some, answers, strict=True):
                 own = self._explained(columns)
-                rows = text.entries(self.items + 1)
-                cluster = torch.zeros(len(own), dtype=torch.long)
-                kinds = torch.ones(len(own), dtype=torch.bool)
-                parts.append(Evidence(rows, own, cluster, kinds))
+                rows = text.counts(self.items + 1)
+                cluster = np.zeros(len(own), dtype=np.int64)
+                parts.append(Evidence(rows, own, cluster, np.ones(len(own), dtype=bool)))
                 item.extend(text.singles)
                 lost.extend((own[0] - own[1 : len(text.singles) + 1]).tolist())
         effects = Effects(np.array(item, dtype=np.int64), np.array(lost))
         return Evidence.joined(parts), effects
 
     def _sequences(self, table: Indices, purpose: Purpose) -> NDArray[np.float64]:
-        return self._explained(self.queries.ask_sequences(table, purpose)).numpy()
+        return self._explained(self.queries.ask_sequences(table, purpose))
 
-    def _explained(self, columns: Tensor) -> Tensor:
-        return self.target.sign * columns[:, self.target.column].cpu()
+    def _explained(self, columns: Tensor) -> NDArray[np.float64]:
+        return np.asarray(self.target.sign * columns[:, self.target.column].cpu().numpy())
 
 
 def _chunks(rows: int, width: int) -> Iterator[Indices]:

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import torch
-from torch import Tensor
 
+from slalom_xai.models.rows import Indices
 from slalom_xai.vocabulary.evidence import Evidence
 from slalom_xai.vocabulary.settings import SETTINGS
 from slalom_xai.vocabulary.sparse import (
+    Array,
     Prior,
     SparseSlalom,
     fit_sparse,
@@ -38,13 +38,13 @@ class Fitted:
     """
 
     slalom: SparseSlalom
-    errors: Tensor
+    errors: Array
     alone: SparseSlalom
     prior: float
 
 
 def fit_vocabulary(
-    values: Tensor,
+    values: Array,
     evidence: Evidence,
     rng: np.random.Generator,
     done: Callable[[int], None] = lambda count: None,
@@ -59,7 +59,7 @@ def fit_vocabulary(
     """
     groups = _groups(evidence.clusters, SETTINGS.groups, rng)
     start = starting_point(values, evidence.answers)
-    even = torch.ones_like(evidence.answers) / _floored(evidence.answers.var(), evidence)
+    even = np.ones(len(evidence.answers)) / _floored(evidence.answers.var(ddof=1), evidence)
     alone = fit_sparse(start, evidence.rows, evidence.answers, even, Prior(0.0))
     slalom, prior, weights = alone, Prior(SETTINGS.first_prior), even
     for _ in range(SETTINGS.rounds):
@@ -68,9 +68,8 @@ def fit_vocabulary(
         weights = _weights(slalom, evidence, prior, weights)
         prior = Prior(_likely_deviation(slalom, evidence, prior, weights))
         done(1)
-    generator = torch.Generator().manual_seed(int(rng.integers(2**62)))
     errors = standard_errors(
-        slalom, evidence.rows, evidence.answers, weights, groups, prior, generator, done
+        slalom, evidence.rows, evidence.answers, weights, groups, prior, rng, done
     )
     return Fitted(slalom, SETTINGS.error_scale * errors, alone, prior.deviation)
 
@@ -83,17 +82,17 @@ def r2(slalom: SparseSlalom, evidence: Evidence) -> float:
     return 1 - float((_misses(slalom, evidence) ** 2).sum()) / spread
 
 
-def _groups(clusters: Tensor, count: int, rng: np.random.Generator) -> Tensor:
+def _groups(clusters: Indices, count: int, rng: np.random.Generator) -> Indices:
     """Groups (m,) from 0, such that clusters stay together and groups have about equal sizes."""
     number = int(clusters.max()) + 1
-    return torch.as_tensor(rng.permutation(number) % min(count, number))[clusters]
+    return np.asarray((rng.permutation(number) % min(count, number))[clusters])
 
 
-def _misses(slalom: SparseSlalom, evidence: Evidence) -> Tensor:
+def _misses(slalom: SparseSlalom, evidence: Evidence) -> Array:
     return slalom.predict(evidence.rows) - evidence.answers
 
 
-def _weights(slalom: SparseSlalom, evidence: Evidence, prior: Prior, weights: Tensor) -> Tensor:
+def _weights(slalom: SparseSlalom, evidence: Evidence, prior: Prior, weights: Array) -> Array:
     """One over the error variance of each row (m,): that of sequences, or of deletions.
 
     A fit follows the rows that it is fitted to. So squares are divided by the rows less the
@@ -103,13 +102,15 @@ def _weights(slalom: SparseSlalom, evidence: Evidence, prior: Prior, weights: Te
     known = information(slalom, evidence.rows, weights)
     followed = float((known / (known + prior.deviation**-2)).sum()) / len(squares)
     free = max(1 - followed, _LEAST_FREE)
-    sequences = _floored(squares[~evidence.kinds].mean() / free, evidence)
-    deletions = _floored(squares[evidence.kinds].mean() / free, evidence)
-    return torch.where(evidence.kinds, 1 / deletions, 1 / sequences).double()
+    weights = np.zeros_like(squares)
+    for some in (evidence.kinds, ~evidence.kinds):
+        if some.any():
+            weights[some] = 1 / _floored(squares[some].mean() / free, evidence)
+    return weights
 
 
 def _likely_deviation(
-    slalom: SparseSlalom, evidence: Evidence, prior: Prior, weights: Tensor
+    slalom: SparseSlalom, evidence: Evidence, prior: Prior, weights: Array
 ) -> float:
     """The standard deviation of importances that the fit makes likely (empirical Bayes)."""
     known = information(slalom, evidence.rows, weights)[:-1]
@@ -118,8 +119,6 @@ def _likely_deviation(
     return min(max(likely, SETTINGS.least_prior), SETTINGS.first_prior)
 
 
-def _floored(variance: Tensor, evidence: Evidence) -> float:
-    """A variance that can be divided by; that of a kind without rows does not matter."""
-    least = _LEAST_VARIANCE * max(float(evidence.answers.var()), 1e-30)
-    given = float(variance)
-    return max(given, least) if given == given else 1.0
+def _floored(variance: float, evidence: Evidence) -> float:
+    """A variance that can be divided by."""
+    return max(variance, _LEAST_VARIANCE * max(float(evidence.answers.var(ddof=1)), 1e-30))

@@ -5,8 +5,8 @@ A row r holds item j n_rj times, and a SLALOM with a sink answers
     F_r = (sum_j n_rj w_j v_j + w_0 v_0) / (sum_j n_rj w_j + w_0),    w = exp(s).
 
 Values v are given, importances s and the sink (s_0, v_0) are fitted by Gauss-Newton steps, each
-solved by conjugate gradients. Rows are flat lists of entries, so that nothing is ever as large as
-rows times items. The last item stands for everything that is no item of the vocabulary.
+solved by conjugate gradients. Rows are sparse tables of counts (m, V), so that nothing is ever as
+large as rows times items. The last item stands for everything that is no item of the vocabulary.
 Importances have a normal prior with mean 0, and the sink's value one that is about as wide as the
 values are.
 """
@@ -16,11 +16,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-import torch
-from torch import Tensor
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from scipy.sparse.linalg import LinearOperator, cg
 
-from slalom_xai.vocabulary.products import Map
-from slalom_xai.vocabulary.sparse_rows import SparseRows
+Array = NDArray[np.float64]
 
 _STEPS = 25  # of Gauss and Newton at most
 _REFIT_STEPS = 3  # where few rows were left out
@@ -44,14 +45,28 @@ class SparseSlalom:
         sink_importance: s_0.
     """
 
-    values: Tensor
-    importances: Tensor
+    values: Array
+    importances: Array
     sink_value: float
     sink_importance: float
 
-    def predict(self, rows: SparseRows) -> Tensor:
+    def predict(self, rows: csr_array) -> Array:
         """F (m,) for rows."""
-        return _forward(self, rows)[0]
+        return self.forward(rows)[0]
+
+    def forward(self, rows: csr_array) -> tuple[Array, Array]:
+        """F and what it is divided by, (m,) each."""
+        weights, sink = np.exp(self.importances), np.exp(self.sink_importance)
+        whole = rows @ weights + sink
+        return (rows @ (weights * self.values) + sink * self.sink_value) / whole, whole
+
+    def slopes(self, rows: csr_array) -> csr_array:
+        """The derivative of F by each importance, (m, V)."""
+        predicted, whole = self.forward(rows)
+        row, item = np.repeat(np.arange(len(whole)), np.diff(rows.indptr)), rows.indices
+        shares = rows.data * np.exp(self.importances)[item] / whole[row]
+        slopes = shares * (self.values[item] - predicted[row])
+        return csr_array((slopes, item, rows.indptr), shape=rows.shape)
 
     def normalised(self) -> SparseSlalom:
         """The same with importances that sum to 0, the last one aside; predictions stay."""
@@ -62,11 +77,11 @@ class SparseSlalom:
             sink_importance=self.sink_importance - shift,
         )
 
-    def moved(self, step: Tensor, share: float) -> SparseSlalom:
+    def moved(self, step: Array, share: float) -> SparseSlalom:
         """Moved along a step (V + 2,)."""
         return SparseSlalom(
             self.values,
-            (self.importances + share * step[:-2]).clamp(-_LARGEST, _LARGEST),
+            (self.importances + share * step[:-2]).clip(-_LARGEST, _LARGEST),
             self.sink_value + share * float(step[-1]),
             max(-_LARGEST, min(_LARGEST, self.sink_importance + share * float(step[-2]))),
         )
@@ -82,7 +97,7 @@ class Prior:
     """
 
     deviation: float
-    centre: Tensor | None = None
+    centre: Array | None = None
 
     def loss(self, slalom: SparseSlalom) -> float:
         """How far a SLALOM is from what is expected, in squared standard deviations."""
@@ -90,28 +105,28 @@ class Prior:
         sink = pull * (slalom.sink_value - centre) ** 2
         return float((self.residuals(slalom.importances) ** 2).sum()) + sink
 
-    def residuals(self, importances: Tensor) -> Tensor:
+    def residuals(self, importances: Array) -> Array:
         """How far importances (V,) are from the centre, in standard deviations."""
         away = importances if self.centre is None else importances - self.centre
-        return away / self.deviation if self.deviation else torch.zeros_like(away)
+        return away / self.deviation if self.deviation else np.zeros_like(away)
 
 
-def sink_prior(values: Tensor) -> tuple[float, float]:
+def sink_prior(values: Array) -> tuple[float, float]:
     """Where the sink's value is expected, and one over the variance of that."""
-    spread = float(values.std()) * _SINK_SPREADS
+    spread = float(values.std(ddof=1)) * _SINK_SPREADS
     return float(values.mean()), max(spread, 1e-9) ** -2
 
 
-def starting_point(values: Tensor, answers: Tensor) -> SparseSlalom:
+def starting_point(values: Array, answers: Array) -> SparseSlalom:
     """Equal importances, and a sink that says what the rows say on average."""
-    return SparseSlalom(values, torch.zeros_like(values), float(answers.mean()), 0.0)
+    return SparseSlalom(values, np.zeros_like(values), float(answers.mean()), 0.0)
 
 
 def fit_sparse(
     start: SparseSlalom,
-    rows: SparseRows,
-    answers: Tensor,
-    weights: Tensor,
+    rows: csr_array,
+    answers: Array,
+    weights: Array,
     prior: Prior,
     steps: int = _STEPS,
 ) -> SparseSlalom:
@@ -119,7 +134,7 @@ def fit_sparse(
 
     Args:
         start: where to begin; its values are kept.
-        rows: m of them.
+        rows: (m, V), how often each holds each item.
         answers: (m,).
         weights: (m,), one over the variance of each row's error.
         prior: of the importances.
@@ -143,23 +158,21 @@ def fit_sparse(
     return slalom
 
 
-def information(slalom: SparseSlalom, rows: SparseRows, weights: Tensor) -> Tensor:
+def information(slalom: SparseSlalom, rows: csr_array, weights: Array) -> Array:
     """What rows with weights (m,) say about each importance by itself, (V,)."""
-    predicted, share, _ = _forward(slalom, rows)
-    slope = share * (slalom.values[rows.item] - predicted[rows.row])
-    return rows.by_item(slope**2 * weights[rows.row])
+    return np.asarray((slalom.slopes(rows) ** 2).T @ weights)
 
 
 def standard_errors(
     fitted: SparseSlalom,
-    rows: SparseRows,
-    answers: Tensor,
-    weights: Tensor,
-    groups: Tensor,
+    rows: csr_array,
+    answers: Array,
+    weights: Array,
+    groups: NDArray[np.int64],
     prior: Prior,
-    generator: torch.Generator,
+    rng: np.random.Generator,
     done: Callable[[int], None] = lambda count: None,
-) -> Tensor:
+) -> Array:
     """Standard errors (V,) of importances.
 
     Refits that leave out one group of rows each say what the choice of rows does (a jackknife).
@@ -168,104 +181,69 @@ def standard_errors(
 
     Args:
         fitted: to the rows.
-        rows: m of them.
+        rows: (m, V), how often each holds each item.
         answers: (m,).
         weights: (m,), as for the fit.
         groups: (m,), from 0; rows of one text are in one group.
         prior: as for the fit.
-        generator: the source of randomness.
+        rng: the source of randomness.
         done: is told after each refit.
     """
     count = int(groups.max()) + 1
     whole = fitted.normalised().importances
 
-    def away(some: Tensor, towards: Prior) -> Tensor:
+    def away(some: Array, towards: Prior) -> Array:
         refit = fit_sparse(fitted, rows, answers, some, towards, steps=_REFIT_STEPS)
         done(1)
         return refit.normalised().importances - whole
 
-    total, squares, by_prior = (torch.zeros_like(whole) for _ in range(3))
+    total, squares, by_prior = (np.zeros_like(whole) for _ in range(3))
     for group in range(count):
         without = away(weights * (groups != group), prior)
         total += without
         squares += without**2
-        centre = torch.randn(len(whole), generator=generator, dtype=torch.float64)
-        by_prior += away(weights, Prior(prior.deviation, centre * prior.deviation)) ** 2
-    by_rows = (squares - total**2 / count).clamp(min=0) * (count - 1) / count
-    return (by_rows + by_prior / count).sqrt()
-
-
-def _forward(slalom: SparseSlalom, rows: SparseRows) -> tuple[Tensor, Tensor, Tensor]:
-    """Predictions (m,), the share of each entry (e,) and that of the sink (m,)."""
-    weight = slalom.importances.exp()[rows.item] * rows.count
-    sink = torch.tensor(slalom.sink_importance, dtype=torch.float64).exp()
-    whole = rows.summed(weight) + sink
-    share = weight / whole[rows.row]
-    sink_share = sink / whole
-    predicted = rows.summed(share * slalom.values[rows.item]) + sink_share * slalom.sink_value
-    return predicted, share, sink_share
+        centre = rng.normal(scale=prior.deviation, size=len(whole))
+        by_prior += away(weights, Prior(prior.deviation, centre)) ** 2
+    by_rows = (squares - total**2 / count).clip(min=0) * (count - 1) / count
+    return np.asarray(np.sqrt(by_rows + by_prior / count))
 
 
 def _loss(
-    slalom: SparseSlalom, rows: SparseRows, answers: Tensor, weights: Tensor, prior: Prior
+    slalom: SparseSlalom, rows: csr_array, answers: Array, weights: Array, prior: Prior
 ) -> float:
     misses = slalom.predict(rows) - answers
-    return float((weights * misses**2).sum()) + prior.loss(slalom)
+    return float(weights @ misses**2) + prior.loss(slalom)
 
 
 def _step(
-    slalom: SparseSlalom, rows: SparseRows, answers: Tensor, weights: Tensor, prior: Prior
-) -> Tensor:
+    slalom: SparseSlalom, rows: csr_array, answers: Array, weights: Array, prior: Prior
+) -> Array:
     """The step (V + 2,) of Gauss and Newton: importances, then the sink's importance and value."""
-    predicted, share, sink_share = _forward(slalom, rows)
-    slope = share * (slalom.values[rows.item] - predicted[rows.row])  # (e,), dF / ds_j
-    if not prior.deviation:
-        slope = torch.zeros_like(slope)
-    sink_slope = sink_share * (slalom.sink_value - predicted)  # (m,), dF / ds_0
+    predicted, whole = slalom.forward(rows)
+    slopes = slalom.slopes(rows) if prior.deviation else csr_array(rows.shape)
+    share = np.exp(slalom.sink_importance) / whole
+    sink = np.column_stack([share * (slalom.sink_value - predicted), share])
     pull = 0.0 if not prior.deviation else prior.deviation**-2
     centre, sink_pull = sink_prior(slalom.values)
-    ridge = torch.full((rows.items + 2,), pull or 1.0, dtype=torch.float64)
-    ridge[-2], ridge[-1] = _LEAST_PULL, sink_pull
+    ridge = np.append(np.full(rows.shape[1], pull or 1.0), [_LEAST_PULL, sink_pull])
 
-    to_rows, to_items = rows.maps(slope)
+    def forth(step: Array) -> Array:
+        return np.asarray(slopes @ step[:-2] + sink @ step[-2:])
 
-    def forth(step: Tensor) -> Tensor:
-        return to_rows(step[:-2]) + sink_slope * step[-2] + sink_share * step[-1]
+    def back(misses: Array) -> Array:
+        return np.concatenate([slopes.T @ misses, sink.T @ misses])
 
-    def back(misses: Tensor) -> Tensor:
-        weighted = weights * misses
-        items = to_items(weighted)
-        return torch.cat([items, ((sink_slope @ weighted)[None]), (sink_share @ weighted)[None]])
-
-    gradient = back(predicted - answers)
+    gradient = back(weights * (predicted - answers))
     gradient[:-2] += prior.residuals(slalom.importances) * pull**0.5
     gradient[-1] += sink_pull * (slalom.sink_value - centre)
-    diagonal = ridge.clone()
-    diagonal[:-2] += rows.by_item(slope**2 * weights[rows.row])
-    diagonal[-2] += weights @ sink_slope**2
-    diagonal[-1] += weights @ sink_share**2
+    # All numbers on one scale, so that conjugate gradients need few steps.
+    diagonal = np.append((slopes**2).T @ weights, weights @ sink**2) + ridge
+    scale = diagonal.clip(min=1e-300) ** -0.5
 
-    def matrix(step: Tensor) -> Tensor:
-        return back(forth(step)) + ridge * step
+    def product(step: Array) -> Array:
+        step = scale * step.ravel()
+        return np.asarray(scale * (back(weights * forth(step)) + ridge * step))
 
-    return _solved(matrix, -gradient, diagonal.clamp(min=1e-300))
-
-
-def _solved(matrix: Map, right: Tensor, diagonal: Tensor) -> Tensor:
-    """Solves a symmetric positive system by conjugate gradients with a diagonal preconditioner."""
-    solution = torch.zeros_like(right)
-    residual = right
-    towards = residual / diagonal
-    direction = towards
-    size = first = residual @ towards
-    for _ in range(_SOLVER_STEPS):
-        if float(size) <= _SOLVED**2 * float(first) or float(size) == 0:
-            break
-        turned = matrix(direction)
-        length = size / (direction @ turned)
-        solution = solution + length * direction
-        residual = residual - length * turned
-        towards = residual / diagonal
-        size, before = residual @ towards, size
-        direction = towards + (size / before) * direction
-    return solution
+    matrix = LinearOperator((len(scale), len(scale)), product, dtype=np.float64)
+    solved, _ = cg(matrix, -scale * gradient, rtol=_SOLVED, maxiter=_SOLVER_STEPS)
+    return np.asarray(scale * solved)

@@ -22,7 +22,7 @@ from pathlib import Path
 from slalom_xai.app.data.search import holds
 from slalom_xai.errors import InputError
 from slalom_xai.system.files import make_private
-from slalom_xai.system.transactions import Damaged, find_damage, is_damaged
+from slalom_xai.system.transactions import Damaged, connected, find_damage, is_damaged, writing
 
 VERSION = 1
 FOREVER = 2**63 - 1  # the ``until`` of an explanation that nothing has replaced
@@ -207,15 +207,8 @@ class DataFile:
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
         """A connection whose changes are kept together when the block ends, or not at all."""
-        with self._write_lock, self._connection() as connection:
-            connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield connection
-                connection.execute("COMMIT")
-            except BaseException:
-                if connection.in_transaction:
-                    connection.execute("ROLLBACK")
-                raise
+        with self._write_lock, self._connection() as connection, writing(connection):
+            yield connection
 
     def check(self) -> None:
         """Reads all pages.
@@ -258,12 +251,8 @@ class DataFile:
                 connection.close()
 
     def _connected(self) -> sqlite3.Connection:
-        connection = sqlite3.connect(
-            self.path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
-        )
+        connection = connected(self.path, _BUSY_SECONDS)
         try:
-            _keep_a_log(connection)
-            connection.execute("PRAGMA synchronous = NORMAL")
             connection.execute(f"PRAGMA cache_size = -{_CACHE_KB}")
             connection.create_function("holds", 2, holds, deterministic=True)
         except BaseException:
@@ -281,19 +270,6 @@ class DataFile:
                 f"cannot use {self.path}: {error}; remove this file, or make room on its disk, "
                 "and the data set is read anew"
             ) from error
-
-
-def _keep_a_log(connection: sqlite3.Connection) -> None:
-    """Lets readers and a writer work side by side; two processes may try this at once."""
-    end = time.monotonic() + _BUSY_SECONDS
-    while True:
-        try:
-            connection.execute("PRAGMA journal_mode = WAL")
-            return
-        except sqlite3.OperationalError as error:
-            if "locked" not in str(error) or time.monotonic() > end:
-                raise
-            time.sleep(0.02)
 
 
 def _create(connection: sqlite3.Connection, *, word_index: bool) -> None:

@@ -17,12 +17,12 @@ from typing import NamedTuple
 
 from slalom_xai.app.data.settings import DATA_SETTINGS, DataSettings
 from slalom_xai.errors import InputError, shortened
+from slalom_xai.tables.lines import check_readable
 from slalom_xai.tables.packing import PARQUET
 from slalom_xai.tables.parquet_rows import ParquetRows
 from slalom_xai.tables.streams import (
     TableStream,
     broken_characters,
-    check_readable,
     is_absent,
     known_kind,
     open_stream,

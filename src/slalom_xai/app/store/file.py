@@ -10,7 +10,7 @@ from pathlib import Path
 
 from slalom_xai.errors import InputError
 from slalom_xai.system.files import make_private
-from slalom_xai.system.transactions import find_damage, is_damaged, writing
+from slalom_xai.system.transactions import connected, find_damage, is_damaged, writing
 
 _WAIT = 30.0  # seconds that a writer waits for another
 _FIRST = """
@@ -142,10 +142,8 @@ class Store:
         """This thread's connection, for reading."""
         found: sqlite3.Connection | None = getattr(self._local, "connection", None)
         if found is None:
-            found = sqlite3.connect(self.path, timeout=_WAIT, isolation_level=None)
+            found = connected(self.path, _WAIT)
             found.row_factory = sqlite3.Row
-            found.execute("PRAGMA journal_mode = WAL")
-            found.execute("PRAGMA synchronous = NORMAL")
             self._local.connection = found
         return found
 
