@@ -587,7 +587,7 @@ def _fit_one_score(
     settled = settle(some, begun.pick(every), strength, 0, FIT.steps, SOLVER.about)
     shares = [  # one way after the other: all at once would take much memory for a long text
         _balance(some.pick(part), look_back(some.pick(part), settled.pick(part)))
-        for part in torch.arange(len(every)).split(count * strengths)
+        for part in torch.split(torch.arange(len(every)), count * strengths)
     ]
     best = torch.cat(shares).reshape(-1, count).argmax(dim=0).to(CPU)
     chosen = best * count + torch.arange(count)

@@ -135,7 +135,9 @@ def fit_rest(counts: Tensor, left: Tensor, groups: Tensor | None = None) -> Tens
         # The calls of each group one after the other, (G, calls of a group); the last stands for
         # no call where a group has fewer.
         order = torch.split(torch.argsort(groups, stable=True), groups.bincount().tolist())
-        calls = torch.nn.utils.rnn.pad_sequence(order, batch_first=True, padding_value=len(counts))
+        calls = torch.nn.utils.rnn.pad_sequence(
+            list(order), batch_first=True, padding_value=len(counts)
+        )
         design, left, weighted = (
             torch.cat([part, torch.zeros_like(part[:1])])[calls]
             for part in (design, left, weighted.T)
