@@ -2,6 +2,7 @@
 
     python -m research.benchmarks.games games.npz --games 100 --calls 32,64,128 \
         --methods slalom,linear,one-score,lime,kernel-shap
+    python -m research.benchmarks.games --shapley 200
 
 A file holds ``meta``, a JSON list with ``key``, ``n`` and perhaps ``upper`` and ``lower`` of each
 game, and for each key the log odds of the 2^n subsets (bit j of the index: word j is kept; words
@@ -10,6 +11,9 @@ that are not kept are masked). Games of six words or more are drawn by ``--seed`
 Printed are means over games: R² over all subsets of what the explanation predicts, R² of its
 Shapley values against the exact ones, and the normalised AOPC of its order (1: the best order, 0:
 the worst; probability of the predicted class, averaged over removing the first 1 to n words).
+
+The second makes formulas of so many words and prints how long their Shapley values take on one
+core, and how far the largest error is from those of 50 times as many orders.
 """
 
 from __future__ import annotations
@@ -17,6 +21,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -27,8 +32,11 @@ from numpy.typing import NDArray
 
 from slalom_xai import Explainer
 from slalom_xai.errors import BudgetError, InputError
+from slalom_xai.estimators.slalom import SLALOM
 from slalom_xai.models import Reading, Row
 from slalom_xai.outputs import Outputs
+from slalom_xai.slalom.formula import Formulas
+from slalom_xai.slalom.shapley import compute_shapley
 from slalom_xai.text import equal_codes, words
 
 Array = NDArray[np.float64]
@@ -140,15 +148,46 @@ def _r2(predicted: Array, true: Array) -> float:
     return 1 - float(((predicted - true) ** 2).sum() / ((true - true.mean()) ** 2).sum())
 
 
+def measure_shapley(words: int, formulas: int = 5) -> None:
+    """Prints the time of a formula's Shapley values and their largest error, for several formulas.
+
+    The first formula's time includes the drawing of orders, which later texts of as many words use
+    again. Values and importances are drawn from a normal distribution of spread 1. The output has
+    no bound, or one at half of the largest value.
+    """
+    torch.set_num_threads(1)
+    generator = torch.Generator().manual_seed(0)
+    print("| words | bound | ms | largest error / largest score |")
+    print("| --- | --- | --- | --- |")
+    for number in range(formulas):
+        inner, importances = torch.randn(2, 1, words + 1, generator=generator, dtype=torch.float64)
+        curvature = (number % 2) * 2 / inner.abs().max()[None]  # 0: no bound
+        no_pairs = torch.zeros(0, 2)
+        form = Formulas(inner, importances, torch.zeros_like(curvature), curvature, no_pairs, words)
+        start = time.process_time()
+        found = compute_shapley(form, SLALOM.orders)
+        seconds = time.process_time() - start
+        true = compute_shapley(form, 50 * SLALOM.orders)
+        error = float((found - true).abs().max() / true.abs().max())
+        bound = "yes" if number % 2 else "no"
+        print(f"| {words} | {bound} | {1000 * seconds:.0f} | {error:.4f} |", flush=True)
+
+
 def main() -> None:
     """Runs what the arguments say."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("file", type=Path)
+    parser.add_argument("file", type=Path, nargs="?")
+    parser.add_argument("--shapley", type=int, metavar="WORDS")
     parser.add_argument("--games", type=int, default=100)
     parser.add_argument("--calls", default="32,64,128")
     parser.add_argument("--methods", default="slalom,linear,one-score")
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
+    if given.shapley:
+        measure_shapley(given.shapley)
+        return
+    if given.file is None:
+        parser.error("give a file of games, or --shapley")
     stored = np.load(given.file)
     games = [game for game in json.loads(str(stored["meta"])) if game["n"] >= 6]
     drawn = np.random.default_rng(given.seed).permutation(len(games))[: given.games]

@@ -30,20 +30,24 @@ def estimate_errors(
     form, others = fitted.form.of_column(column), fitted.jackknife[column]
     if len(others) < 2:
         return {}
-    own, way = form.split(), fitted.way[column][:, None]  # (G, 1)
-    pulled, free = (one.of_column(column).split() for one in (fitted.pulled, fitted.free))
+    way = fitted.way[column][:, None]  # (G, 1)
+    three = [one.of_column(column).split() for one in (fitted.form, fitted.pulled, fitted.free)]
+    every = others.joined(*three)  # own, pulled and free are the last three
     found = {}
     for name in _SCORES:
-        found[name] = _jackknife((others.score(name) - own.score(name)) / way)
+        scores = every.score(name)
+        own, pulled, free = scores[-3:]
+        found[name] = _jackknife((scores[:-3] - own) / way)
         if name in _SHRUNK:  # the prior's pull is part of the error
-            found[name] = torch.hypot(found[name], (pulled.score(name) - free.score(name))[0])
+            found[name] = torch.hypot(found[name], pulled - free)
     inner, importances = fitted.unknown[column]
-    slope = 1 - (own.curvature * (form.values[:, 0] - form.centre)) ** 2
+    slope = 1 - (three[0].curvature * (form.values[:, 0] - form.centre)) ** 2
     found["value"] = torch.hypot(found["value"], slope * inner)
     found["importance"] = torch.maximum(found["importance"], importances)
-    moved = (compute_shapley(others, orders) - compute_shapley(own, orders)) / way
+    shares = compute_shapley(others.joined(three[0]), orders)
     left = outputs[:, column : column + 1] - form.predict(counts)
-    found["shapley"] = _jackknife(moved + fit_rest(counts, left, fitted.groups)[..., 0])
+    rest = fit_rest(counts, left, fitted.groups)[..., 0]
+    found["shapley"] = _jackknife((shares[:-1] - shares[-1]) / way + rest)
     return found
 
 

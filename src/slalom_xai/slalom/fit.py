@@ -570,36 +570,35 @@ def _fit_one_score(
     It may have the range of the two scores or a tight one, and steep or equal weights, as left-out
     calls prefer.
     """
-    count = len(requests)
-    kinds = [
-        (margin, flat, strength)
-        for margin in (FIT.tight, FIT.margin)
-        for flat in (False, True)
-        for strength in FIT.alone
-    ]
-    index = torch.arange(count).repeat(len(kinds))
-    kind = torch.arange(len(kinds)).repeat_interleave(count)
-    margin, flat, strength = (
-        torch.tensor(part).to(stack.x)[kind] for part in zip(*kinds, strict=True)
-    )
-    trial = _widen(stack.pick(index), margin)
+    count, strengths = len(requests), len(FIT.alone)
+    ways = [(margin, flat) for margin in (FIT.tight, FIT.margin) for flat in (False, True)]
+    text = torch.arange(count).repeat(len(ways))
+    way = torch.arange(len(ways)).repeat_interleave(count)
+    margin, flat = (torch.tensor(part).to(stack.x)[way] for part in zip(*ways, strict=True))
+    trial = _widen(stack.pick(text), margin)
     even = (trial.weights > 0).to(trial.weights)
     trial = replace(trial, weights=choose(flat > 0, even, trial.weights))
-    begun = _start(trial)
-    begun = replace(begun, s=trial.rest, free=False)
-    some = trial.take_calls(calls[index])
-    settled = settle(some, begun, strength / trial.size, 0, FIT.steps, SOLVER.about)
-    balance = _of_predicted(some, _balance(some, look_back(some, settled)))
-    best = balance.reshape(len(kinds), count).argmax(dim=0)
-    chosen = best * count + torch.arange(count, device=best.device)
-    trial, settled = trial.pick(chosen), settled.pick(chosen)
-    strength = strength[chosen] / trial.size
+    begun = replace(_start(trial), s=trial.rest, free=False)
+    # Each way with each strength: the number of the way's problem, text by text.
+    every = torch.arange(len(text)).reshape(-1, 1, count).repeat(1, strengths, 1).flatten()
+    strength = torch.tensor(FIT.alone).repeat_interleave(count).repeat(len(ways)).to(trial.x)
+    some = trial.take_calls(calls[text]).pick(every)
+    strength = strength / some.size
+    settled = settle(some, begun.pick(every), strength, 0, FIT.steps, SOLVER.about)
+    shares = [  # one way after the other: all at once would take much memory for a long text
+        _balance(some.pick(part), look_back(some.pick(part), settled.pick(part)))
+        for part in torch.split(torch.arange(len(every)), count * strengths)
+    ]
+    balance = _of_predicted(some, torch.cat(shares))
+    best = balance.reshape(-1, count).argmax(dim=0).to(CPU)
+    chosen = best * count + torch.arange(count)
+    trial, settled, strength = trial.pick(every[chosen]), settled.pick(chosen), strength[chosen]
     settled = settle(trial, settled, strength, 0, FIT.last_steps, SOLVER.settled)
     left_out = look_back(trial, settled).left_out.to(CPU)
-    settled, best, bounded = settled.to(CPU), best.to(CPU), trial.bounded.to(CPU)
+    settled, bounded = settled.to(CPU), trial.bounded.to(CPU)
     found = []
     for number, request in enumerate(requests):
-        scale = _find_scale(request, kinds[int(best[number])][0])
+        scale = _find_scale(request, ways[int(best[number]) // strengths][0])
         one = _Fitted(request, scale, torch.zeros(0, 2), bool(bounded[number]))
         form = one.form(settled.u[number], settled.s[number])
         found.append((form, one.add_error(left_out[number])))

@@ -187,6 +187,17 @@ class Formulas:
     def __len__(self) -> int:
         return len(self.inner)
 
+    def joined(self, *others: Formulas) -> Formulas:
+        """These and others over the same units and pairs."""
+        every = (self, *others)
+        return replace(
+            self,
+            inner=torch.cat([one.inner for one in every]),
+            importances=torch.cat([one.importances for one in every]),
+            centre=torch.cat([one.centre for one in every]),
+            curvature=torch.cat([one.curvature for one in every]),
+        )
+
     @property
     def weights(self) -> Tensor:
         """(K, n + P + 1), how much each element is heard; the largest is 1."""

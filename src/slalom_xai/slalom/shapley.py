@@ -132,9 +132,18 @@ def fit_rest(counts: Tensor, left: Tensor, groups: Tensor | None = None) -> Tens
     weighted = (design * weight[:, None]).T  # (n, m)
     gram, right = weighted @ design, weighted @ left
     if groups is not None:
-        parts = [groups == group for group in range(int(groups.max()) + 1)]
-        gram = gram - torch.stack([weighted[:, part] @ design[part] for part in parts])
-        right = right - torch.stack([weighted[:, part] @ left[part] for part in parts])
+        # The calls of each group one after the other, (G, calls of a group); the last stands for
+        # no call where a group has fewer.
+        order = torch.split(torch.argsort(groups, stable=True), groups.bincount().tolist())
+        calls = torch.nn.utils.rnn.pad_sequence(
+            list(order), batch_first=True, padding_value=len(counts)
+        )
+        design, left, weighted = (
+            torch.cat([part, torch.zeros_like(part[:1])])[calls]
+            for part in (design, left, weighted.T)
+        )
+        gram = gram - weighted.transpose(1, 2) @ design
+        right = right - weighted.transpose(1, 2) @ left
     scale = gram.diagonal(dim1=-2, dim2=-1).mean(dim=-1)[..., None, None]
     steady = gram + 1e-3 * scale * torch.eye(n, dtype=gram.dtype, device=gram.device)
     scores = torch.linalg.solve(steady, right)[..., :-1, :]

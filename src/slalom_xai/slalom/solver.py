@@ -17,13 +17,13 @@ Shapes: B problems, m perturbed texts, p elements (units, pairs, the sink last),
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 _CELLS = 4_000_000  # numbers that one product of shares holds at once
+_BLOCK = 48  # columns of a product that are computed at once
 
 
 @dataclass(frozen=True)
@@ -209,6 +209,15 @@ class Outcome:
     mass: Tensor
     weights: Tensor
 
+    def pick(self, index: Tensor) -> Outcome:
+        """What it gives for some of the problems."""
+        return Outcome(*(part[index] for part in vars(self).values()))
+
+    def choose(self, chosen: Tensor, other: Outcome) -> Outcome:
+        """This for the problems that were chosen, (B,), and the other for the rest."""
+        pairs = zip(vars(self).values(), vars(other).values(), strict=True)
+        return Outcome(*(choose(chosen, *pair) for pair in pairs))
+
 
 def evaluate(stack: Stack, u: Tensor, s: Tensor) -> Outcome:
     """What the formula gives for all calls with values u and importances s."""
@@ -280,15 +289,20 @@ def weigh_products(x: Tensor, factors: Tensor) -> Tensor:
     Returns:
         (B, K, p, p).
     """
-    batch, calls, p = x.shape
+    (batch, calls, p), kinds = x.shape, factors.shape[2]
     turned = x.transpose(1, 2)
-    at_once = max(1, _CELLS // (batch * calls * p))
-    parts = []
-    for some in torch.split(factors, at_once, dim=2):
-        weighted = x[:, :, None, :] * some[..., None]  # (B, m, k, p)
-        product = turned @ weighted.reshape(batch, calls, -1)
-        parts.append(product.reshape(batch, p, some.shape[2], p).transpose(1, 2))
-    return torch.cat(parts, dim=1)
+    products = x.new_empty(batch, kinds, p, p)
+    for start in range(0, p, _BLOCK):  # what is left of a block is what its mirror image holds
+        block = x[:, :, None, start : start + _BLOCK]
+        at_once = max(1, _CELLS // (batch * calls * block.shape[3]))
+        for first in range(0, kinds, at_once):
+            weighted = block * factors[..., first : first + at_once, None]  # (B, m, k, block)
+            some = turned[:, start:] @ weighted.reshape(batch, calls, -1)
+            some = some.reshape(batch, p - start, *weighted.shape[2:]).transpose(1, 2)
+            here = products[:, first : first + at_once]
+            here[:, :, start:, start : start + _BLOCK] = some
+            here[:, :, start : start + _BLOCK, start:] = some.transpose(2, 3)
+    return products
 
 
 def compute_cost(stack: Stack, output: Tensor, point: Point) -> Tensor:
@@ -300,112 +314,110 @@ def compute_cost(stack: Stack, output: Tensor, point: Point) -> Tensor:
     return squares + point.a * values + point.b * importances
 
 
-def descend(
-    stack: Stack,
-    point: Point,
-    steps: int,
-    settled: float = SOLVER.settled,
-    damping: Tensor | None = None,
-) -> Point:
+def descend(stack: Stack, point: Point, steps: int, settled: float = SOLVER.settled) -> Point:
     """Levenberg and Marquardt: damped steps that lower the cost, problem by problem.
 
-    No problem knows of the others: each is solved as it would be alone.
+    No problem knows of the others: each is solved as it would be alone. In each turn, all of them
+    try a step. Where it lowers the cost, the curvature is found anew; elsewhere the next try is
+    damped more. Those that have ended are left out as soon as they are many.
 
     Args:
         stack: the problems.
         point: where they begin.
         steps: at most.
         settled: relative gain below which a problem has ended.
-        damping: (B,), to begin with.
     """
-    bend = _bend_both if point.free else _bend_values
+    bend, move = (_bend_both, _move_both) if point.free else (_bend_values, _move_values)
+    begun, ends_u, ends_s = point, point.u.clone(), point.s.clone()
+    numbers = torch.arange(len(ends_u), device=ends_u.device)
     at = evaluate(stack, point.u, point.s)
     cost = compute_cost(stack, at.output, point)
-    if damping is None:
-        damping = torch.full_like(cost, 1e-3)
-    # One score has to hold the size of an effect as well: its values may be as large as p.
-    reach = SOLVER.widest * (torch.ones_like(stack.size) if point.free else stack.size)
+    damping, bent = torch.full_like(cost, 1e-3), bend(stack, point, at)
+    taken, tries = torch.ones_like(numbers), torch.zeros_like(numbers)
     live = torch.ones_like(cost, dtype=torch.bool)
-    for taken in range(steps):
-        if int(live.sum()) < 0.7 * len(live):  # go on with those that have not settled
-            left = steps - taken
-            rest = descend(stack.pick(live), point.pick(live), left, settled, damping[live])
-            u, s = point.u.clone(), point.s.clone()
-            u[live], s[live] = rest.u, rest.s
-            return replace(point, u=u, s=s)
-        step = bend(stack, point, at)
-        waiting = live.clone()
-        for _ in range(SOLVER.tries):
-            trial = step(damping, reach)
-            there = evaluate(stack, trial.u, trial.s)
-            reached = compute_cost(stack, there.output, trial)
-            better = waiting & torch.isfinite(reached) & (reached < cost)
-            if bool(better.any()):
-                live = live & ~(better & (cost - reached < settled * cost))
-                point = replace(
-                    point, u=choose(better, trial.u, point.u), s=choose(better, trial.s, point.s)
-                )
-                cost = choose(better, reached, cost)
-                at = Outcome(
-                    *(
-                        choose(better, *pair)
-                        for pair in zip(vars(there).values(), vars(at).values(), strict=True)
-                    )
-                )
-                damping = choose(better, (damping / 5).clamp(min=1e-9), damping)
-                waiting = waiting & ~better
-            if not bool(waiting.any()):
-                break
-            damping = choose(waiting, damping * 10, damping)
-        live = live & ~waiting
-        if not bool(live.any()):
-            break
-    return point
+    while True:
+        trial = move(stack, point, bent, damping)
+        there = evaluate(stack, trial.u, trial.s)
+        reached = compute_cost(stack, there.output, trial)
+        better = live & torch.isfinite(reached) & (reached < cost)
+        tries = torch.where(better, 0, tries + 1)
+        ended = (better & (cost - reached < settled * cost)) | (tries == SOLVER.tries)
+        ended |= better & (taken == steps)
+        point = replace(
+            point, u=choose(better, trial.u, point.u), s=choose(better, trial.s, point.s)
+        )
+        at = there.choose(better, at)
+        cost = torch.where(better, reached, cost)
+        damping = torch.where(better, (damping / 5).clamp(min=1e-9), damping * 10)
+        live = live & ~ended
+        going_on = int(live.sum())
+        if going_on < 0.7 * len(live):
+            ends_u[numbers], ends_s[numbers] = point.u, point.s
+            if not going_on:
+                return replace(begun, u=ends_u, s=ends_s)
+            stack, point, at = stack.pick(live), point.pick(live), at.pick(live)
+            bent = tuple(part[live] for part in bent)
+            numbers, cost, damping = numbers[live], cost[live], damping[live]
+            taken, tries, better = taken[live], tries[live], better[live]
+            live = live[live]
+        moved = (better & live).nonzero()[:, 0]
+        taken[moved] += 1
+        if len(moved) == len(live):
+            bent = bend(stack, point, at)
+        elif len(moved):
+            news = bend(stack.pick(moved), point.pick(moved), at.pick(moved))
+            for old, new in zip(bent, news, strict=True):
+                old[moved] = new
 
 
-Step = Callable[[Tensor, Tensor], Point]
+Bent = tuple[Tensor, ...]  # what a damped step follows from
 
 
-def _bend_values(stack: Stack, point: Point, at: Outcome) -> Step:
-    """Damped steps of values alone."""
-    uu, pull = differentiate_by_values(stack, at)
-    uu, pull = _add_value_prior(stack, point, uu, pull)
-
-    def step(damping: Tensor, reach: Tensor) -> Point:
-        factor = torch.linalg.cholesky_ex(raise_diagonal(uu, damping[:, None, None]))[0]
-        step_u = -torch.cholesky_solve(pull[..., None], factor)[..., 0]
-        return replace(point, u=point.u + _limit(step_u, reach))
-
-    return step
+def _bend_values(stack: Stack, point: Point, at: Outcome) -> Bent:
+    """Second derivatives by values alone, and first ones."""
+    return _add_value_prior(stack, point, *differentiate_by_values(stack, at))
 
 
-def _bend_both(stack: Stack, point: Point, at: Outcome) -> Step:
-    """Damped steps of values and importances.
+def _move_values(stack: Stack, point: Point, bent: Bent, damping: Tensor) -> Point:
+    """A damped step of values alone.
 
-    Values are eliminated first, output by output (the Schur complement).
+    One score has to hold the size of an effect as well: its values may be as large as p.
     """
+    uu, pull = bent
+    factor = torch.linalg.cholesky_ex(raise_diagonal(uu, damping[:, None, None]))[0]
+    step_u = -torch.cholesky_solve(pull[..., None], factor)[..., 0]
+    return replace(point, u=point.u + _limit(step_u, SOLVER.widest * stack.size))
+
+
+def _bend_both(stack: Stack, point: Point, at: Outcome) -> Bent:
+    """Second derivatives by values, by both and by importances, and first ones."""
     bent = differentiate(stack, point.u, at)
-    us, b, prior_s = bent.us, point.b[:, None], stack.importance_prior
+    b, prior_s = point.b[:, None], stack.importance_prior
     uu, pull_u = _add_value_prior(stack, point, bent.uu, bent.grad_u)
     ss = bent.ss + torch.diag_embed(b * prior_s)
     pull_s = bent.grad_s + b * prior_s * (point.s - stack.rest)
+    return uu, torch.cat([bent.us, pull_u[..., None]], dim=3), ss, pull_s
 
-    def step(damping: Tensor, reach: Tensor) -> Point:
-        factor = torch.linalg.cholesky_ex(raise_diagonal(uu, damping[:, None, None]))[0]
-        solved = torch.cholesky_solve(torch.cat([us, pull_u[..., None]], dim=3), factor)
-        shift = us.transpose(2, 3) @ solved
-        reduced = raise_diagonal(ss, damping[:, None]) - shift[..., :-1].sum(dim=1)
-        rest = pull_s - shift[..., -1].sum(dim=1)
-        steady = raise_diagonal(reduced, torch.full_like(damping[:, None], 1e-12))
-        factor = torch.linalg.cholesky_ex(steady)[0]
-        step_s = -torch.cholesky_solve(rest[..., None], factor)[..., 0]
-        step_u = -(solved[..., -1] + (solved[..., :-1] @ step_s[:, None, :, None])[..., 0])
-        step_s = step_s.nan_to_num().clamp(-SOLVER.widest, SOLVER.widest)
-        u = point.u + _limit(step_u, reach)
-        near = u.clamp(-SOLVER.farthest, SOLVER.farthest)
-        return replace(point, u=choose(stack.bounded, near, u), s=point.s + step_s)
 
-    return step
+def _move_both(stack: Stack, point: Point, bent: Bent, damping: Tensor) -> Point:
+    """A damped step of values and importances.
+
+    Values are eliminated first, output by output (the Schur complement).
+    """
+    uu, right, ss, pull_s = bent
+    factor = torch.linalg.cholesky_ex(raise_diagonal(uu, damping[:, None, None]))[0]
+    solved = torch.cholesky_solve(right, factor)
+    shift = right[..., :-1].transpose(2, 3) @ solved
+    reduced = raise_diagonal(ss, damping[:, None]) - shift[..., :-1].sum(dim=1)
+    rest = pull_s - shift[..., -1].sum(dim=1)
+    steady = raise_diagonal(reduced, torch.full_like(damping[:, None], 1e-12))
+    factor = torch.linalg.cholesky_ex(steady)[0]
+    step_s = -torch.cholesky_solve(rest[..., None], factor)[..., 0]
+    step_u = -(solved[..., -1] + (solved[..., :-1] @ step_s[:, None, :, None])[..., 0])
+    step_s = step_s.nan_to_num().clamp(-SOLVER.widest, SOLVER.widest)
+    u = point.u + _limit(step_u, torch.full_like(stack.size, SOLVER.widest))
+    near = u.clamp(-SOLVER.farthest, SOLVER.farthest)
+    return replace(point, u=choose(stack.bounded, near, u), s=point.s + step_s)
 
 
 def _add_value_prior(
@@ -518,7 +530,7 @@ def look_back(stack: Stack, point: Point) -> Left:
     if point.free:
         apart = point.u.transpose(1, 2)[:, :, None, :] - at.average.transpose(1, 2)[..., None]
         slopes = torch.cat([slopes, slopes * apart], dim=3)
-    leverage = ((slopes @ found.inverse) * slopes).sum(dim=3) * stack.weights.transpose(1, 2)
+    leverage = (slopes @ found.inverse).mul_(slopes).sum(dim=3) * stack.weights.transpose(1, 2)
     least = torch.where(stack.scarce, SOLVER.scarce_least, SOLVER.least).to(leverage)[:, None, None]
     errors = at.output - stack.z
     left_out = errors / torch.maximum(1 - leverage.transpose(1, 2), least)
