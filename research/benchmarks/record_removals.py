@@ -68,6 +68,7 @@ def main() -> None:
     parser.add_argument("out", type=Path)
     parser.add_argument("--texts", type=int, default=16)
     parser.add_argument("--calls", type=int, default=2000)
+    parser.add_argument("--removals", default="hide,delete", help="with commas")
     parser.add_argument("--seconds", type=float, default=1e9, help="stop between two texts")
     given = parser.parse_args()
     texts = pd.read_json(given.data, lines=True)["text"].tolist()
@@ -82,7 +83,7 @@ def main() -> None:
         if time.monotonic() > end:
             break
         count += 1
-        for removal in ("hide", "delete"):
+        for removal in given.removals.split(","):
             found = record(explainer, texts[index], removal, given.calls)
             stored |= {f"{number}/{removal}/{name}": part for name, part in found.items()}
     np.savez_compressed(given.out, **stored)
