@@ -466,6 +466,18 @@ class TestFit:
             wrong = fitted.form.predict(fresh)[:, 0] - true
             assert 1 - float(wrong.var() / true.var()) > share
 
+    def test_a_constant_output_takes_nothing_from_the_others(self):
+        rows = drawn_rows(300, UNITS)
+        bent = drawn_form(UNITS, half_width=2.0).predict(rows)
+        bent = bent + 0.3 * rows[:, :1] * rows[:, 5:6] * rows[:, 2:3]
+        other = 0.5 * bent - 0.2 * rows[:, 3:4] * rows[:, 8:9]
+        outputs = torch.cat([bent, other, torch.full_like(bent, 0.1)], dim=1)
+        errors = []
+        for told in (outputs[:, :2], outputs):
+            [fitted] = fit_forms([request(rows, told)])
+            errors.append((fitted.form.predict(rows) - told)[:, :2].var(dim=0))
+        assert (errors[1] < 1.5 * errors[0]).all()
+
     def test_one_score_has_equal_importances(self):
         rows = drawn_rows(300, UNITS)
         [fitted] = fit_forms([request(rows, PLANTED["bounded"](rows))])

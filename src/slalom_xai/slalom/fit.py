@@ -1,9 +1,11 @@
 """How values and importances follow from the model's outputs.
 
-One weighted least-squares problem per text (``solver``), with two priors. The weights are one over
-the squared error that a text with so many units missing can be expected to have: otherwise the
-large changes of nearly empty texts drown the small ones that readers care about. The prior on
-values keeps them near the sink's, inside the range; that on importances keeps them equal.
+One weighted least-squares problem per text (``solver``), with two priors. The weights of each
+output are one over the squared error that a text with so many units missing can be expected to
+have: otherwise the large changes of nearly empty texts drown the small ones that readers care
+about. Of a few such weights, gentle and steep, those are taken that predict the likeliest class
+best. The prior on values keeps them near the sink's, inside the range; that on importances keeps
+them equal.
 
 Between "all importances equal", which is one score per unit, and two free scores there is no switch
 but the strength of the second prior, and it is chosen by the marginal likelihood. Of several
@@ -85,7 +87,8 @@ class FitSettings:
         whole_weight: weight of the whole text, as a multiple of a text with one unit missing. An
             error there is in every change.
         steepness: of the weights that are tried, as a factor of the power that was found.
-        steepest: ratio of the largest weight to the smallest, at most.
+        steepest: ratio of the largest weight of an output to its smallest, at most, and of one
+            output's weights to another's.
         groups: of calls, left out in turn for standard errors.
         cells: calls times units, in a stack of several texts at most.
         cells_on_gpu: the same on a GPU: in all texts at least, and in a stack at most.
@@ -182,7 +185,8 @@ class FittedForm:
         one_score: the best formula with all importances equal, for comparison.
         one_score_left_out: (m, C), likewise.
         groups: (m,), the group of each call.
-        left_out_r2: the share of the outputs' variance that is predicted of left-out calls.
+        left_out_r2: the share of variance that is predicted of left-out calls, of the output that
+            is the largest for the whole text.
         loss: their log error, few and any number of missing units alike.
     """
 
@@ -345,7 +349,8 @@ def _weigh(stack: Stack, point: Point, steepness: float = 1.0) -> Tensor:
     weights = torch.exp(exponent - exponent.amax(dim=1, keepdim=True))
     weights = weights.clamp(min=1 / FIT.steepest) * real
     weights = torch.where(missing == 0, weights * FIT.whole_weight, weights)
-    weights = weights * torch.exp(level.amin(dim=2, keepdim=True) - level)
+    share = torch.exp(level.amin(dim=2, keepdim=True) - level)
+    weights = weights * share.clamp(min=1 / FIT.steepest)  # beside a constant output, say
     return _rescale(weights)
 
 

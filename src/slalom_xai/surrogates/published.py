@@ -1,6 +1,6 @@
 """The paper's own solvers, kept for comparison: gradient steps and alternating least squares.
 
-The package itself fits by variable projection (``projection``), which needs tens of steps where
+The package itself fits by variable projection (``fit``), which needs tens of steps where
 these need thousands. They are here so that the paper's methods can be run as they were published.
 
 Shapes: m rows, n units, C columns (explained outputs). There is one head and no sink.
