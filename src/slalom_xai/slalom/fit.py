@@ -236,10 +236,11 @@ def _fit_alike(requests: Sequence[FitRequest], device: torch.device) -> list[Fit
     point = descend(stack, _start(stack), FIT.first_steps)
     first = point
     calls = _draw_calls(requests).to(device)
+    predicted = torch.tensor([int(one.outputs[0].argmax()) for one in requests], device=device)
     some = replace(stack, weights=_weigh(stack, first)).take_calls(calls)
     bounded, margin, point = _choose_bound(requests, some, first)
-    stack, some, point = _choose_weights(stack, first, calls, bounded, margin, point)
-    others = _fit_one_score(requests, replace(stack, bounded=bounded), calls)
+    stack, some, point = _choose_weights(stack, first, calls, predicted, bounded, margin, point)
+    others = _fit_one_score(requests, replace(stack, bounded=bounded), calls, predicted)
     stack, some = (_widen(replace(part, bounded=bounded), margin) for part in (stack, some))
     pairs, point = _choose_pairs(requests, some, point)
     some = _with_pairs(some, requests, pairs)
@@ -248,7 +249,7 @@ def _fit_alike(requests: Sequence[FitRequest], device: torch.device) -> list[Fit
     final = settle(whole, pulled, chosen, FIT.last_rounds, FIT.last_steps, SOLVER.settled)
     left = look_back(whole, final)
     losses = _judge(whole, left)
-    every = _of_predicted(whole, _predicted_shares(whole, left)[1])
+    every = _of_predicted(_predicted_shares(whole, left)[1], predicted)[0]
     whole, left = whole.to(CPU), left.to(CPU)
     final, pulled, free = final.to(CPU), pulled.to(CPU), free.to(CPU)
     margin, bounded, losses, every = (one.to(CPU) for one in (margin, bounded, losses, every))
@@ -406,7 +407,13 @@ def _choose_bound(
 
 
 def _choose_weights(
-    stack: Stack, first: Point, calls: Tensor, bounded: Tensor, margin: Tensor, point: Point
+    stack: Stack,
+    first: Point,
+    calls: Tensor,
+    predicted: Tensor,
+    bounded: Tensor,
+    margin: Tensor,
+    point: Point,
 ) -> tuple[Stack, Stack, Point]:
     """Problems with the weights that predict best, all calls and some of them; and the fit.
 
@@ -420,7 +427,7 @@ def _choose_weights(
     some = _widen(trial.take_calls(calls[each]), margin[each])
     begun = point.pick(each)
     settled = settle(some, begun, _compare_at(some), FIT.rounds, FIT.bound_steps, SOLVER.near)
-    balance = _of_predicted(some, _balance(some, look_back(some, settled))).reshape(kinds, count)
+    balance = _of_predicted(_balance(some, look_back(some, settled)), predicted)
     chosen = balance.argmax(dim=0) * count + torch.arange(count, device=balance.device)
     stack = replace(stack, weights=weights[chosen])
     return stack, stack.take_calls(calls), settled.pick(chosen)
@@ -568,7 +575,7 @@ def _gather(points: Sequence[Point], chosen: Tensor) -> Point:
 
 
 def _fit_one_score(
-    requests: Sequence[FitRequest], stack: Stack, calls: Tensor
+    requests: Sequence[FitRequest], stack: Stack, calls: Tensor, predicted: Tensor
 ) -> list[tuple[BoundedSlalom, Tensor]]:
     """The best formula with equal importances for each text, and its left-out predictions, (m, C).
 
@@ -594,8 +601,7 @@ def _fit_one_score(
         _balance(some.pick(part), look_back(some.pick(part), settled.pick(part)))
         for part in torch.split(torch.arange(len(every)), count * strengths)
     ]
-    balance = _of_predicted(some, torch.cat(shares))
-    best = balance.reshape(-1, count).argmax(dim=0).to(CPU)
+    best = _of_predicted(torch.cat(shares), predicted).argmax(dim=0).to(CPU)
     chosen = best * count + torch.arange(count)
     trial, settled, strength = trial.pick(every[chosen]), settled.pick(chosen), strength[chosen]
     settled = settle(trial, settled, strength, 0, FIT.last_steps, SOLVER.settled)
@@ -658,9 +664,10 @@ def _predicted_shares(stack: Stack, left: Left) -> Tensor:
     return torch.stack(shares)
 
 
-def _of_predicted(stack: Stack, columns: Tensor) -> Tensor:
-    """The column (B, C) of the output that is the largest for the whole text, (B,)."""
-    return columns.gather(1, stack.z[:, 0].argmax(dim=1, keepdim=True))[:, 0]
+def _of_predicted(columns: Tensor, predicted: Tensor) -> Tensor:
+    """The columns (K B, C) of the predicted outputs (B,) of B texts, K times each, (K, B)."""
+    each = columns.reshape(-1, len(predicted), columns.shape[1])
+    return each[:, torch.arange(len(predicted), device=each.device), predicted]
 
 
 def _group(calls: int) -> Tensor:
