@@ -335,8 +335,8 @@ def _weigh(stack: Stack, point: Point, steepness: float = 1.0) -> Tensor:
         steepness: a factor of that power.
     """
     left = evaluate(stack, point.u, point.s).output - stack.z
-    squares, missing = left**2, stack.x[..., -1:]
-    real = (stack.weights > 0).to(squares)
+    missing, real = stack.x[..., -1:], (stack.weights > 0).to(left)
+    squares = real * left**2
     size = torch.log(missing.clamp(min=1))
     log_error = torch.log(squares + 1e-12 * squares.amax(dim=1, keepdim=True) + 1e-300)
     count = real.sum(dim=1, keepdim=True)
@@ -419,10 +419,13 @@ def _choose_weights(
 
     Where a prediction is saturated, a few units change next to nothing and most of them change
     much: gentle weights fit one of the two and steep weights the other. The predicted class counts.
+    Without bounds all classes share their weights, so that their values sum to zero.
     """
     count, kinds = len(stack.x), len(FIT.steepness)
     each = torch.arange(count, device=stack.x.device).repeat(kinds)
     weights = torch.cat([_weigh(stack, first, power) for power in FIT.steepness])
+    shared = weights.mean(dim=2, keepdim=True).expand_as(weights)
+    weights = choose(bounded[each], weights, shared)
     trial = replace(stack.pick(each), weights=weights, bounded=bounded[each])
     some = _widen(trial.take_calls(calls[each]), margin[each])
     begun = point.pick(each)
@@ -442,7 +445,7 @@ def _compare_at(stack: Stack) -> Tensor:
 def _balance(stack: Stack, left: Left) -> Tensor:
     """What choices maximise, (B, C): the share of variance that is predicted of left-out calls."""
     few, every = _predicted_shares(stack, left)
-    return torch.lerp(few.clamp(min=-1), every, FIT.any_counts)
+    return torch.lerp(few.clamp(min=0), every.clamp(min=-1), FIT.any_counts)
 
 
 def _widen(stack: Stack, margin: Tensor) -> Stack:
