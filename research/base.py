@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from slalom_xai.errors import InputError
+from slalom_xai.system.shards import WHOLE, Shard
 from slalom_xai.tables import Table, read_table
 from slalom_xai.tables.examples import Examples, Fields, read_examples
 from slalom_xai.tables.table import listed
@@ -122,8 +123,7 @@ class Settings:
         data: of an experiment: the folder with real data; None where none was given.
         store: of an experiment: the folder that keeps what is finished, so that a run that was
             killed goes on; None keeps nothing.
-        share: of an experiment: (2, 8) measures the second of eight shares of its cells and no
-            more; None measures all.
+        shard: of an experiment: which share of its cells is measured.
         finished: of an experiment: whether to measure nothing and show what is finished.
         api: of an experiment: the address of a server that holds a language model.
         api_model: of an experiment: the model's name there.
@@ -136,7 +136,7 @@ class Settings:
     full: bool = False
     data: Path | None = None
     store: Path | None = None
-    share: tuple[int, int] | None = None
+    shard: Shard = WHOLE
     finished: bool = False
     api: str | None = None
     api_model: str | None = None

@@ -29,8 +29,8 @@ Numbers = dict[str, Any]  # what a cell holds: numbers and lists of numbers by n
 Work = Callable[[], Mapping[str, Any]]  # measures a cell
 
 
-class ShareDone(Exception):
-    """The share of the cells that was asked for is finished; the others may not be."""
+class ShardDone(Exception):
+    """The shard of the cells that was asked for is finished; the others may not be."""
 
 
 @dataclass
@@ -70,23 +70,21 @@ class Cells:
 
         Args:
             work: what measures each cell, in order.
-            settings: whether only a share is wanted, or only what is finished.
+            settings: whether only a shard is wanted, or only what is finished.
             label: what the work is, for the progress bar.
 
         Raises:
-            ShareDone: a share was wanted, and it is finished.
+            ShardDone: a shard was wanted, and it is finished.
             InputError: only what is finished is wanted, and nothing is.
         """
         if settings.finished:
             return self._so_far(work)
-        names = list(work)
-        if settings.share is not None:
-            part, parts = settings.share
-            names = names[part - 1 :: parts]
+        shard = settings.shard
+        names = [name for place, name in enumerate(work) if shard.has(place)]
         for name in settings.track(names, label):
             self.get(name, work[name])
-        if settings.share is not None:
-            raise ShareDone(f"share {part}/{parts} is finished, {len(names)} cells of {len(work)}")
+        if shard.count > 1:
+            raise ShardDone(f"shard {shard} is finished, {len(names)} cells of {len(work)}")
         return {name: self.finished[name] for name in work}
 
     def _so_far(self, work: Mapping[str, Work]) -> dict[str, Numbers]:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from slalom_xai.cli.command import run
-from slalom_xai.cli.options import AsJson, argument, switch, without_default
+from slalom_xai.cli.options import AsJson, Shards, argument, switch, without_default
 from slalom_xai.cli.output import echo_json
 from slalom_xai.system.interrupts import leaving_at_once
+from slalom_xai.system.shards import Shard
 
 if TYPE_CHECKING:
     from research.base import Outcome, Reproduction, Settings
@@ -30,7 +31,7 @@ Examples:
 
     python -m research table-6 --out results
 
-    python -m research table-6 --full --share 2/8 --out results
+    python -m research table-6 --full --shard 2/8 --out results
 
     python -m research black-box --data data --api http://localhost:8000/v1 --api-model smollm2
 """
@@ -54,13 +55,6 @@ _Yes = Annotated[bool, switch("--yes", "Run --full without a GPU, too.")]
 _Data = Annotated[
     Path | None, without_default("Folder with the real data that some experiments need.")
 ]
-_Share = Annotated[
-    str | None,
-    without_default(
-        "Only a share of an experiment's work, such as 2/8 for the second of eight: several "
-        "processes can fill one --out. The same command without it shows the result."
-    ),
-]
 _Api = Annotated[
     str | None,
     without_default("Address of a server with a language model, which black-box needs."),
@@ -82,7 +76,10 @@ _Finished = Annotated[
 app = typer.Typer(add_completion=False, rich_markup_mode="markdown", pretty_exceptions_enable=False)
 
 
-@app.command(epilog=_EPILOG)
+_OLD_NAME = {"token_normalize_func": lambda name: "shard" if name == "share" else name}
+
+
+@app.command(epilog=_EPILOG, context_settings=_OLD_NAME)
 def reproduce(
     names: _Names = None,
     listed: _Listed = False,
@@ -91,7 +88,7 @@ def reproduce(
     full: _Full = False,
     yes: _Yes = False,
     data: _Data = None,
-    share: _Share = None,
+    shard: Shards = "1/1",
     finished: _Finished = False,
     api: _Api = None,
     api_model: _ApiModel = None,
@@ -120,14 +117,14 @@ def reproduce(
         seed=seed,
         full=full,
         data=data,
-        share=_part(share),
+        shard=Shard.read(shard),
         finished=finished,
         api=api,
         api_model=api_model,
         api_top=api_top,
     )
-    if out is None and (share is not None or finished):
-        given = "--finished" if finished else "--share"
+    if out is None and (settings.shard.count > 1 or finished):
+        given = "--finished" if finished else "--shard"
         raise InputError(f"{given} needs a folder that keeps what is finished: give --out FOLDER")
     _check(wanted, settings, yes)
     if out is not None:
@@ -159,18 +156,6 @@ def _without_servers(
     return kept
 
 
-def _part(share: str | None) -> tuple[int, int] | None:
-    """The numbers of a share: (2, 8) of 2/8."""
-    from slalom_xai.errors import InputError
-
-    if share is None:
-        return None
-    part, _, parts = share.partition("/")
-    if part.isdecimal() and parts.isdecimal() and 1 <= int(part) <= int(parts):
-        return int(part), int(parts)
-    raise InputError(f"--share is {share!r}: give a part and the number of parts, such as 2/8")
-
-
 def _check(wanted: list[Reproduction], settings: Settings, yes: bool) -> None:
     """Refuses what could not be run, before anything is."""
     from slalom_xai.errors import InputError
@@ -183,9 +168,9 @@ def _check(wanted: list[Reproduction], settings: Settings, yes: bool) -> None:
                 f"--full is for experiments, but {one.name} has one size: leave --full out, or "
                 "name experiments only"
             )
-        elif settings.share is not None or settings.finished:
+        elif settings.shard.count > 1 or settings.finished:
             raise InputError(
-                f"--share and --finished are for experiments, and {one.name} is a claim: "
+                f"--shard and --finished are for experiments, and {one.name} is a claim: "
                 "leave them out"
             )
 
@@ -237,12 +222,12 @@ def _run(
 ) -> dict[str, Any] | None:
     """Runs one claim, saves and prints what it gave, and returns it for programs.
 
-    A share of an experiment gives nothing yet: None.
+    A shard of an experiment gives nothing yet: None.
     """
     import time
     from dataclasses import replace
 
-    from research.cells import ShareDone, manifest
+    from research.cells import ShardDone, manifest
     from research.report import as_dict, save, save_record
     from slalom_xai.progress import progress_bar
 
@@ -252,7 +237,7 @@ def _run(
     try:
         with progress_bar(None) as bar:
             outcome = reproduction.run(replace(settings, bar=bar))
-    except ShareDone as done:
+    except ShardDone as done:
         typer.echo(f"{reproduction.name}: {done}", err=True)
         return None
     seconds = time.perf_counter() - started

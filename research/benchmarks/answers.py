@@ -3,7 +3,7 @@ r"""Which sources made an answer: our scores beside those of others, with 16 to 
     python scripts/gguf_to_folder.py SmolLM2-135M-Instruct.Q4_1.gguf smollm2
     python -m research.benchmarks.answers --model smollm2 --data FOLDER --rows rows.npz \
         --out answers.jsonl [--prompts 100] [--methods slalom] [--calls 16,32,64,128] \
-        [--seconds 500] [--part 1/3]
+        [--seconds 500] [--shard 1/3]
     python -m research.benchmarks.answers --tables answers.jsonl [answers-2.jsonl ...]
     python -m research.benchmarks.answers --refit rows.npz --out refitted.jsonl \
         [--calls 16,32,64,128]
@@ -44,11 +44,13 @@ from research.benchmarks.answers_fits import FITS, Fitted
 from research.benchmarks.answers_prompts import Prompt, Sizes, make_prompts
 from research.benchmarks.answers_rows import Array, Masks, Rows, draw_rows, load_rows, save_rows
 from research.benchmarks.answers_tables import print_tables
+from research.benchmarks.results_file import shard
 from slalom_xai import AnswerModel, Explainer
 from slalom_xai.errors import BudgetError, SlalomError
 from slalom_xai.models import prompt as grouped
 from slalom_xai.models.answer_spans import log_probabilities
 from slalom_xai.queries import Batches
+from slalom_xai.system.shards import SHARD_HELP
 
 TOP = (1, 3, 5)
 
@@ -173,10 +175,9 @@ def ask_all(given: argparse.Namespace, budgets: list[int]) -> None:
     fewest, most = (int(number) for number in given.sources.split(","))
     sizes = Sizes(fewest, most, given.words)
     prompts = make_prompts(given.data, given.prompts, given.seed, sizes)
-    part, parts = map(int, given.part.split("/"))
     every: list[Rows] = []
     with given.out.open("w", encoding="utf-8") as out:
-        for number in range(part - 1, len(prompts), parts):
+        for number in filter(given.shard.has, range(len(prompts))):
             if time.monotonic() > end:
                 break
             prompt = prompts[number]
@@ -210,7 +211,7 @@ def main() -> None:
         "--tables", type=Path, metavar="RESULTS", nargs="+", help="print tables and stop"
     )
     parser.add_argument("--prompts", type=int, default=100)
-    parser.add_argument("--part", default="1/1", help="one share of the prompts, such as 2/3")
+    parser.add_argument("--shard", type=shard, default="1/1", help=SHARD_HELP)
     parser.add_argument("--sources", default="20,60", help="in a prompt: fewest and most")
     parser.add_argument("--words", type=int, default=35, help="of a source at most")
     parser.add_argument("--methods", default="slalom", help="of the package, by commas")

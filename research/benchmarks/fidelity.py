@@ -1,7 +1,7 @@
 r"""How well explanations predict deletions, beside linear fits made for one regime alone.
 
     python -m research.benchmarks.fidelity --model FOLDER --data reviews.jsonl.gz --texts 30 \
-        --out results.jsonl [--budgets 500,2000,5000] [--part 1/3] [--ceiling]
+        --out results.jsonl [--budgets 500,2000,5000] [--shard 1/3] [--ceiling]
     python -m research.benchmarks.fidelity --tables results.jsonl [more.jsonl ...] \
         [--over old.jsonl ...]
 
@@ -27,7 +27,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from research.benchmarks.results_file import read
+from research.benchmarks.results_file import read, shard
 from slalom_xai import Explainer
 from slalom_xai.designs import RowPool, uniform_counts
 from slalom_xai.errors import SlalomError
@@ -37,6 +37,7 @@ from slalom_xai.queries import Batches, Queries
 from slalom_xai.surrogates.additive import fit_additive
 from slalom_xai.system.files import append_line
 from slalom_xai.system.result_folder import read_lines
+from slalom_xai.system.shards import SHARD_HELP
 from slalom_xai.tables import read_table
 
 TEST = 2000  # held-out rows of either regime
@@ -107,13 +108,12 @@ def measured(
 
 
 def run(given: argparse.Namespace) -> None:
-    """Works through the texts of one share."""
+    """Works through the texts of one shard."""
     explainer = Explainer(given.model, dtype="float32", device=given.device, show_progress=False)
     texts = [str(text) for text in read_table(given.data).cells("text")][: given.texts]
-    part, parts = map(int, given.part.split("/"))
     done = _done(given.out)
     jobs = _jobs(given)
-    for number in range(part - 1, len(texts), parts):
+    for number in filter(given.shard.has, range(len(texts))):
         left = [job for job in jobs if (number, *job) not in done]
         if not left:
             continue
@@ -269,7 +269,7 @@ def main() -> None:
         "--ceiling", action="store_true", help="also what a Gaussian process learns from the calls"
     )
     parser.add_argument("--device")
-    parser.add_argument("--part", default="1/1", help="work on one share of the texts, such as 2/3")
+    parser.add_argument("--shard", type=shard, default="1/1", help=SHARD_HELP)
     parser.add_argument("--tables", type=Path, nargs="+", help="print tables of earlier results")
     parser.add_argument("--over", type=Path, nargs="+", help="divide by another version's results")
     given = parser.parse_args()

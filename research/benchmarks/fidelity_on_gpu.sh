@@ -10,11 +10,11 @@ export PYTHONPATH=src:${PYTHONPATH:-} PYTHONUNBUFFERED=1 HF_HUB_OFFLINE=1 TOKENI
 models=$(mktemp -d)
 deadline=$((SECONDS + seconds))
 pipeline() {
-    local name=$1 also=$2 parts=3
+    local name=$1 also=$2 shards=3
     research/benchmarks/train_imdb.sh "$data" "$models" "$seed" "$name"
-    for part in $(seq $parts); do
+    for shard in $(seq $shards); do
         timeout $((deadline - SECONDS)) python3 -m research.benchmarks.fidelity --model "$models/$name" --data "$data/imdb_final.jsonl.gz" --texts "$texts" \
-            --out "$out/$name.jsonl" --also "$also" --part "$part/$parts" > "$out/$name.$part.log" 2>&1 &
+            --out "$out/$name.jsonl" --also "$also" --shard "$shard/$shards" > "$out/$name.$shard.log" 2>&1 &
     done
     wait
 }

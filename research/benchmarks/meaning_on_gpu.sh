@@ -28,20 +28,20 @@ measured() {
     [ -d "$models/$name" ] || with src "$name.train" -m slalom_xai train "$@" --seed "$seed" --out "$models/$name"
     echo "$name: trained after $SECONDS s, $(grep -E '^test' "$logs/$name.train")"
     local common=(--device cuda --model "$models/$name" --data "$reviews" --texts "$texts")
-    for part in 1/2 2/2; do
+    for shard in 1/2 2/2; do
         for version in ${old:+new old}; do
             local source=src
             [ "$version" = old ] && source=$old
-            with "$source" "$name.$version.${part%/*}" -m research.benchmarks.fidelity "${common[@]}" \
-                --methods slalom --part $part --out "$out/$name.$version.jsonl" &
+            with "$source" "$name.$version.${shard%/*}" -m research.benchmarks.fidelity "${common[@]}" \
+                --methods slalom --shard $shard --out "$out/$name.$version.jsonl" &
         done
     done
     with src "$name.meaning" -m slalom_xai bench "${common[@]}" --methods slalom,occlusion,linear \
         --metrics meaning --budget 2000 --out "$out/$name.meaning" &
     wait
     echo "$name: compared after $SECONDS s"
-    for part in 1/3 2/3 3/3; do
-        with src "$name.seeds.${part%/*}" -m research.benchmarks.seeds "${common[@]}" --part $part \
+    for shard in 1/3 2/3 3/3; do
+        with src "$name.seeds.${shard%/*}" -m research.benchmarks.seeds "${common[@]}" --shard $shard \
             --out "$out/$name.seeds.jsonl" &
     done
     wait

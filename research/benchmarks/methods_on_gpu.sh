@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # Methods by metrics on several models at once on a GPU, the texts of each model shared by several processes.
 #
-#     research/benchmarks/methods_on_gpu.sh OUT SECONDS PARTS "OPTIONS OF slalom bench" MODEL...
+#     research/benchmarks/methods_on_gpu.sh OUT SECONDS SHARDS "OPTIONS OF slalom bench" MODEL...
 #
 # Each model's results go to OUT/NAME.tar.gz, finished or not: the same call goes on from there.
 set -uo pipefail
-out=$1 seconds=$2 parts=$3 options=$4
+out=$1 seconds=$2 shards=$3 options=$4
 shift 4
 export PYTHONPATH=src:${PYTHONPATH:-} PYTHONUNBUFFERED=1 HF_HUB_OFFLINE=1 TOKENIZERS_PARALLELISM=false OMP_NUM_THREADS=1
 mkdir -p "$out"
@@ -18,8 +18,8 @@ bench() {
     timeout "$seconds" python3 -m slalom_xai bench --model "$1" --methods "$methods" --texts 0 --dtype float32 $options --out "$2" "${@:3}"
 }
 for model in "$@"; do
-    for part in $(seq "$parts"); do
-        bench "$model" "$out/$(basename "$model")" --part "$part/$parts" > "$out/$(basename "$model").$part.log" 2>&1 &
+    for shard in $(seq "$shards"); do
+        bench "$model" "$out/$(basename "$model")" --shard "$shard/$shards" > "$out/$(basename "$model").$shard.log" 2>&1 &
     done
 done
 wait

@@ -3,7 +3,7 @@
 #
 #     research/benchmarks/reproduce_on_gpu.sh DATA OUT SECONDS PROCESSES NAME...
 #
-# DATA is the folder that docs/experiments.md describes. Each process takes its share of the cells of each experiment, one experiment after
+# DATA is the folder that docs/experiments.md describes. Each process takes its shard of the cells of each experiment, one experiment after
 # the other. What is finished when the time is over stays in OUT, and a second run goes on from there. At the end the tables of what is
 # finished are written to OUT. THREADS says how many threads each process has (1). Experiments under the clock (table-2, table-13b) want
 # one process, and nothing else on the machine.
@@ -16,17 +16,17 @@ deadline=$((SECONDS + seconds - 40)) # the tables take a while
 logs=$(mktemp -d)
 mkdir -p "$out"
 
-share() { # number
+shard() { # number
     local name
     for name in "${names[@]}"; do
         [ "$((deadline - SECONDS))" -gt 5 ] || return
-        timeout "$((deadline - SECONDS))" python3 -m research "$name" --full --yes --data "$data" --out "$out" --share "$1/$processes" \
-            > "$logs/$1" 2>&1 || echo "$name, share $1: stopped after $SECONDS s, $(tail -n 1 "$logs/$1")"
+        timeout "$((deadline - SECONDS))" python3 -m research "$name" --full --yes --data "$data" --out "$out" --shard "$1/$processes" \
+            > "$logs/$1" 2>&1 || echo "$name, shard $1: stopped after $SECONDS s, $(tail -n 1 "$logs/$1")"
     done
 }
 
 names=("$@")
-for number in $(seq "$processes"); do share "$number" & done
+for number in $(seq "$processes"); do shard "$number" & done
 wait
 for name in "${names[@]}"; do
     python3 -m research "$name" --full --data "$data" --out "$out" --finished > "$logs/$name" 2>&1 || tail -n 1 "$logs/$name"

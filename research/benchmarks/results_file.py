@@ -9,7 +9,9 @@ import time
 from pathlib import Path
 from typing import Any
 
+from slalom_xai.errors import InputError
 from slalom_xai.system.files import append_line
+from slalom_xai.system.shards import Shard
 
 
 def say(line: str) -> None:
@@ -65,6 +67,18 @@ def read(paths: list[Path]) -> list[dict[str, Any]]:
                     f"error: line {number} of {path} is not JSON: give what --out wrote"
                 ) from error
     return found
+
+
+def shard(given: str) -> Shard:
+    """A shard for ``argparse``, whose own message would not say what is wrong with it.
+
+    Raises:
+        SystemExit: it is none.
+    """
+    try:
+        return Shard.read(given)
+    except InputError as error:
+        raise SystemExit(f"error: {error}") from None
 
 
 def machine(device: str) -> dict[str, Any]:

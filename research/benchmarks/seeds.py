@@ -1,7 +1,7 @@
 r"""Are scores as certain as they say? Other seeds, and many more calls, on real models.
 
     python -m research.benchmarks.seeds --model FOLDER --data reviews.jsonl.gz --texts 24 \
-        --out seeds.jsonl [--budget 2000] [--seeds 10] [--many 40000] [--part 1/3]
+        --out seeds.jsonl [--budget 2000] [--seeds 10] [--many 40000] [--shard 1/3]
     python -m research.benchmarks.seeds --tables seeds.jsonl [more.jsonl ...]
 
 Each text is explained with several seeds, which draw other rows. **Spread** is the standard
@@ -23,11 +23,12 @@ import numpy as np
 import pandas as pd
 import torch
 
-from research.benchmarks.results_file import read
+from research.benchmarks.results_file import read, shard
 from slalom_xai import Explainer, Explanation
 from slalom_xai.errors import SlalomError
 from slalom_xai.system.files import append_line
 from slalom_xai.system.result_folder import read_lines
+from slalom_xai.system.shards import SHARD_HELP
 from slalom_xai.tables import read_table
 
 SCORES = ("value", "importance", "removal", "alone", "slope", "shapley")
@@ -48,7 +49,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--many", type=int, default=40_000, help="calls of the reference")
     parser.add_argument("--device")
-    parser.add_argument("--part", default="1/1", help="work on one share of the texts, such as 2/3")
+    parser.add_argument("--shard", type=shard, default="1/1", help=SHARD_HELP)
     parser.add_argument("--tables", type=Path, nargs="+", help="print tables of earlier results")
     given = parser.parse_args()
     if given.tables:
@@ -61,12 +62,11 @@ def main() -> None:
 
 
 def run(given: argparse.Namespace) -> None:
-    """Works through the texts of one share."""
+    """Works through the texts of one shard."""
     first = Explainer(given.model, dtype="float32", device=given.device, show_progress=False)
     texts = [str(text) for text in read_table(given.data).cells("text")][: given.texts]
-    part, parts = map(int, given.part.split("/"))
     done = _done(given.out)
-    for number in range(part - 1, len(texts), parts):
+    for number in filter(given.shard.has, range(len(texts))):
         if number in done:
             continue
         try:

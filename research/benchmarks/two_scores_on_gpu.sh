@@ -14,7 +14,7 @@ set -uo pipefail
 [ $# -ge 4 ] || { echo "error: give data, a folder for results, seconds and a seed: research/benchmarks/two_scores_on_gpu.sh DATA OUT SECONDS SEED [TEXTS]" >&2; exit 2; }
 data=$1 out=$2 seconds=$3 seed=$4 texts=${5:-20}
 export PYTHONPATH=src:${PYTHONPATH:-} PYTHONUNBUFFERED=1 HF_HUB_OFFLINE=1 TOKENIZERS_PARALLELISM=false OMP_NUM_THREADS=${THREADS:-1}
-models=${MODELS:-$(mktemp -d)} only=${ONLY:-bert2 gpt2 bert6 mpnet ag bert6b mpnetb} parts=${PARTS:-3}
+models=${MODELS:-$(mktemp -d)} only=${ONLY:-bert2 gpt2 bert6 mpnet ag bert6b mpnetb} shards=${SHARDS:-3}
 deadline=$((SECONDS + seconds))
 mkdir -p "$out" "$models"
 
@@ -28,11 +28,11 @@ train() { # name, then options
 
 measure() { # name, table, removal, calls, methods, metrics
     [[ " $only " == *" $1 "* ]] || return
-    local part
-    for part in $(seq "$parts"); do
+    local shard
+    for shard in $(seq "$shards"); do
         timeout $((deadline - SECONDS)) python3 -m slalom_xai bench --model "$models/$1" --data "$2" --texts "$texts" --seed "$seed" \
-            --granularity word --removal "$3" --budget "$4" --methods "$5" --metrics "${6:-fidelity,cost}" --part "$part/$parts" \
-            --out "$out/$1-$3-$4${6:+-$6}" > "$out/$1-$3-$4.$part.log" 2>&1 &
+            --granularity word --removal "$3" --budget "$4" --methods "$5" --metrics "${6:-fidelity,cost}" --shard "$shard/$shards" \
+            --out "$out/$1-$3-$4${6:+-$6}" > "$out/$1-$3-$4.$shard.log" 2>&1 &
     done
     wait
 }

@@ -22,12 +22,13 @@ from tiny import CORPUS, tiny
 
 from slalom_xai.corpus import Corpus, ExplainOptions, explain_corpus
 from slalom_xai.corpus.engines import Engine
-from slalom_xai.corpus.folder import CorpusFolder, Shard, shard_of
+from slalom_xai.corpus.folder import CorpusFolder
 from slalom_xai.corpus.schema import explained_schema, read_records, write_records
 from slalom_xai.corpus.source import CorpusFields
 from slalom_xai.corpus.staging import PartSize
 from slalom_xai.corpus.worker import PartWorker
 from slalom_xai.errors import InputError
+from slalom_xai.system.shards import WHOLE, Shard
 
 TEXTS = [" ".join(text.split()[start : start + 6]) for start in range(3) for text in CORPUS]
 SIZE = PartSize(texts=5)
@@ -113,7 +114,7 @@ def test_a_second_run_asks_nothing(whole, table, options):
 
 
 def test_shards_together_are_the_whole(whole, table, options, tmp_path):
-    first = run(table, tmp_path / "out", options, shard=shard_of("1/2"))
+    first = run(table, tmp_path / "out", options, shard=Shard(1, 2))
     assert not first.is_complete
     second = run(table, tmp_path / "out", options, shard=Shard(2, 2))
     assert second.is_complete
@@ -245,7 +246,7 @@ class TestBadInput:
 
     def test_two_runs_at_once(self, whole, table, options):
         with (
-            CorpusFolder(whole).held(Shard()),
+            CorpusFolder(whole).held(WHOLE),
             pytest.raises(InputError, match=r"another process is filling"),
         ):
             run(table, whole, options)
@@ -280,11 +281,6 @@ class TestBadInput:
         pq.write_table(old, copy / "part-000000.parquet")
         with pytest.raises(InputError, match=r"version 0 of the columns, and this is version 2"):
             Corpus.open(tmp_path)
-
-    @pytest.mark.parametrize("given", ["0/2", "3/2", "1", "a/b", "1/0", ""])
-    def test_shards_that_are_none(self, given):
-        with pytest.raises(InputError, match=r"such as 3/16"):
-            shard_of(given)
 
     def test_engines_that_are_none(self):
         with pytest.raises(InputError, match=r"unknown engine 'spark'"):

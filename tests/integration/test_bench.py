@@ -486,17 +486,17 @@ def test_processes_share_a_folder_and_the_last_run_makes_the_tables(slalom, tmp_
     arguments = ("--model", model, "--data", path, "--methods", "occlusion", "--metrics", "cost")
     arguments += ("--budget", 150, "--device", "cpu", "--out", tmp_path / "out")
     with contextlib.ExitStack() as stack:
-        parts = [
+        shards = [
             stack.enter_context(
                 started(
-                    command(*arguments, "--part", f"{part}/2"),
+                    command(*arguments, "--shard", f"{number}/2"),
                     stdout=subprocess.DEVNULL,
                     env=ENVIRONMENT,
                 )
             )
-            for part in (1, 2)
+            for number in (1, 2)
         ]
-        assert [process.wait() for process in parts] == [0, 0]
+        assert [process.wait() for process in shards] == [0, 0]
     log = (tmp_path / "out" / "log.jsonl").read_text()
     assert log.count('"made"') == len(CORPUS)
     assert not (tmp_path / "out" / "results.csv").exists()
@@ -506,9 +506,6 @@ def test_processes_share_a_folder_and_the_last_run_makes_the_tables(slalom, tmp_
         str(number + 1) for number in range(len(CORPUS))
     }
     assert (tmp_path / "out" / "log.jsonl").read_text() == log
-    refused = slalom("bench", *arguments[:-1], tmp_path / "x", "--part", "3/2")
-    assert (refused.returncode, refused.stderr.count("\n")) == (1, 1)
-    assert "--part is 3/2" in refused.stderr
 
 
 @pytest.mark.long

@@ -281,11 +281,11 @@ def test_option_retry(run):
     assert run("out", "--retry", True).frame["value"].notna().all()
 
 
-def test_option_part(run):
-    for part in (1, 2):
-        found = run("out", "--part", f"{part}/2")
-        assert found.said.startswith(f"Part {part}/2 is in ")
-        assert len(found.explanations) == part * len(ROWS) / 2
+def test_option_shard(run):
+    for number, option in ((1, "--shard"), (2, "--part")):  # its old name
+        found = run("out", option, f"{number}/2")
+        assert found.said.startswith(f"Shard {number}/2 is in ")
+        assert len(found.explanations) == number * len(ROWS) / 2
         assert not (found.folder / "results.csv").exists()
     assert len(run("out").frame) == len(ROWS)
 

@@ -51,13 +51,6 @@ class Items:
     sha256: str
     lines: bool = False
 
-    def share(self, part: tuple[int, int] | None) -> tuple[Item, ...]:
-        """Every so-manieth text: (2, 4) is the second of four shares; None: all of them."""
-        if part is None:
-            return self.items
-        number, parts = part
-        return self.items[number - 1 :: parts]
-
 
 def read_items(path: str | Path, options: BenchOptions) -> Items:
     """Draws texts from a table, in the table's order.

@@ -12,6 +12,7 @@ from slalom_xai.estimators import NaiveBayes, estimator, methods
 from slalom_xai.explainer import REMOVALS
 from slalom_xai.metrics import AtLeast, Need, catalogue, metrics
 from slalom_xai.surrogates.scores import SCORES
+from slalom_xai.system.shards import WHOLE, Shard
 from slalom_xai.text import GRANULARITIES
 
 
@@ -38,8 +39,7 @@ class BenchOptions:
         truncation: explain the beginning of texts that are too long.
         seed: draws the texts and seeds the methods and metrics.
         retry: try again what failed in an earlier run.
-        part: (2, 4) works on the second of four shares of the texts, for processes that fill one
-            folder together; None: on all.
+        shard: which share of the texts, for processes that fill one folder together.
     """
 
     methods: tuple[str, ...] = ("slalom", "linear")
@@ -58,7 +58,7 @@ class BenchOptions:
     truncation: bool = False
     seed: int = 0
     retry: bool = False
-    part: tuple[int, int] | None = None
+    shard: Shard = WHOLE
 
     def settled(self) -> BenchOptions:
         """The options checked, with groups of metrics spelled out.
@@ -112,14 +112,6 @@ class BenchOptions:
             )
         if self.texts is not None and self.texts < 1:
             raise InputError(f"--texts is {self.texts}: give a whole number of at least 1")
-        if self.part is None:
-            return
-        part, parts = self.part
-        if not 1 <= part <= parts:
-            raise InputError(
-                f"--part is {part}/{parts}: "
-                "give the number of the part and how many parts there are, such as 2/4"
-            )
 
     def _check_needs(self) -> None:
         """Refuses metrics and methods that need what no option gives."""

@@ -52,12 +52,12 @@ def bench(
         show_progress: a progress bar; None: when a person is watching.
 
     Returns:
-        One row per text, method and number of a metric; see ``tidy``. With a part, of its texts
-        alone, and no table is written.
+        One row per text, method and number of a metric; see ``tidy``. With a shard, of its
+        texts alone, and no table is written.
     """
     settled = (options or BenchOptions()).settled()
     items = read_items(data, settled)
-    chosen = items.share(settled.part)
+    chosen = [item for place, item in enumerate(items.items) if settled.shard.has(place)]
     loaded = Explainer(model, tokenizer, device=device, dtype=dtype, show_progress=False).model
     explainers = Explainers(loaded, settled, learnt_naive_bayes(settled))
     log = Log.open(Path(out), _identity(loaded.name, items, settled))
@@ -69,7 +69,7 @@ def bench(
         for item in chosen:
             grid.run(item, bar)
     frame = tidy(log, [item.name for item in chosen], settled)
-    if settled.part is None:
+    if settled.shard.count == 1:
         _write(frame, log, settled, say)
     return frame
 

@@ -13,6 +13,7 @@ from slalom_xai.cli.options import (
     Granularity,
     Model,
     Removal,
+    Shards,
     TextField,
     names,
     switch,
@@ -20,6 +21,7 @@ from slalom_xai.cli.options import (
 )
 from slalom_xai.errors import InputError
 from slalom_xai.system.interrupts import leaving_at_once
+from slalom_xai.system.shards import Shard
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -79,21 +81,16 @@ _Truncation = Annotated[
 ]
 _Seed = Annotated[int, typer.Option(help="Seed for drawing the texts and for the methods.")]
 _Retry = Annotated[bool, switch("--retry", "Try again what failed in an earlier run.")]
-_Part = Annotated[
-    str | None,
-    without_default(
-        "Work on one share of the texts, such as 2/4: several processes fill one folder."
-    ),
-]
 _AsJson = Annotated[bool, switch("--json", "Print the results as JSON.")]
 
 
-_PARTS_ADVICE = "when all parts are done, run the command without --part to make the tables"
+_SHARDS_ADVICE = "when all shards are done, run the command without --shard to make the tables"
 
 
 def register(app: typer.Typer) -> None:
     """Adds the command to the command line."""
-    app.command("bench", help=_HELP, epilog=_EPILOG)(_bench)
+    old_name = {"token_normalize_func": lambda name: "shard" if name == "part" else name}
+    app.command("bench", help=_HELP, epilog=_EPILOG, context_settings=old_name)(_bench)
 
 
 def _bench(
@@ -118,7 +115,7 @@ def _bench(
     device: Device = None,
     dtype: Dtype = None,
     retry: _Retry = False,
-    part: _Part = None,
+    shard: Shards = "1/1",
     as_json: _AsJson = False,
 ) -> None:
     """The command; ``_HELP`` says what it does."""
@@ -142,7 +139,7 @@ def _bench(
         truncation=truncation,
         seed=seed,
         retry=retry,
-        part=_numbers_of_part(part),
+        shard=Shard.read(shard),
     )
     try:
         frame = bench(model, data, out, options, device=device, dtype=dtype, tell=_tell)
@@ -151,8 +148,8 @@ def _bench(
         raise
     if as_json:
         typer.echo(frame.to_json(orient="records"))
-    elif part is not None:
-        typer.echo(f"Part {part} is in {out}: {_PARTS_ADVICE}")
+    elif options.shard.count > 1:
+        typer.echo(f"Shard {shard} is in {out}: {_SHARDS_ADVICE}")
     else:
         _finish(frame, out)
 
@@ -197,16 +194,3 @@ def _annotators(given: str | None) -> AtLeast | None:
         raise InputError(
             f"--at-least is {given!r}: give how many annotators must mark a word, such as 2, or all"
         ) from error
-
-
-def _numbers_of_part(given: str | None) -> tuple[int, int] | None:
-    """Which part of how many, from such as 2/4."""
-    if given is None:
-        return None
-    part, _, parts = given.partition("/")
-    if not (part.isdecimal() and parts.isdecimal()):
-        raise InputError(
-            f"--part is {given!r}: "
-            "give the number of the part and how many parts there are, such as 2/4"
-        )
-    return int(part), int(parts)

@@ -35,6 +35,7 @@ from slalom_xai.cli.options import (
     Removal,
     Revision,
     Seed,
+    Shards,
     Target,
     TextField,
     Tokenizer,
@@ -47,6 +48,7 @@ from slalom_xai.cli.options import (
 )
 from slalom_xai.cli.output import echo_json
 from slalom_xai.system.interrupts import leaving_at_once
+from slalom_xai.system.shards import Shard
 
 if TYPE_CHECKING:
     from slalom_xai.corpus import ExplainOptions, Summary
@@ -101,10 +103,6 @@ _RayAddress = Annotated[
     str | None,
     without_default("Address of a Ray cluster. Default: one on this machine, for this run."),
 ]
-_Shard = Annotated[
-    str | None,
-    without_default("Only this share of the parts, such as 3/16, for schedulers of any kind."),
-]
 _Retry = Annotated[bool, switch("--retry", "Try texts again that failed.")]
 _PartTexts = Annotated[
     int, typer.Option(help="Texts of a part at most: what a kill can cost.", min=1)
@@ -139,7 +137,7 @@ def _corpus(
     engine: _Engine = "local",
     workers: _Workers = None,
     ray_address: _RayAddress = None,
-    shard: _Shard = None,
+    shard: Shards = "1/1",
     retry: _Retry = False,
     part_texts: _PartTexts = 1000,
     as_json: AsJson = False,
@@ -170,7 +168,6 @@ def _corpus(
     with leaving_at_once():
         from slalom_xai.corpus import ExplainOptions, explain_corpus
         from slalom_xai.corpus.engines import Engine
-        from slalom_xai.corpus.folder import shard_of
         from slalom_xai.corpus.source import CorpusFields
         from slalom_xai.corpus.staging import PartSize
 
@@ -198,7 +195,7 @@ def _corpus(
             options,
             fields=CorpusFields(text, id, pair),
             engine=Engine(engine, workers, ray_address),
-            shard=None if shard is None else shard_of(shard),
+            shard=Shard.read(shard),
             retry=retry,
             size=PartSize(texts=part_texts),
             agree=None if api is None else partial(_agree, behind, options, out),

@@ -7,6 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
+from slalom_xai.system.shards import SHARD_HELP
+
 
 def without_default(help_text: str) -> Any:
     """An option whose help says itself what holds where the option is not given."""
@@ -81,6 +83,13 @@ Truncation = Annotated[
     bool, switch("--truncation", "Explain the beginning of a text that is too long.")
 ]
 Seed = Annotated[int, typer.Option(help="The same seed gives the same explanation.")]
+Shards = Annotated[
+    str,
+    without_default(
+        f"{SHARD_HELP} So several jobs can fill one folder; at the end, the same command without "
+        "it shows the whole."
+    ),
+]
 Revision = Annotated[str | None, without_default("Branch, tag or commit of a hub id.")]
 TextField = Annotated[str, typer.Option(help="Column of the texts.")]
 AsJson = Annotated[bool, switch("--json", "Print as JSON.")]

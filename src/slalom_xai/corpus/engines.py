@@ -17,10 +17,11 @@ from typing import Any
 
 import torch
 
-from slalom_xai.corpus.folder import CorpusFolder, Shard
+from slalom_xai.corpus.folder import CorpusFolder
 from slalom_xai.corpus.options import ExplainOptions
 from slalom_xai.corpus.worker import Advance, PartDone, PartWorker
 from slalom_xai.errors import InputError, ModelError, SlalomError, one_of
+from slalom_xai.system.shards import Shard
 
 ENGINES = ("local", "ray")
 MOST_DEATHS = 3  # of workers over the same part

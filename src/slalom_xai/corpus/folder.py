@@ -22,42 +22,9 @@ from pathlib import Path
 
 from slalom_xai.errors import InputError
 from slalom_xai.system.files import lock, read_json, write_file
+from slalom_xai.system.shards import Shard
 
 MANIFEST = "manifest.json"
-
-
-@dataclass(frozen=True)
-class Shard:
-    """A share of the parts: every ``count``-th, beginning with part ``number - 1``.
-
-    Attributes:
-        number: from 1.
-        count: of all shards.
-    """
-
-    number: int = 1
-    count: int = 1
-
-    def has(self, part: int) -> bool:
-        """Whether a part belongs to it."""
-        return part % self.count == self.number - 1
-
-    def __str__(self) -> str:
-        return f"{self.number}/{self.count}"
-
-
-def shard_of(given: str) -> Shard:
-    """Reads a shard as people write it, such as 3/16.
-
-    Raises:
-        InputError: it is none.
-    """
-    number, _, count = given.partition("/")
-    if number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count):
-        return Shard(int(number), int(count))
-    raise InputError(
-        f"the shard is {given!r}: give its number and how many there are, such as 3/16"
-    )
 
 
 @dataclass(frozen=True)

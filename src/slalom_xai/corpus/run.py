@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from slalom_xai.corpus.engines import Engine, Task
-from slalom_xai.corpus.folder import MANIFEST, CorpusFolder, Shard
+from slalom_xai.corpus.folder import MANIFEST, CorpusFolder
 from slalom_xai.corpus.manifest import manifest, model_fingerprint
 from slalom_xai.corpus.options import ExplainOptions
 from slalom_xai.corpus.progress import texts_done
@@ -20,6 +20,7 @@ from slalom_xai.corpus.staging import PART_SIZE, PartSize, check_rows, stage
 from slalom_xai.corpus.worker import PartDone
 from slalom_xai.system.files import write_file
 from slalom_xai.system.result_folder import open_folder
+from slalom_xai.system.shards import WHOLE, Shard
 
 _SOME = 100  # texts, from which it is told what all of them may take
 
@@ -63,7 +64,7 @@ def explain_corpus(
     *,
     fields: CorpusFields | None = None,
     engine: Engine | None = None,
-    shard: Shard | None = None,
+    shard: Shard = WHOLE,
     retry: bool = False,
     size: PartSize = PART_SIZE,
     show_progress: bool | None = None,
@@ -80,7 +81,7 @@ def explain_corpus(
         options: the model, the method and so on; None: the defaults of ``Explainer``.
         fields: which columns hold what; None: the texts are in "text", and rows have numbers.
         engine: who explains; None: this process, or one process for each GPU.
-        shard: which share of the parts; None: all.
+        shard: which share of the parts.
         retry: try texts again that failed.
         size: of the parts.
         show_progress: False: nothing; None: a bar in a terminal, and elsewhere a line now and then.
@@ -93,7 +94,6 @@ def explain_corpus(
     arrow()
     started = time.monotonic()
     options, engine = options or ExplainOptions(), engine or Engine()
-    shard = shard or Shard()
     options.check()
     engine.check(options, shard)
     source = open_source(Path(path), fields or CorpusFields())

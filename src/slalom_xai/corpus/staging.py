@@ -13,11 +13,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slalom_xai.corpus.folder import CorpusFolder, Plan, Shard
+from slalom_xai.corpus.folder import CorpusFolder, Plan
 from slalom_xai.corpus.schema import Record, staged_record, staged_schema, write_records
 from slalom_xai.corpus.source import CorpusSource
 from slalom_xai.errors import InputError, shortened
 from slalom_xai.progress import progress_bar
+from slalom_xai.system.shards import Shard
 
 _DIGEST = 16  # bytes that stand for an id: with a billion of them, two never meet by chance
 

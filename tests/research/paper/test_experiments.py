@@ -15,7 +15,7 @@ import torch
 from processes import started
 
 from research.base import DataFile, Outcome, Reproduction, Settings, at_most
-from research.cells import Cells, Origin, ShareDone, manifest
+from research.cells import Cells, Origin, ShardDone, manifest
 from research.command import check_ready
 from research.paper import fig_3, fig_7, fig_8, fig_10, table_6, table_12, tables_7_8
 from research.paper.language import kinds_of, pupils, regular, study
@@ -29,6 +29,7 @@ from research.reproduction_page import HEADLINES, MATERIAL, PAGE, page
 from research.theory.paper.synthetic import WORDS
 from research.theory.paper.transformer import random_slalom
 from slalom_xai.errors import InputError
+from slalom_xai.system.shards import Shard
 
 ROOT = Path(__file__).parents[3]
 TINY = {
@@ -467,18 +468,18 @@ def test_a_net_reads_empty_places_as_zeros():
     assert short.shape == (1, 2)
 
 
-def test_shares_fill_one_folder_and_a_last_run_shows_the_whole(tmp_path):
+def test_shards_fill_one_folder_and_a_last_run_shows_the_whole(tmp_path):
     work = {name: lambda name=name: {"name": name} for name in "abcde"}
 
     def opened():
         return Cells.open(tmp_path, {"seed": 0})
 
-    with pytest.raises(ShareDone, match="share 2/2 is finished, 2 cells of 5"):
-        opened().fill(work, Settings(share=(2, 2)), "cells")
+    with pytest.raises(ShardDone, match="shard 2/2 is finished, 2 cells of 5"):
+        opened().fill(work, Settings(shard=Shard(2, 2)), "cells")
     so_far = opened().fill(work, Settings(finished=True), "cells")
     assert [cell["name"] for cell in so_far.values()] == ["b", "d"]
-    with pytest.raises(ShareDone):
-        opened().fill(work, Settings(share=(1, 2)), "cells")
+    with pytest.raises(ShardDone):
+        opened().fill(work, Settings(shard=Shard(1, 2)), "cells")
     failing = dict.fromkeys("abcde", lambda: pytest.fail("it was finished"))
     assert list(opened().fill(failing, Settings(), "cells")) == list("abcde")
     with pytest.raises(InputError, match="nothing is: leave it out"):

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from research.base import Settings
-from research.cells import ShareDone
+from research.cells import ShardDone
 from research.paper import fig_5, fig_6, table_1a, table_1c, table_14
 from research.paper.imdb import Found, Study, table_of
 from research.paper.imdb_methods import (
@@ -35,6 +35,7 @@ from research.report import save
 from slalom_xai.errors import InputError
 from slalom_xai.explainer import Explainer
 from slalom_xai.models.load import text_model
+from slalom_xai.system.shards import Shard
 
 BERT = ModelSpec(
     "BERT type",
@@ -95,11 +96,11 @@ def test_every_way_is_measured_on_every_review(found):
                 assert np.isfinite([*measured["errors"], measured["wide"]]).all()
 
 
-def test_a_share_fills_cells_and_a_second_run_finds_them(settings, found):
+def test_a_shard_fills_cells_and_a_second_run_finds_them(settings, found):
     again = Study(settings, "fig-6", TINY).explanations()
     assert again.rows == found.rows
-    with pytest.raises(ShareDone, match="share 2/3 is finished, 2 cells of 5"):
-        Study(replace(settings, share=(2, 3)), "fig-6", TINY).explanations()
+    with pytest.raises(ShardDone, match="shard 2/3 is finished, 2 cells of 5"):
+        Study(replace(settings, shard=Shard(2, 3)), "fig-6", TINY).explanations()
     shown = Study(replace(settings, finished=True), "fig-6", TINY).explanations()
     assert shown.rows == found.rows
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from research.base import Settings
-from research.cells import ShareDone
+from research.cells import ShardDone
 from research.paper import fig_11, table_1b, table_11, yelp
 from research.paper.imdb_methods import EFF, LIME, LIME_CHANCE, OURS, SHAP, WAYS
 from research.paper.mamba import mamba_model
@@ -22,6 +22,7 @@ from research.registry import experiments
 from research.report import save
 from slalom_xai.bench.items import Item
 from slalom_xai.errors import InputError
+from slalom_xai.system.shards import Shard
 from slalom_xai.tables.examples import Examples
 
 NEW = ModelSpec(
@@ -120,13 +121,13 @@ def test_the_deciding_word_is_found(found):
     assert (lime["insertion"] < lime["deletion"]).all()
 
 
-def test_finished_cells_and_shares(found, data, store):
+def test_finished_cells_and_shards(found, data, store):
     again = Study(Settings(data=data, store=store, finished=True), "table-1b", TINY).explanations()
     pd.testing.assert_frame_equal(again.scores, found.scores)
     fewer = Study(Settings(data=data, store=store), "table-11", TINY).curves()
     assert fewer.reviews.groupby("model").size().to_dict() == {BERT: 2}
-    with pytest.raises(ShareDone, match="3 cells of 6"):
-        Study(Settings(data=data, store=store, share=(1, 2)), "table-1b", TINY).explanations()
+    with pytest.raises(ShardDone, match="3 cells of 6"):
+        Study(Settings(data=data, store=store, shard=Shard(1, 2)), "table-1b", TINY).explanations()
 
 
 @pytest.mark.parametrize("module", [table_1b, table_11])

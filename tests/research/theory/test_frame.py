@@ -155,6 +155,7 @@ def test_a_check_that_fails_is_told_and_exits_with_1(reproduce, monkeypatch):
         (("recovery", "--out", __file__), "which cannot be created"),
         (("recovery", "--full"), "--full is for experiments, but recovery has one size"),
         (("table6",), "did you mean table-6"),
+        (("table-6", "--share", "2/8"), "--shard needs a folder"),  # its old name
     ],
 )
 def test_errors_are_one_line(reproduce, arguments, told):
