@@ -37,37 +37,32 @@ measure() { # name, table, removal, calls, methods, metrics
     wait
 }
 
-python3 -m research.benchmarks.two_scores --choose "$data/imdb_test.jsonl.gz" "$models/imdb.jsonl"
-python3 -m research.benchmarks.two_scores --choose "$data/ag_news_test.jsonl.gz" "$models/ag.jsonl"
+record() { # name, table
+    [[ ${STEP:-fidelity} = record && " $only " == *" $1 "* ]] || return
+    local orders=0
+    [[ $1 != bert2 && $1 != bert6 ]] || orders=100
+    python3 -m research.benchmarks.record_removals "$models/$1" "$models/$2.jsonl" "$out/$1.npz" --texts "$texts" --orders "$orders" \
+        --seconds $(((deadline - SECONDS) * 5 / 6))
+    python3 -m research.benchmarks.record_removals "$models/$1" "$models/$2-design.jsonl" "$out/$1-design.npz" --texts 10 --removals hide \
+        --seconds $((deadline - SECONDS))
+}
+
+for table in imdb ag; do
+    source=$data/imdb_test.jsonl.gz
+    [ "$table" != ag ] || source=$data/ag_news_test.jsonl.gz
+    python3 -m research.benchmarks.two_scores --choose "$source" "$models/$table.jsonl"
+    python3 -m research.benchmarks.two_scores --design --choose "$source" "$models/$table-design.jsonl"
+done
 reviews=("$data/reviews.csv.xz" --labels negative,positive --test "$data/imdb_test.jsonl.gz")
-train bert2 "${reviews[@]}" --init "$data/minilm" --layers 2 --rate 8e-5 --epochs 3 &
-train bert6 "${reviews[@]}" --init "$data/minilm" --rate 8e-5 --epochs 2 &
-train gpt2 "${reviews[@]}" --family gpt2 --epochs 6 &
-train ag "$data/ag_news_train.jsonl.gz" --test "$data/ag_news_test.jsonl.gz" --init "$data/minilm" --epochs 2 &
-train mpnet "${reviews[@]}" --init "$data/mpnet" --rate 2e-5 --epochs 1 &
+train bert2 "${reviews[@]}" --init "$data/minilm" --layers 2 --rate 8e-5 --epochs 3 && record bert2 imdb &
+train bert6 "${reviews[@]}" --init "$data/minilm" --rate 8e-5 --epochs 2 && record bert6 imdb &
+train gpt2 "${reviews[@]}" --family gpt2 --epochs 6 && record gpt2 imdb &
+train ag "$data/ag_news_train.jsonl.gz" --test "$data/ag_news_test.jsonl.gz" --init "$data/minilm" --epochs 2 && record ag ag &
+train mpnet "${reviews[@]}" --init "$data/mpnet" --rate 2e-5 --epochs 1 && record mpnet imdb &
+(seed=$((seed + 1)) && train bert6b "${reviews[@]}" --init "$data/minilm" --rate 5e-5 --epochs 2) && record bert6b imdb & # two more deep models
+(seed=$((seed + 1)) && train mpnetb "${reviews[@]}" --init "$data/mpnet" --rate 3e-5 --epochs 1) && record mpnetb imdb &
 wait
-seed=$((seed + 1)) # two more deep models
-train bert6b "${reviews[@]}" --init "$data/minilm" --rate 5e-5 --epochs 2 &
-train mpnetb "${reviews[@]}" --init "$data/mpnet" --rate 3e-5 --epochs 1 &
-wait
-seed=$((seed - 1))
-[ "$seconds" -gt 0 ] || exit 0
-if [ "${STEP:-fidelity}" = record ]; then
-    python3 -m research.benchmarks.two_scores --design --choose "$data/imdb_test.jsonl.gz" "$models/imdb-design.jsonl"
-    python3 -m research.benchmarks.two_scores --design --choose "$data/ag_news_test.jsonl.gz" "$models/ag-design.jsonl"
-    for name in $only; do
-        table=imdb
-        [ "$name" != ag ] || table=ag
-        {
-            for kind in "" -design; do
-                python3 -m research.benchmarks.record_removals "$models/$name" "$models/$table$kind.jsonl" "$out/$name$kind.npz" --texts "$texts" \
-                    --seconds $(((deadline - SECONDS) / (${#kind} > 0 ? 1 : 2)))
-            done
-        } &
-    done
-    wait
-    exit
-fi
+[ "$seconds" -gt 0 ] && [ "${STEP:-fidelity}" != record ] || exit 0
 if [ "${STEP:-fidelity}" = reading ]; then
     for name in $only; do
         table=$models/imdb.jsonl
