@@ -245,10 +245,13 @@ WIDE_METHODS = ("slalom", "one-score", "linear", "pairs", "gp")
 @pytest.mark.parametrize(
     ("architecture", "method"), [(a, m) for a, m in EVERY if m in WIDE_METHODS]
 )
-def test_predictions_beat_the_mean_on_fresh_wide_rows(architecture, method):
+def test_predictions_beat_the_mean_on_fresh_wide_rows_or_are_not_to_be_trusted(
+    architecture, method
+):
     explanation = explain(architecture, method)
     rows, true = fresh_rows(architecture, len(explanation))
-    assert ((explanation.predict(rows) - true) ** 2).mean() < true.var()
+    better = ((explanation.predict(rows) - true) ** 2).mean() < true.var()
+    assert better or (method == "one-score" and explanation.fidelity.doubtful)
 
 
 @pairs

@@ -52,7 +52,15 @@ usual = functools.cache(explain)
 
 
 SAME = 0.01  # of how much predictions vary: priors hardly matter where the model is the formula
-ALIKE = 0.12
+WORSE = 0.02  # of the variance of the outputs, where it is not
+
+
+def miss(explanation):
+    """The share of the variance of ``curved`` that an explanation does not predict."""
+    keep = np.random.default_rng(0).random((200, len(explanation))) < 0.6
+    words = np.array([unit.text for unit in explanation.units])
+    true = np.array([curved(list(words[row])) for row in keep])
+    return ((explanation.predict(keep) - true) ** 2).mean() / true.var()
 
 
 def changed(settings, name, factor):
@@ -80,9 +88,7 @@ def test_shapley_values_hardly_depend_on_the_number_of_orders(factor):
     assert found.scores("shapley") == pytest.approx(before.scores("shapley"), abs=0.02 * scale)
 
 
-@pytest.mark.parametrize(
-    ("model", "most"), [("averaging", SAME), ("planted", SAME), ("curved", ALIKE)]
-)
+@pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize(
     ("settings", "name"),
     [
@@ -106,12 +112,14 @@ def test_shapley_values_hardly_depend_on_the_number_of_orders(factor):
     ids=lambda given: given if isinstance(given, str) else "",
 )
 @pytest.mark.parametrize("factor", [0.5, 2])
-def test_predictions_hardly_depend_on_the_tuned_numbers(
-    settings, name, model, most, factor, monkeypatch
-):
+def test_predictions_hardly_depend_on_the_tuned_numbers(settings, name, model, factor, monkeypatch):
     before = usual(model)
     patch(monkeypatch, settings, changed(settings, name, factor))
-    assert difference(before, explain(model)) < most
+    found = explain(model)
+    if model == "curved":
+        assert miss(found) < miss(before) + WORSE
+    else:
+        assert difference(before, found) < SAME
 
 
 @pytest.mark.parametrize(
