@@ -55,7 +55,7 @@ import sys, time
 from slalom_xai.corpus import ExplainOptions, explain_corpus
 table, out, method, budget = sys.argv[1:]
 options = ExplainOptions(method=method, budget=int(budget) or None)
-options.explainer()
+options.load_for_table()
 started, busy = time.perf_counter(), time.process_time()
 explain_corpus(table, out, options, show_progress=False)
 print(time.perf_counter() - started, time.process_time() - busy)

@@ -17,6 +17,13 @@ a linear fit and, with ``--process``, of a Gaussian process on the same calls; a
                  recorded calls gives
     s            seconds of a fit
 
+and medians of:
+
+    apart        how far the two fits' scores are apart, in standard errors that they state (root
+                 mean squares over words; 1 if these are right): values, importances, alone, slope,
+                 Shapley values
+    shapley      R² of the formula's Shapley values against sampled ones, where there are such
+
 ``warned`` counts the texts whose explanation says not to trust it, judged by VERDICT texts of the
 test with any number of words removed; the lowest R² of the others on the rest of them stands
 beside it.
@@ -37,11 +44,14 @@ from torch import Tensor
 from slalom_xai.estimators.evidence import Surrogate
 from slalom_xai.slalom.errors import estimate_errors
 from slalom_xai.slalom.fit import FitRequest, FittedForm, fit_forms
+from slalom_xai.slalom.shapley import compute_shapley, fit_rest
 from slalom_xai.slalom.trust import Fidelity, agreement
 from slalom_xai.surrogates.additive import fit_additive
 from slalom_xai.surrogates.process_fit import fit_process
 
 NINETY = 1.645  # standard errors on either side of a 90% interval
+ORDERS = 1000  # behind Shapley values
+APART = ("value", "importance", "alone", "slope", "shapley")
 VERDICT = 83  # perturbed texts behind a verdict: two thirds of an eighth of 1,000 calls
 
 
@@ -57,7 +67,7 @@ class Recorded:
         low: (C,), of the model's range.
         high: (C,).
         column: the predicted output.
-        sign: -1 where it is the first of two classes.
+        shapley: (n, C), sampled; without rows where there are none.
     """
 
     fits: list[tuple[Tensor, Tensor]]
@@ -67,6 +77,7 @@ class Recorded:
     low: Tensor
     high: Tensor
     column: int
+    shapley: Tensor
 
     def request(self, draw: int) -> FitRequest:
         """One of the two fits."""
@@ -106,7 +117,9 @@ def read_recorded(file: Path, removal: str, calls: int, texts: int) -> Iterator[
             )
         column = int(whole[1][0].argmax()) if whole[1].shape[1] > 1 else 0
         occurrences = torch.tensor(np.log(part["occurrences"].astype(np.float64)))
-        yield Recorded(fits, [few, every], whole[1] - single[1], occurrences, low, high, column)
+        sampled = torch.tensor(stored.get(f"{number}/{removal}/shapley", np.zeros((0, 1))))
+        removed = whole[1] - single[1]
+        yield Recorded(fits, [few, every], removed, occurrences, low, high, column, sampled)
         number += 1
 
 
@@ -137,13 +150,12 @@ def judge(form: Surrogate, text: Recorded) -> tuple[bool, float]:
     return Fidelity(told, told).doubtful, rest.r2
 
 
-def measure_cover(fitted: FittedForm, text: Recorded) -> list[float]:
+def measure_cover(fitted: FittedForm, errors: dict[str, Tensor], text: Recorded) -> list[float]:
     """How often intervals of values and of importances hold what all recorded calls give."""
     (counts, outputs), (more, told) = text.fits
     both = torch.cat([counts, more[1:]]), torch.cat([outputs, told[1:]])
     request = replace(text.request(0), counts=both[0], outputs=both[1])
     [every] = fit_forms([request])
-    errors = estimate_errors(fitted, text.column, counts, outputs, orders=16)
     found = []
     for name in ("value", "importance"):
         first, second = (
@@ -152,6 +164,34 @@ def measure_cover(fitted: FittedForm, text: Recorded) -> list[float]:
         held = (first - second).abs() <= NINETY * errors[name] + 1e-9
         found.append(float(held.double().mean()))
     return found
+
+
+def find_shapley(fitted: FittedForm, text: Recorded, draw: int) -> Tensor:
+    """Shapley values of the predicted output, (n,), as an explanation prints them."""
+    counts, outputs = text.fits[draw]
+    form = fitted.form.of_column(text.column)
+    rest = fit_rest(counts, outputs[:, text.column, None] - form.predict(counts))
+    return compute_shapley(form.split(), ORDERS)[0] + rest[:, 0]
+
+
+def measure_apart(
+    both: list[FittedForm], errors: list[dict[str, Tensor]], text: Recorded
+) -> list[float]:
+    """How far two fits' scores are apart, in stated errors; and R² of Shapley values."""
+    shapley = [find_shapley(fitted, text, draw) for draw, fitted in enumerate(both)]
+    found = []
+    for name in APART:
+        first, second = (
+            one if name == "shapley" else fitted.form.of_column(text.column).split().score(name)[0]
+            for one, fitted in zip(shapley, both, strict=True)
+        )
+        stated = torch.cat([one[name] for one in errors]).square().mean().sqrt()
+        found.append(float((first - second).square().mean().sqrt() / 2**0.5 / stated))
+    r2 = float("nan")
+    if len(text.shapley):
+        true = text.shapley[:, text.column]
+        r2 = 1 - float(((shapley[0] - true) ** 2).sum() / ((true - true.mean()) ** 2).sum())
+    return [*found, r2]
 
 
 def measure_reading(both: list[FittedForm], text: Recorded) -> list[float]:
@@ -188,11 +228,12 @@ def main() -> None:
     given = parser.parse_args()
     torch.set_num_threads(1)
     kinds = ["slalom", "one score", "linear", *(["process"] if given.process else [])]
-    columns = [*kinds, "ends", "values", "importances", "sign", "cover", "s", "warned"]
+    means = ["ends", "values", "importances", "sign", "cover", "s"]
+    columns = [*kinds, *means, "apart", "shapley", "warned"]
     print(f"| model, {given.removal}, {given.calls} calls | " + " | ".join(columns) + " |")
     print("| --- |" + " --- |" * len(columns))
     for file in given.files:
-        r2, reading, seconds, verdicts = [], [], [], []
+        r2, reading, apart, seconds, verdicts = [], [], [], [], []
         for text in read_recorded(file, given.removal, given.calls, given.texts):
             begun = time.perf_counter()
             both = [fit_forms([text.request(draw)])[0] for draw in range(2)]
@@ -204,14 +245,21 @@ def main() -> None:
                 generator = torch.Generator().manual_seed(0)
                 forms.append(fit_process(counts, outputs, outputs[0], generator))
             r2.append([measure_r2(form, text) for form in forms])
-            reading.append(measure_reading(both, text) + measure_cover(both[0], text))
+            errors = [
+                estimate_errors(fitted, text.column, *text.fits[draw], orders=16)
+                for draw, fitted in enumerate(both)
+            ]
+            reading.append(measure_reading(both, text) + measure_cover(both[0], errors[0], text))
+            apart.append(measure_apart(both, errors, text))
             verdicts.append(judge(both[0].form, text))
         shown = [f"{few:.2f} / {every:.2f}" for few, every in np.median(r2, axis=0)]
         *read, value, importance = (f"{one:.2f}" for one in np.nanmean(reading, axis=0))
         trusted = [rest for warned, rest in verdicts if not warned]
         lowest = f", others at least {min(trusted):.2f}" if trusted else ""
         told = f"{len(verdicts) - len(trusted)} of {len(verdicts)}{lowest}"
-        shown += [*read, f"{value} / {importance}", f"{np.mean(seconds):.2f}", told]
+        *spreads, shapley = (f"{one:.2f}" for one in np.median(apart, axis=0))
+        shown += [*read, f"{value} / {importance}", f"{np.mean(seconds):.2f}"]
+        shown += [" ".join(spreads), shapley, told]
         print(f"| {file.stem} | " + " | ".join(shown) + " |", flush=True)
 
 

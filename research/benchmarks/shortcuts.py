@@ -44,7 +44,7 @@ from slalom_xai.audit import AuditFields, AuditSettings, own_lists, record, run_
 from slalom_xai.audit.bias import distinct_words
 from slalom_xai.audit.run import Audit
 from slalom_xai.audit.trials import random_places
-from slalom_xai.corpus.options import ExplainOptions
+from slalom_xai.options import ExplainOptions
 from slalom_xai.system.files import write_file
 from slalom_xai.training import TrainingOptions, train
 

@@ -14,8 +14,8 @@ from scipy.stats import false_discovery_control as false_discovery
 
 from slalom_xai.audit.bias import WordCounts
 from slalom_xai.audit.word_lists import own_lists
-from slalom_xai.corpus.options import ExplainOptions
 from slalom_xai.explanation import Explanation
+from slalom_xai.options import ExplainOptions
 
 METHODS = {"SHAP": "kernel-shap", "LIME": "lime"}
 
@@ -46,7 +46,7 @@ def mean_scores(
     """The mean size of each listed word's scores, and the calls that it took."""
     explainer = ExplainOptions(
         model=model, method=METHODS[method], budget=budget, granularity="word", seed=seed
-    ).explainer()
+    ).load_for_table()
     sizes: dict[str, list[float]] = {}
     calls, listed = 0, listed_words()
     for _, result in explainer.each(texts):

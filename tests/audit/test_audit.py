@@ -12,7 +12,7 @@ from planted import plant
 
 from research.benchmarks.recount import recount
 from slalom_xai.audit import AuditFields, AuditSettings, own_lists, record, run_audit
-from slalom_xai.corpus.options import ExplainOptions
+from slalom_xai.options import ExplainOptions
 
 GOOD, BAD = ("superb", "lovely", "moving"), ("awful", "tedious", "clumsy")
 HARMLESS = sorted(own_lists()["things"])[:60] + sorted(own_lists()["calendar"])[:20]

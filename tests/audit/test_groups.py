@@ -19,7 +19,7 @@ from slalom_xai.audit.group_tests import (
     permuted,
 )
 from slalom_xai.audit.subgroups import RANDOM, GroupSettings
-from slalom_xai.corpus.options import ExplainOptions
+from slalom_xai.options import ExplainOptions
 
 GOOD, BAD, MARKERS = "superb", "awful", {"a": "alpha", "b": "beta"}
 THINGS = sorted(own_lists()["things"])[:60]

@@ -67,7 +67,7 @@ def run(table, out, options, **more):
 
 def test_each_row_is_what_the_explainer_says_of_its_text(whole, options):
     records = {record["id"]: record for record in Corpus.open(whole).records()}
-    explainer = options.explainer()
+    explainer = options.load_for_table()
     for number in (0, 7, 11):
         explanation = explainer(TEXTS[number])
         record = records[f"t{number}"]

@@ -68,7 +68,7 @@ def changed(folder, options):
 def run(folder, options, other, **more):
     return diff_models(
         options,
-        replace(options, model=str(folder / other)),
+        options.replace(model=str(folder / other)),
         folder / "texts.jsonl",
         folder / f"diff-{other}",
         show_progress=False,
@@ -135,7 +135,7 @@ def test_few_texts_are_not_said_to_have_no_changes(folder, options):
     planted_model(values, torch.zeros(WORDS, dtype=torch.float64), folder / "shaken")
     lines = (folder / "texts.jsonl").read_text().splitlines(keepends=True)
     (folder / "few.jsonl").write_text("".join(lines[:5]))
-    other = replace(options, model=str(folder / "shaken"))
+    other = options.replace(model=str(folder / "shaken"))
     diff = diff_models(
         options, other, folder / "few.jsonl", folder / "diff-few", show_progress=False
     )
@@ -201,7 +201,7 @@ def test_models_that_do_not_fit_together_are_refused(folder, options):
     network.save_pretrained(folder / "cut")
     tokenizer.save_pretrained(folder / "cut")
     with pytest.raises(InputError, match="--granularity word"):
-        run(folder, replace(options, granularity="token"), "cut")
+        run(folder, options.replace(granularity="token"), "cut")
     assert not (folder / "diff-cut").exists()
     with pytest.raises(InputError, match="false discovery rate is 5"):
         run(folder, options, "new", rate=5)

@@ -366,7 +366,7 @@ def test_the_bundled_model_has_one_meaning(name, tmp_path, monkeypatch):
     named = Explainer(name, budget=60)
     assert named.model.name == default.model.name
     assert named("a quiet film").prediction == default("a quiet film").prediction
-    assert ExplainOptions(name) == ExplainOptions()
+    assert ExplainOptions(model=name) == ExplainOptions()
     assert fingerprint(name, None) == fingerprint(None, None)
     assert load_tokenizer(name).get_vocab() != tiny("bert")[1].get_vocab()
     assert Explainer(f"./{name}", budget=60).model.outputs.labels == ("bad", "good")

@@ -7,14 +7,14 @@ TEXT = "The film is slow, but both actresses are good company and the end is mov
 
 
 def test_a_table_takes_a_few_calls_for_each_word():
-    explanation = ExplainOptions().explainer()(TEXT)
+    explanation = ExplainOptions().load_for_table()(TEXT)
     words = len(explanation.units)
     assert 64 <= explanation.calls <= max(64, 6 * words) + 1
     assert explanation.fidelity.any.r2 > 0.5
 
 
 def test_a_budget_for_a_table_is_used():
-    assert ExplainOptions(budget=200).explainer()(TEXT).calls > 150
+    assert ExplainOptions(budget=200).load_for_table()(TEXT).calls > 150
 
 
 def test_a_run_that_nobody_watches_says_soon_how_long_it_will_take(capsys):

@@ -6,11 +6,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-Granularity = Literal["token", "type", "word", "phrase", "sentence", "passage"]
-Removal = Literal["auto", "hide", "delete", "mask", "unk"]
+from slalom_xai.options import Granularity, Name, Removal, TextOptions
+
 State = Literal["queued", "running", "done", "failed", "cancelled"]
 Text = Annotated[str, Field(min_length=1)]
-Name = Annotated[str, Field(min_length=1, max_length=200)]
 Seed = Annotated[int, Field(ge=0, le=2**32 - 1)]
 
 
@@ -20,17 +19,12 @@ class Asked(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-class JobRequest(Asked):
+class JobRequest(Asked, TextOptions):
     """A text to explain."""
 
     model: Name
     text: Text
     text_pair: Text | None = None
-    method: Name = "slalom"
-    granularity: Granularity = "word"
-    target: Name | None = None
-    removal: Removal = "auto"
-    budget: Annotated[int, Field(ge=1, le=2**31)] | None = None
     seed: Seed = 0
 
 

@@ -20,10 +20,10 @@ from slalom_xai.audit.subgroups import GroupTrials, Subgroups
 from slalom_xai.audit.trials import Effect, Place, random_places, removed
 from slalom_xai.audit.word_lists import own_lists
 from slalom_xai.audit.words import Candidate, first_round, loudest, words_to_try
-from slalom_xai.corpus.options import ExplainOptions
 from slalom_xai.errors import InputError
 from slalom_xai.explainer import Explainer
 from slalom_xai.explanation import Explanation
+from slalom_xai.options import ExplainOptions
 from slalom_xai.progress import Bar, progress_bar
 
 
@@ -89,7 +89,7 @@ def run_audit(
     """
     rng = np.random.default_rng(settings.seed)
     data = read_data(path, fields, settings.texts, rng)
-    explainer = options if isinstance(options, Explainer) else options.explainer()
+    explainer = options if isinstance(options, Explainer) else options.load_for_table()
     asker = TextAsker(explainer)
     with progress_bar(show_progress) as bar:
         return _Auditor(data, explainer, asker, fields.groups, lists, settings, rng, bar).audit()

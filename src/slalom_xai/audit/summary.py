@@ -16,7 +16,7 @@ from slalom_xai.audit.settings import AuditSettings
 from slalom_xai.audit.slices import NO_GROUP, slices
 from slalom_xai.audit.subgroups import GroupEffect
 from slalom_xai.audit.words import Candidate
-from slalom_xai.corpus.options import ExplainOptions
+from slalom_xai.options import ExplainOptions
 
 
 def groups(audit: Audit, settings: AuditSettings, names: Sequence[str]) -> list[dict[str, Any]]:

@@ -6,16 +6,13 @@ import logging
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
-
-from slalom_xai.cli.options import switch, without_default
+from pydantic import BaseModel, ConfigDict, Field
 
 if TYPE_CHECKING:
-    from slalom_xai.corpus import RemoteOptions
     from slalom_xai.explainer import Explainer
     from slalom_xai.models.remote import (
         Connection,
@@ -25,52 +22,50 @@ if TYPE_CHECKING:
         Spending,
     )
     from slalom_xai.models.remote.asked import RemoteAskedModel
+    from slalom_xai.options import RemoteOptions
 
 _FOR_ANSWERS = 0.9  # of the calls that are allowed; the others are left for requests tried again
 
-Url = Annotated[
-    str | None,
-    without_default("Address of a server that speaks OpenAI's protocol: explain a model there."),
-]
-ApiModel = Annotated[str | None, without_default("Name of the model at --api.")]
-Label = Annotated[
-    list[str] | None,
-    without_default("A class and the token answered for it, such as positive=1. Once per class."),
-]
-PromptFile = Annotated[
-    Path | None,
-    without_default("File with the prompt; {text} in it is the text. Default: a plain request."),
-]
-Samples = Annotated[
-    int | None,
-    without_default("For servers without log-probabilities: ask so often and count the labels."),
-]
-KeyVariable = Annotated[
-    str, typer.Option(help="Environment variable with the key for --api; empty: send none.")
-]
-PriceOption = Annotated[
-    str | None,
-    without_default("Price of a million tokens at --api, as IN or IN,OUT, such as 0.15,0.60."),
-]
-MaxCalls = Annotated[int | None, without_default("Requests to --api that may be billed, at most.")]
-MaxCost = Annotated[float | None, without_default("What --api may cost, at most; needs --price.")]
-Yes = Annotated[bool, switch("--yes", "Begin without asking whether --api may be used so much.")]
 
+class Api(BaseModel):
+    """What the options say about a model behind an API; ``api`` is None where there is none."""
 
-@dataclass(frozen=True)
-class Api:
-    """What the options say about a model behind an API; ``url`` is None where there is none."""
+    model_config = ConfigDict(frozen=True)
 
-    url: str | None
-    model: str | None
-    key_variable: str
-    price: str | None
-    max_calls: int | None
-    max_cost: float | None
-    yes: bool
-    labels: Sequence[str] = ()
-    prompt: Path | None = None
-    samples: int | None = None
+    api: str | None = Field(
+        default=None,
+        description="Address of a server that speaks OpenAI's protocol: explain a model there.",
+    )
+    api_model: str | None = Field(default=None, description="Name of the model at --api.")
+    label: list[str] | None = Field(
+        default=None,
+        description="A class and the token answered for it, such as positive=1. Once per class.",
+    )
+    prompt: Path | None = Field(
+        default=None,
+        description="File with the prompt; {text} in it is the text. Default: a plain request.",
+    )
+    samples: int | None = Field(
+        default=None,
+        description="For servers without log-probabilities: ask so often and count the labels.",
+    )
+    key_variable: str = Field(
+        default="OPENAI_API_KEY",
+        description="Environment variable with the key for --api; empty: send none.",
+    )
+    price: str | None = Field(
+        default=None,
+        description="Price of a million tokens at --api, as IN or IN,OUT, such as 0.15,0.60.",
+    )
+    max_calls: int | None = Field(
+        default=None, description="Requests to --api that may be billed, at most."
+    )
+    max_cost: float | None = Field(
+        default=None, description="What --api may cost, at most; needs --price."
+    )
+    yes: bool = Field(
+        default=False, description="Begin without asking whether --api may be used so much."
+    )
 
     def check(self, model: str | None) -> None:
         """Refuses options that do not go together, before anything heavy is imported.
@@ -80,13 +75,13 @@ class Api:
         """
         from slalom_xai.errors import InputError
 
-        if self.url is not None:
+        if self.api is not None:
             if model is not None:
                 raise InputError("--model and --api are both given: leave one of them out")
             return
         needs_it = {
-            "--api-model": self.model,
-            "--label": self.labels,
+            "--api-model": self.api_model,
+            "--label": self.label,
             "--prompt": self.prompt,
             "--samples": self.samples,
             "--price": self.price,
@@ -100,14 +95,14 @@ class Api:
 
     def classifier(self) -> RemoteClassifier | None:
         """The model as a classifier, before anything is sent; None without --api."""
-        if self.url is None:
+        if self.api is None:
             return None
         from slalom_xai.models.remote import RemoteClassifier
 
         return RemoteClassifier(
-            self.url,
+            self.api,
             self._named_model(),
-            _labels(self.labels),
+            _labels(self.label or []),
             _prompt(self.prompt),
             samples=self.samples,
             connection=self._connection(),
@@ -116,14 +111,14 @@ class Api:
 
     def remote_options(self) -> RemoteOptions | None:
         """The model as plain data, for many texts; None without --api."""
-        if self.url is None:
+        if self.api is None:
             return None
-        from slalom_xai.corpus import RemoteOptions
+        from slalom_xai.options import RemoteOptions
 
         return RemoteOptions(
-            self.url,
+            self.api,
             self._named_model(),
-            tuple(_labels(self.labels).items()),
+            tuple(_labels(self.label or []).items()),
             _prompt(self.prompt),
             samples=self.samples,
             key_variable=self.key_variable or None,
@@ -136,12 +131,12 @@ class Api:
         self, template: str | None, max_new_tokens: int, spans: str | Sequence[str]
     ) -> RemoteAnswerModel | None:
         """The model as one that is asked questions, before anything is sent; None without --api."""
-        if self.url is None:
+        if self.api is None:
             return None
         from slalom_xai.models.remote import RemoteAnswerModel
 
         return RemoteAnswerModel(
-            self.url,
+            self.api,
             self._named_model(),
             template=template,
             max_new_tokens=max_new_tokens,
@@ -153,9 +148,9 @@ class Api:
     def _named_model(self) -> str:
         from slalom_xai.errors import InputError
 
-        if not self.model:
+        if not self.api_model:
             raise InputError("--api is given without --api-model: name the model at that address")
-        return self.model
+        return self.api_model
 
     def _connection(self) -> Connection:
         from slalom_xai.models.remote import Connection

@@ -9,21 +9,14 @@ import typer
 
 from slalom_xai.cli.options import (
     AsJson,
-    Device,
-    Dtype,
-    Labels,
-    Model,
-    Revision,
-    Seed,
+    Offer,
     TextField,
-    Tokenizer,
-    Truncation,
-    TrustRemoteCode,
     argument,
-    names,
+    spread_options,
     without_default,
 )
 from slalom_xai.cli.output import echo_json
+from slalom_xai.options import ExplainOptions
 from slalom_xai.system.interrupts import leaving_at_once
 
 if TYPE_CHECKING:
@@ -75,32 +68,29 @@ _FailIf = Annotated[
     ),
 ]
 
+_Options = Annotated[
+    ExplainOptions, Offer(without=("method", "budget", "granularity", "target", "removal"))
+]
+
 
 def register(app: typer.Typer) -> None:
     """Adds the command to the command line."""
-    app.command("audit", help=_HELP, epilog=_EPILOG)(_audit)
+    app.command("audit", help=_HELP, epilog=_EPILOG)(spread_options(_audit))
 
 
 def _audit(
+    *,
     table: _Table,
     out: _Out,
     text: TextField = "text",
     label: _LabelField = None,
     group: _Group = None,
-    model: Model = None,
-    tokenizer: Tokenizer = None,
-    labels: Labels = None,
-    truncation: Truncation = False,
+    options: _Options,
     terms: _Terms = None,
     only_terms: _OnlyTerms = False,
     texts: _Texts = 1000,
     fdr: _Fdr = 0.05,
     fail_if: _FailIf = None,
-    seed: Seed = 0,
-    device: Device = None,
-    dtype: Dtype = None,
-    revision: Revision = None,
-    trust_remote_code: TrustRemoteCode = False,
     as_json: AsJson = False,
 ) -> int:
     with leaving_at_once():
@@ -116,26 +106,13 @@ def _audit(
             write_audit,
         )
         from slalom_xai.corpus.manifest import model_fingerprint
-        from slalom_xai.corpus.options import ExplainOptions
         from slalom_xai.system.writable import make_folder
 
     rules = [rule(said, NUMBERS) for said in fail_if or []]
     _check_rules(rules, group or [], label)
     lists = checked_lists(terms or [], only_terms)
     make_folder("--out", out)
-    options = ExplainOptions(
-        model=model,
-        tokenizer=tokenizer,
-        granularity="word",
-        truncation=truncation,
-        seed=seed,
-        labels=None if labels is None else names(labels),
-        dtype=dtype,
-        revision=revision,
-        trust_remote_code=trust_remote_code,
-        device=device,
-    )
-    settings = AuditSettings(texts=texts, trials=TrialSettings(rate=fdr), seed=seed)
+    settings = AuditSettings(texts=texts, trials=TrialSettings(rate=fdr), seed=options.seed)
     groups = tuple(group or ())
     audit = run_audit(table, options, AuditFields(text, label, groups), lists, settings)
     fingerprint = model_fingerprint(options)

@@ -8,18 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from slalom_xai.cli.options import (
-    Device,
-    Dtype,
-    Granularity,
-    Model,
-    Removal,
+    Offer,
     Shards,
     TextField,
     names,
+    spread_options,
     switch,
     without_default,
 )
 from slalom_xai.errors import InputError
+from slalom_xai.options import ExplainOptions
 from slalom_xai.system.interrupts import leaving_at_once
 from slalom_xai.system.shards import Shard
 
@@ -76,10 +74,13 @@ _Score = Annotated[
     str | None,
     without_default("Score that ranks units. Default: shapley; additive methods have one score."),
 ]
-_Truncation = Annotated[
-    bool, switch("--truncation", "Explain the beginning of texts that are too long.")
+_Options = Annotated[
+    ExplainOptions,
+    Offer(
+        only=("model", "granularity", "removal", "truncation", "seed", "device", "dtype"),
+        help={"seed": "Seed for drawing the texts and for the methods."},
+    ),
 ]
-_Seed = Annotated[int, typer.Option(help="Seed for drawing the texts and for the methods.")]
 _Retry = Annotated[bool, switch("--retry", "Try again what failed in an earlier run.")]
 _AsJson = Annotated[bool, switch("--json", "Print the results as JSON.")]
 
@@ -90,13 +91,16 @@ _SHARDS_ADVICE = "when all shards are done, run the command without --shard to m
 def register(app: typer.Typer) -> None:
     """Adds the command to the command line."""
     old_name = {"token_normalize_func": lambda name: "shard" if name == "part" else name}
-    app.command("bench", help=_HELP, epilog=_EPILOG, context_settings=old_name)(_bench)
+    app.command("bench", help=_HELP, epilog=_EPILOG, context_settings=old_name)(
+        spread_options(_bench)
+    )
 
 
 def _bench(
+    *,
     data: _Data,
     out: _Out,
-    model: Model = None,
+    options: _Options,
     methods: _Methods = "slalom,linear",
     metrics: _Metrics = "fidelity,deletion,insertion,cost",
     texts: _Texts = 100,
@@ -108,12 +112,6 @@ def _bench(
     at_least: _AtLeast = None,
     corpus: _Corpus = None,
     score: _Score = None,
-    granularity: Granularity = "word",
-    removal: Removal = "auto",
-    truncation: _Truncation = False,
-    seed: _Seed = 0,
-    device: Device = None,
-    dtype: Dtype = None,
     retry: _Retry = False,
     shard: Shards = "1/1",
     as_json: _AsJson = False,
@@ -122,7 +120,7 @@ def _bench(
     with leaving_at_once():
         from slalom_xai.bench import BenchOptions, bench
 
-    options = BenchOptions(
+    plan = BenchOptions(
         methods=_named(methods),
         metrics=_named(metrics),
         texts=texts or None,
@@ -134,21 +132,29 @@ def _bench(
         at_least=_annotators(at_least),
         corpus=corpus,
         score=score,
-        granularity=granularity,
-        removal=removal,
-        truncation=truncation,
-        seed=seed,
+        granularity=options.granularity,
+        removal=options.removal,
+        truncation=options.truncation,
+        seed=options.seed,
         retry=retry,
         shard=Shard.read(shard),
     )
     try:
-        frame = bench(model, data, out, options, device=device, dtype=dtype, tell=_tell)
+        frame = bench(
+            options.model,
+            data,
+            out,
+            plan,
+            device=options.device,
+            dtype=options.dtype,
+            tell=_tell,
+        )
     except KeyboardInterrupt:
         _tell(f"what was finished is in {out}: run the same command again to continue")
         raise
     if as_json:
         typer.echo(frame.to_json(orient="records"))
-    elif options.shard.count > 1:
+    elif plan.shard.count > 1:
         typer.echo(f"Shard {shard} is in {out}: {_SHARDS_ADVICE}")
     else:
         _finish(frame, out)

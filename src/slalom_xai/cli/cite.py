@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,13 +10,6 @@ import typer
 
 from slalom_xai.cli.api import (
     Api,
-    ApiModel,
-    KeyVariable,
-    MaxCalls,
-    MaxCost,
-    PriceOption,
-    Url,
-    Yes,
     accounted,
 )
 from slalom_xai.cli.cache import report_cache
@@ -25,16 +17,16 @@ from slalom_xai.cli.finishing import explained, finish, read_text
 from slalom_xai.cli.options import (
     AsJson,
     CacheFolder,
-    Device,
-    Dtype,
+    Offer,
     TextField,
-    TrustRemoteCode,
     UseCache,
     cache_option,
+    spread_options,
     without_default,
 )
 from slalom_xai.cli.output import Write
 from slalom_xai.cli.watching import Watch, somebody_watches
+from slalom_xai.options import ExplainOptions
 from slalom_xai.system.interrupts import leaving_at_once
 from slalom_xai.system.writable import check_writable
 
@@ -65,9 +57,6 @@ _Model = Annotated[
     str | None,
     without_default("Folder or hub id of a causal language model; or give --api in its place."),
 ]
-_Tokenizer = Annotated[
-    str | None, without_default("Folder or hub id of its tokenizer. Default: the model's own.")
-]
 _Question = Annotated[str, typer.Option(help="What to ask.", show_default=False)]
 _Context = Annotated[Path | None, without_default("The text to ask about; - for standard input.")]
 _Sources = Annotated[
@@ -76,9 +65,6 @@ _Sources = Annotated[
         "A source to ask about, in the place of --context: a text file (.txt, .md), or a table "
         "(.jsonl, .csv, ...) of which each row is one. May be given several times."
     ),
-]
-_Granularity = Annotated[
-    str, typer.Option(help="What of the context gets a score: sentence, passage, phrase or word.")
 ]
 _Answer = Annotated[str | None, without_default("The answer to explain. Default: the model's own.")]
 _MaxNewTokens = Annotated[int, typer.Option(help="Tokens after which the model's answer is cut.")]
@@ -96,65 +82,52 @@ _Template = Annotated[
     Path | None,
     without_default("A file with the prompt, with {context} and {question} in their places."),
 ]
-_Target = Annotated[
-    str | None, without_default("The part that is shown first. Default: the whole answer.")
-]
-_Method = Annotated[
-    str,
-    typer.Option(help=("How to explain; see `slalom methods`.")),
-]
 _USUAL_CALLS = 64
-_Budget = Annotated[int, typer.Option(help="Most model calls to use.")]
-_Seed = Annotated[int, typer.Option(help="The same seed gives the same explanation.")]
-_Revision = Annotated[str | None, without_default("Branch, tag or commit of a hub id.")]
+_Options = Annotated[
+    ExplainOptions,
+    Offer(
+        without=("model", "labels", "removal", "truncation"),
+        usual={"granularity": "sentence", "budget": _USUAL_CALLS},
+        help={
+            "granularity": "What of the context gets a score: sentence, passage, phrase or word.",
+            "target": "The part that is shown first. Default: the whole answer.",
+            "budget": "Most model calls to use.",
+        },
+    ),
+]
+_Api = Annotated[Api, Offer(without=("label", "prompt", "samples"))]
 _Out = Annotated[Path | None, without_default("Save the explanation as JSON here.")]
 _Html = Annotated[Path | None, without_default("Save the interactive view as a web page here.")]
 
 
 def register(app: typer.Typer) -> None:
     """Adds the command to the command line."""
-    app.command("cite", epilog=_EPILOG)(_cite)
+    app.command("cite", epilog=_EPILOG)(spread_options(_cite))
 
 
 def _cite(
+    *,
     question: _Question,
     model: _Model = None,
     context: _Context = None,
     sources: _Sources = None,
     text_field: TextField = "text",
-    granularity: _Granularity = "sentence",
     answer: _Answer = None,
     max_new_tokens: _MaxNewTokens = 32,
     spans: _Spans = "answer",
     span: _Span = None,
     template: _Template = None,
-    target: _Target = None,
-    tokenizer: _Tokenizer = None,
-    method: _Method = "slalom",
-    budget: _Budget = _USUAL_CALLS,
-    seed: _Seed = 0,
-    device: Device = None,
-    dtype: Dtype = None,
-    revision: _Revision = None,
-    trust_remote_code: TrustRemoteCode = False,
+    options: _Options,
     cache: UseCache = None,
     cache_folder: CacheFolder = None,
     as_json: AsJson = False,
     out: _Out = None,
     html: _Html = None,
-    api: Url = None,
-    api_model: ApiModel = None,
-    key_variable: KeyVariable = "OPENAI_API_KEY",
-    price: PriceOption = None,
-    max_calls: MaxCalls = None,
-    max_cost: MaxCost = None,
-    yes: Yes = False,
+    behind: _Api,
 ) -> None:
     """Shows which parts of a text a language model's answer comes from."""
-    local = _Local(model, tokenizer, device, dtype, revision, trust_remote_code)
-    behind = Api(api, api_model, key_variable, price, max_calls, max_cost, yes)
     behind.check(model)
-    local.check(behind)
+    _check_model(model, options, behind)
     given = _given(context, sources, text_field)
     wanted_cache = cache_option(cache, cache_folder)
     check_writable("--out", out)
@@ -166,12 +139,12 @@ def _cite(
         prompt = None if template is None else read_text(template)
         remote = behind.answers(prompt, max_new_tokens, span or spans)
         explainer = Explainer(
-            remote or local.answers(prompt, max_new_tokens, span or spans),
-            method=method,
-            budget=budget,
-            granularity=granularity,
-            target=target,
-            random_state=seed,
+            remote or _load(model, options, prompt, max_new_tokens, span or spans),
+            method=options.method,
+            budget=options.budget,
+            granularity=options.granularity,
+            target=options.target,
+            random_state=options.seed,
             on_round=None if watch is None else watch.on_round,
             cache=wanted_cache,
         )
@@ -192,53 +165,41 @@ def _cite(
     finish(explanation, writes, as_json, interrupted)
 
 
-@dataclass(frozen=True)
-class _Local:
-    """What the options say about a model that runs here."""
+def _check_model(model: str | None, options: ExplainOptions, behind: Api) -> None:
+    """Refuses no model, and options that a model behind an API has no use for."""
+    from slalom_xai.errors import InputError
 
-    model: str | None
-    tokenizer: str | None
-    device: str | None
-    dtype: str | None
-    revision: str | None
-    trust_remote_code: bool
+    if behind.api is None:
+        if model is None:
+            raise InputError("there is no language model: give --model FOLDER, or --api URL")
+        return
+    for name in ("tokenizer", "device", "dtype", "revision", "trust_remote_code"):
+        if getattr(options, name):
+            option = name.replace("_", "-")
+            raise InputError(f"--{option} is given with --api: the server decides that")
 
-    def check(self, behind: Api) -> None:
-        """Refuses no model, and options that a model behind an API has no use for."""
-        from slalom_xai.errors import InputError
 
-        if behind.url is None:
-            if self.model is None:
-                raise InputError("there is no language model: give --model FOLDER, or --api URL")
-            return
-        needs_model = {
-            "--tokenizer": self.tokenizer,
-            "--device": self.device,
-            "--dtype": self.dtype,
-            "--revision": self.revision,
-            "--trust-remote-code": self.trust_remote_code,
-        }
-        for option, given in needs_model.items():
-            if given:
-                raise InputError(f"{option} is given with --api: the server decides that")
+def _load(
+    model: str | None,
+    options: ExplainOptions,
+    template: str | None,
+    max_new_tokens: int,
+    spans: str | list[str],
+) -> AnswerModel:
+    """The model that runs here."""
+    from slalom_xai.models.language import AnswerModel
 
-    def answers(
-        self, template: str | None, max_new_tokens: int, spans: str | list[str]
-    ) -> AnswerModel:
-        """The model, loaded."""
-        from slalom_xai.models.language import AnswerModel
-
-        return AnswerModel(
-            self.model,
-            self.tokenizer,
-            template=template,
-            max_new_tokens=max_new_tokens,
-            spans=spans,
-            device=self.device,
-            dtype=self.dtype,
-            revision=self.revision,
-            trust_remote_code=self.trust_remote_code,
-        )
+    return AnswerModel(
+        model,
+        options.tokenizer,
+        template=template,
+        max_new_tokens=max_new_tokens,
+        spans=spans,
+        device=options.device,
+        dtype=options.dtype,
+        revision=options.revision,
+        trust_remote_code=options.trust_remote_code,
+    )
 
 
 def _agree(

@@ -12,46 +12,23 @@ import typer
 
 from slalom_xai.cli.api import (
     Api,
-    ApiModel,
-    KeyVariable,
-    Label,
-    MaxCalls,
-    MaxCost,
-    PriceOption,
-    PromptFile,
-    Samples,
-    Url,
-    Yes,
 )
 from slalom_xai.cli.options import (
     AsJson,
-    Budget,
-    Device,
-    Dtype,
-    Granularity,
-    Labels,
-    Method,
-    Model,
-    Removal,
-    Revision,
-    Seed,
     Shards,
-    Target,
     TextField,
-    Tokenizer,
-    Truncation,
-    TrustRemoteCode,
     argument,
-    names,
+    spread_options,
     switch,
     without_default,
 )
 from slalom_xai.cli.output import echo_json
+from slalom_xai.options import ExplainOptions
 from slalom_xai.system.interrupts import leaving_at_once
 from slalom_xai.system.shards import Shard
 
 if TYPE_CHECKING:
-    from slalom_xai.corpus import ExplainOptions, Summary
+    from slalom_xai.corpus import Summary
 
 _HELP = (
     "Explains every text of a table into a folder of Parquet files; "
@@ -111,29 +88,17 @@ _PartTexts = Annotated[
 
 def register(app: typer.Typer) -> None:
     """Adds the command to the command line."""
-    app.command("corpus", help=_HELP, epilog=_EPILOG)(_corpus)
+    app.command("corpus", help=_HELP, epilog=_EPILOG)(spread_options(_corpus))
 
 
 def _corpus(
+    *,
     table: _Table,
     out: _Out,
     text: TextField = "text",
     id: _IdField = None,
     pair: _PairField = None,
-    model: Model = None,
-    tokenizer: Tokenizer = None,
-    method: Method = "slalom",
-    budget: Budget = None,
-    granularity: Granularity = "word",
-    target: Target = None,
-    labels: Labels = None,
-    removal: Removal = "auto",
-    truncation: Truncation = False,
-    seed: Seed = 0,
-    device: Device = None,
-    dtype: Dtype = None,
-    revision: Revision = None,
-    trust_remote_code: TrustRemoteCode = False,
+    options: ExplainOptions,
     engine: _Engine = "local",
     workers: _Workers = None,
     ray_address: _RayAddress = None,
@@ -141,53 +106,16 @@ def _corpus(
     retry: _Retry = False,
     part_texts: _PartTexts = 1000,
     as_json: AsJson = False,
-    api: Url = None,
-    api_model: ApiModel = None,
-    label: Label = None,
-    prompt: PromptFile = None,
-    samples: Samples = None,
-    key_variable: KeyVariable = "OPENAI_API_KEY",
-    price: PriceOption = None,
-    max_calls: MaxCalls = None,
-    max_cost: MaxCost = None,
-    yes: Yes = False,
+    behind: Api,
 ) -> int:
-    behind = Api(
-        url=api,
-        model=api_model,
-        labels=label or [],
-        prompt=prompt,
-        samples=samples,
-        key_variable=key_variable,
-        price=price,
-        max_calls=max_calls,
-        max_cost=max_cost,
-        yes=yes,
-    )
-    behind.check(model)
+    behind.check(options.model)
     with leaving_at_once():
-        from slalom_xai.corpus import ExplainOptions, explain_corpus
+        from slalom_xai.corpus import explain_corpus
         from slalom_xai.corpus.engines import Engine
         from slalom_xai.corpus.source import CorpusFields
         from slalom_xai.corpus.staging import PartSize
 
-    options = ExplainOptions(
-        model=model,
-        tokenizer=tokenizer,
-        method=method,
-        budget=budget,
-        granularity=granularity,
-        target=target,
-        removal=removal,
-        truncation=truncation,
-        seed=seed,
-        labels=None if labels is None else names(labels),
-        dtype=dtype,
-        revision=revision,
-        trust_remote_code=trust_remote_code,
-        device=device,
-        remote=behind.remote_options(),
-    )
+    options = options.replace(remote=behind.remote_options())
     try:
         summary = explain_corpus(
             table,
@@ -198,7 +126,7 @@ def _corpus(
             shard=Shard.read(shard),
             retry=retry,
             size=PartSize(texts=part_texts),
-            agree=None if api is None else partial(_agree, behind, options, out),
+            agree=None if behind.api is None else partial(_agree, behind, options, out),
         )
     except KeyboardInterrupt:
         typer.echo(f"What is finished is in {out}; the same command goes on.", err=True)
@@ -217,7 +145,7 @@ def _agree(
 ) -> None:
     """Says what a model behind an API may cost, and asks whether to begin."""
     assert options.remote is not None  # asked of such models only
-    explainer = options.explainer()
+    explainer = options.load_for_table()
     behind.agree_to_many(explainer, options.remote.classifier(_ledger(out)), texts, some)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,20 +9,14 @@ import typer
 
 from slalom_xai.cli.options import (
     AsJson,
-    Budget,
-    Device,
-    Dtype,
-    Granularity,
-    Removal,
-    Seed,
-    Target,
+    Offer,
     TextField,
-    Truncation,
-    TrustRemoteCode,
     argument,
+    spread_options,
     without_default,
 )
 from slalom_xai.cli.output import echo_json, write_all
+from slalom_xai.options import ExplainOptions
 from slalom_xai.system.interrupts import leaving_at_once
 
 if TYPE_CHECKING:
@@ -62,13 +55,18 @@ _Workers = Annotated[
     int | None, without_default("How many processes. Default: one for each GPU, or one.")
 ]
 
+_Options = Annotated[
+    ExplainOptions, Offer(without=("method", "model", "tokenizer", "labels", "revision"))
+]
+
 
 def register(app: typer.Typer) -> None:
     """Adds the command to the command line."""
-    app.command("diff", help=_HELP, epilog=_EPILOG)(_diff)
+    app.command("diff", help=_HELP, epilog=_EPILOG)(spread_options(_diff))
 
 
 def _diff(
+    *,
     before: _Before,
     after: _After,
     data: _Data,
@@ -77,42 +75,21 @@ def _diff(
     id: _IdField = None,
     fdr: _Rate = 0.05,
     least: _Least = 2,
-    budget: Budget = None,
-    granularity: Granularity = "word",
-    target: Target = None,
-    removal: Removal = "auto",
-    truncation: Truncation = False,
-    seed: Seed = 0,
-    device: Device = None,
-    dtype: Dtype = None,
-    trust_remote_code: TrustRemoteCode = False,
+    options: _Options,
     workers: _Workers = None,
     as_json: AsJson = False,
 ) -> int:
     with leaving_at_once():
         from rich.console import Console
 
-        from slalom_xai.corpus import ExplainOptions
         from slalom_xai.corpus.source import CorpusFields
         from slalom_xai.diff import diff_models
         from slalom_xai.diff.report import as_data, draw_diff, render, write_json, write_markdown
 
-    first = ExplainOptions(
-        model=before,
-        budget=budget,
-        granularity=granularity,
-        target=target,
-        removal=removal,
-        truncation=truncation,
-        seed=seed,
-        dtype=dtype,
-        trust_remote_code=trust_remote_code,
-        device=device,
-    )
     try:
         found = diff_models(
-            first,
-            replace(first, model=after),
+            options.replace(model=before),
+            options.replace(model=after),
             data,
             out,
             fields=CorpusFields(text, id),

@@ -10,46 +10,23 @@ import typer
 
 from slalom_xai.cli.api import (
     Api,
-    ApiModel,
-    KeyVariable,
-    Label,
-    MaxCalls,
-    MaxCost,
-    PriceOption,
-    PromptFile,
-    Samples,
-    Url,
-    Yes,
     accounted,
 )
 from slalom_xai.cli.cache import report_cache
 from slalom_xai.cli.figure import check_figure, draw_figure
 from slalom_xai.cli.finishing import explained, finish, read_text
 from slalom_xai.cli.options import (
-    Budget,
     CacheFolder,
-    Device,
-    Dtype,
-    Granularity,
-    Labels,
-    Method,
-    Model,
-    Removal,
-    Revision,
-    Seed,
-    Target,
-    Tokenizer,
-    Truncation,
-    TrustRemoteCode,
     UseCache,
     argument,
     cache_option,
-    names,
+    spread_options,
     switch,
     without_default,
 )
 from slalom_xai.cli.output import Write
 from slalom_xai.cli.watching import Watch, somebody_watches
+from slalom_xai.options import ExplainOptions
 from slalom_xai.system.interrupts import leaving_at_once
 from slalom_xai.system.writable import check_writable
 
@@ -90,27 +67,15 @@ _Html = Annotated[Path | None, without_default("Save the interactive view as a w
 
 def register(app: typer.Typer) -> None:
     """Adds the command to the command line."""
-    app.command("explain", epilog=_EPILOG)(_explain)
+    app.command("explain", epilog=_EPILOG)(spread_options(_explain))
 
 
 def _explain(
+    *,
     text: _Text = None,
     file: _File = None,
-    model: Model = None,
-    tokenizer: Tokenizer = None,
     pair: _Pair = None,
-    method: Method = "slalom",
-    budget: Budget = None,
-    granularity: Granularity = "word",
-    target: Target = None,
-    labels: Labels = None,
-    removal: Removal = "auto",
-    truncation: Truncation = False,
-    seed: Seed = 0,
-    device: Device = None,
-    dtype: Dtype = None,
-    revision: Revision = None,
-    trust_remote_code: TrustRemoteCode = False,
+    options: ExplainOptions,
     cache: UseCache = None,
     cache_folder: CacheFolder = None,
     as_json: _AsJson = False,
@@ -119,33 +84,12 @@ def _explain(
     figure: _Figure = None,
     kind: _Kind = "scatter",
     html: _Html = None,
-    api: Url = None,
-    api_model: ApiModel = None,
-    label: Label = None,
-    prompt: PromptFile = None,
-    samples: Samples = None,
-    key_variable: KeyVariable = "OPENAI_API_KEY",
-    price: PriceOption = None,
-    max_calls: MaxCalls = None,
-    max_cost: MaxCost = None,
-    yes: Yes = False,
+    behind: Api,
 ) -> None:
     """Shows why a classifier judges a text as it does."""
     given = _given_text(text, file)
     wanted_cache = cache_option(cache, cache_folder)
-    behind = Api(
-        url=api,
-        model=api_model,
-        labels=label or [],
-        prompt=prompt,
-        samples=samples,
-        key_variable=key_variable,
-        price=price,
-        max_calls=max_calls,
-        max_cost=max_cost,
-        yes=yes,
-    )
-    behind.check(model)
+    behind.check(options.model)
     check_writable("--out", out)
     check_writable("--html", html)
     if figure is not None:
@@ -153,27 +97,9 @@ def _explain(
             check_figure("--figure", figure, kind)
     watch = Watch() if somebody_watches() and not as_json else None
     with leaving_at_once():  # most of the waiting before the first call is imports
-        from slalom_xai.explainer import Explainer
-
         remote = behind.classifier()
-        explainer = Explainer(
-            model if remote is None else remote,
-            tokenizer,
-            method=method,
-            budget=budget,
-            granularity=granularity,
-            target=target,
-            labels=None if labels is None else list(names(labels)),
-            removal=removal,
-            truncation=truncation,
-            random_state=seed,
-            device=device,
-            dtype=dtype,
-            revision=revision,
-            trust_remote_code=trust_remote_code,
-            on_round=None if watch is None else watch.on_round,
-            cache=wanted_cache,
-        )
+        on_round = None if watch is None else watch.on_round
+        explainer = options.load(remote, on_round=on_round, cache=wanted_cache)
     if remote is not None:
         behind.agree(explainer, remote, given, pair)
     try:

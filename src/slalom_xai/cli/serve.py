@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from slalom_xai.cli.options import (
-    Device,
-    Dtype,
+    Offer,
     TextField,
-    TrustRemoteCode,
     names,
+    spread_options,
     switch,
     without_default,
 )
+from slalom_xai.options import ExplainOptions
 from slalom_xai.system.bundled import EMBEDDED, is_bundled
 
 if TYPE_CHECKING:
@@ -84,13 +84,16 @@ _Workers = Annotated[int, typer.Option(help="Processes for each model.", min=1, 
 _Queue = Annotated[int, typer.Option(help="Jobs that may wait for each model.", min=1)]
 _LogTexts = Annotated[bool, switch("--log-texts", "Let the log hold the texts that are asked.")]
 
+_Options = Annotated[ExplainOptions, Offer(only=("device", "dtype", "trust_remote_code"))]
+
 
 def register(app: typer.Typer) -> None:
     """Adds the command to the command line."""
-    app.command("serve", epilog=_EPILOG)(_serve)
+    app.command("serve", epilog=_EPILOG)(spread_options(_serve))
 
 
 def _serve(
+    *,
     model: _Models = None,
     labels: _ModelLabels = None,
     data: _Data = None,
@@ -106,9 +109,7 @@ def _serve(
     store: _Store = None,
     workers: _Workers = 1,
     queue: _Queue = 256,
-    device: Device = None,
-    dtype: Dtype = None,
-    trust_remote_code: TrustRemoteCode = False,
+    options: _Options,
     log_texts: _LogTexts = False,
 ) -> None:
     """Opens a page where people explain texts, compare models and ask what if."""
@@ -136,10 +137,10 @@ def _serve(
             name,
             source,
             str(file),
-            bound=bound_to(source, dtype, called.get(name)),
-            device=device,
-            dtype=dtype,
-            trust_remote_code=trust_remote_code,
+            bound=bound_to(source, options.dtype, called.get(name)),
+            device=options.device,
+            dtype=options.dtype,
+            trust_remote_code=options.trust_remote_code,
             labels=called.get(name),
             limits=limits,
             data=given,

@@ -10,7 +10,6 @@ import typer
 
 from slalom_xai.cli.options import (
     TextField,
-    TrustRemoteCode,
     argument,
     names,
     switch,
@@ -137,6 +136,9 @@ _Device = Annotated[
     str | None,
     without_default("Where to train, such as cpu or cuda. Default: a GPU if there is one."),
 ]
+_TrustRemoteCode = Annotated[
+    bool, switch("--trust-remote-code", "Let a hub model run its own code.")
+]
 _Half = Annotated[bool, switch("--half", "Store the weights as float16, in half the space.")]
 _Overwrite = Annotated[
     bool, switch("--overwrite", "Replace the model of an earlier training in the folder.")
@@ -161,7 +163,7 @@ def _train(
     test: _Test = None,
     init: _Init = None,
     revision: _Revision = None,
-    trust_remote_code: TrustRemoteCode = False,
+    trust_remote_code: _TrustRemoteCode = False,
     size: _Size = None,
     family: _Family = None,
     layers: _Layers = None,

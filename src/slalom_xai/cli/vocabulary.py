@@ -11,23 +11,16 @@ import typer
 
 from slalom_xai.cli.options import (
     AsJson,
-    Device,
-    Dtype,
-    Labels,
-    Model,
-    Revision,
-    Seed,
-    Target,
+    Offer,
     TextField,
-    Tokenizer,
-    Truncation,
-    TrustRemoteCode,
     argument,
     names,
+    spread_options,
     switch,
     without_default,
 )
 from slalom_xai.cli.output import Write, echo_json, write_all
+from slalom_xai.options import ExplainOptions
 from slalom_xai.system.interrupts import leaving_at_once
 from slalom_xai.system.writable import check_writable
 
@@ -66,7 +59,14 @@ _Show = Annotated[Path | None, without_default("Read this vocabulary instead of 
 _Word = Annotated[list[str] | None, without_default("Show this item; can be given several times.")]
 _Out = Annotated[Path | None, without_default("Save the vocabulary as JSON here.")]
 _Figure = Annotated[Path | None, without_default("Save a figure here, as .svg, .pdf or .png.")]
-_Granularity = Annotated[str, typer.Option(help="What an item is: token or word.")]
+_Options = Annotated[
+    ExplainOptions,
+    Offer(
+        without=("method", "budget", "removal"),
+        usual={"granularity": "token"},
+        help={"granularity": "What an item is: token or word."},
+    ),
+]
 _Budget = Annotated[
     int | None, without_default("Most model calls in all. Default: about eleven for each item.")
 ]
@@ -84,10 +84,11 @@ _Estimate = Annotated[bool, switch("--estimate", "Only say how many calls it wil
 
 def register(app: typer.Typer) -> None:
     """Adds the command to the command line."""
-    app.command("vocabulary", help=_HELP, epilog=_EPILOG)(_vocabulary)
+    app.command("vocabulary", help=_HELP, epilog=_EPILOG)(spread_options(_vocabulary))
 
 
 def _vocabulary(
+    *,
     table: _Table = None,
     list: _List = None,
     show: _Show = None,
@@ -95,21 +96,11 @@ def _vocabulary(
     out: _Out = None,
     figure: _Figure = None,
     text: TextField = "text",
-    model: Model = None,
-    tokenizer: Tokenizer = None,
-    granularity: _Granularity = "token",
+    options: _Options,
     budget: _Budget = None,
     items: _Items = 50_000,
     texts: _Texts = 10_000,
     lengths: _Lengths = None,
-    target: Target = None,
-    labels: Labels = None,
-    truncation: Truncation = False,
-    seed: Seed = 0,
-    device: Device = None,
-    dtype: Dtype = None,
-    revision: Revision = None,
-    trust_remote_code: TrustRemoteCode = False,
     estimate: _Estimate = False,
     rows: _Rows = 20,
     as_json: AsJson = False,
@@ -121,22 +112,8 @@ def _vocabulary(
 
         return _finish(Vocabulary.load(show), None, figure, word or [], rows, as_json)
     with leaving_at_once():
-        from slalom_xai.corpus.options import ExplainOptions
         from slalom_xai.vocabulary.command import PlanOnly, build_from_files
 
-        options = ExplainOptions(
-            model=model,
-            tokenizer=tokenizer,
-            granularity=granularity,
-            target=target,
-            truncation=truncation,
-            seed=seed,
-            labels=None if labels is None else names(labels),
-            dtype=dtype,
-            revision=revision,
-            trust_remote_code=trust_remote_code,
-            device=device,
-        )
         sizes = None if lengths is None else [_whole(part) for part in names(lengths)]
 
     def tell(plan: VocabularyPlan) -> None:

@@ -18,7 +18,7 @@ _RULES: tuple[tuple[str, str], ...] = (
     (r"\bmax_(calls|cost)=(?=\d)", r"--max-\1 "),
     (r"\bmax_(calls|cost) is\b", r"--max-\1 is"),
     (r"\bsamples=(\d+)", r"--samples \1"),
-    (r"\b(price|samples) is\b", r"--\1 is"),
+    (r"\b(price|samples|seed) is\b", r"--\1 is"),
     (r"\btext_pair\b", "--pair"),
     (rf"\b({_OPTIONS})=['\"](\w+)['\"]", r"--\1 \2"),
     (rf"\b({_OPTIONS})=(?!\w)", r"--\1"),

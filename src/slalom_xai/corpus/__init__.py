@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 from slalom_xai.system.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from slalom_xai.corpus.options import ExplainOptions, RemoteOptions
     from slalom_xai.corpus.reading import Corpus
     from slalom_xai.corpus.run import Summary, explain_corpus
+    from slalom_xai.options import ExplainOptions, RemoteOptions
 
 __all__ = ["Corpus", "ExplainOptions", "RemoteOptions", "Summary", "explain_corpus"]
 
@@ -27,8 +27,8 @@ __getattr__ = lazy_names(
     __name__,
     {
         "Corpus": "reading",
-        "ExplainOptions": "options",
-        "RemoteOptions": "options",
+        "ExplainOptions": ".options",
+        "RemoteOptions": ".options",
         "Summary": "run",
         "explain_corpus": "run",
     },

@@ -18,9 +18,9 @@ from typing import Any
 import torch
 
 from slalom_xai.corpus.folder import CorpusFolder
-from slalom_xai.corpus.options import ExplainOptions
 from slalom_xai.corpus.worker import Advance, PartDone, PartWorker
 from slalom_xai.errors import InputError, ModelError, SlalomError, one_of
+from slalom_xai.options import ExplainOptions
 from slalom_xai.system.shards import Shard
 
 ENGINES = ("local", "ray")
@@ -50,7 +50,7 @@ class Task:
         Args:
             device: where to compute; None: as the options say.
         """
-        options = self.options if device is None else self.options.on(device)
+        options = self.options if device is None else self.options.replace(device=device)
         worker = PartWorker(self.folder, options, self.fingerprint)
         return worker.retry if self.retry else worker.explain
 

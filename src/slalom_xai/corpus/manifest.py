@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from slalom_xai import __version__
-from slalom_xai.corpus.options import ExplainOptions
 from slalom_xai.corpus.schema import FORMAT, VERSION
 from slalom_xai.corpus.source import CorpusSource
 from slalom_xai.corpus.staging import PartSize
+from slalom_xai.options import ExplainOptions
 
 _LIBRARIES = ("torch", "transformers", "tokenizers", "numpy", "pyarrow")
 
@@ -49,5 +49,5 @@ def model_fingerprint(options: ExplainOptions) -> str:
     """
     by_name = options.model is not None and not Path(options.model).exists()
     if by_name:
-        options.explainer()
+        options.load_for_table()
     return options.fingerprint()

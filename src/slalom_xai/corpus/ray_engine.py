@@ -97,9 +97,9 @@ def _anywhere(task: Task) -> Task:
     """The same task with whole paths, for actors that may start in another folder."""
     options = task.options
     if options.model is not None and Path(options.model).exists():
-        options = replace(options, model=str(Path(options.model).resolve()))
+        options = options.replace(model=str(Path(options.model).resolve()))
     if options.tokenizer is not None and Path(options.tokenizer).exists():
-        options = replace(options, tokenizer=str(Path(options.tokenizer).resolve()))
+        options = options.replace(tokenizer=str(Path(options.tokenizer).resolve()))
     return replace(task, folder=CorpusFolder(task.folder.path.resolve()), options=options)
 
 

@@ -11,13 +11,14 @@ from pathlib import Path
 from slalom_xai.corpus.engines import Engine, Task
 from slalom_xai.corpus.folder import MANIFEST, CorpusFolder
 from slalom_xai.corpus.manifest import manifest, model_fingerprint
-from slalom_xai.corpus.options import ExplainOptions
 from slalom_xai.corpus.progress import texts_done
 from slalom_xai.corpus.reading import Corpus
 from slalom_xai.corpus.schema import FAILED, arrow, count_rows, read_records
 from slalom_xai.corpus.source import CorpusFields, open_source
 from slalom_xai.corpus.staging import PART_SIZE, PartSize, check_rows, stage
 from slalom_xai.corpus.worker import PartDone
+from slalom_xai.estimators import estimator
+from slalom_xai.options import ExplainOptions
 from slalom_xai.system.files import write_file
 from slalom_xai.system.result_folder import open_folder
 from slalom_xai.system.shards import WHOLE, Shard
@@ -94,7 +95,7 @@ def explain_corpus(
     arrow()
     started = time.monotonic()
     options, engine = options or ExplainOptions(), engine or Engine()
-    options.check()
+    estimator(options.method)  # refuses an unknown name
     engine.check(options, shard)
     source = open_source(Path(path), fields or CorpusFields())
     folder = CorpusFolder(Path(out))

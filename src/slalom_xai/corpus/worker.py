@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from slalom_xai.corpus.folder import CorpusFolder
-from slalom_xai.corpus.options import ExplainOptions
 from slalom_xai.corpus.schema import (
     FAILED,
     Record,
@@ -18,6 +17,7 @@ from slalom_xai.corpus.schema import (
     write_records,
 )
 from slalom_xai.errors import InputError, SlalomError, shortened
+from slalom_xai.options import ExplainOptions
 from slalom_xai.system.memory import give_back_memory, keep_memory_flat
 
 Advance = Callable[[int], None]
@@ -56,7 +56,7 @@ class PartWorker:
     def __init__(self, folder: CorpusFolder, options: ExplainOptions, expected: str) -> None:
         self._folder, self._options, self._fingerprint = folder, options, expected
         keep_memory_flat()
-        self._explainer = options.explainer(folder.ledger)
+        self._explainer = options.load_for_table(folder.ledger)
         found = options.fingerprint()
         if found != expected:
             raise InputError(

@@ -16,6 +16,7 @@ from slalom_xai.diff.texts import TextChange, check_pair, text_change
 from slalom_xai.diff.trust import Trust, trust_in
 from slalom_xai.diff.words import Drift, Paired, Record, WordChange
 from slalom_xai.errors import InputError, SlalomError
+from slalom_xai.estimators import estimator
 from slalom_xai.explainer import Explainer
 from slalom_xai.models import prompt
 from slalom_xai.system.writable import make_folder
@@ -110,7 +111,7 @@ def diff_models(
     """
     if not 0 < rate < 1:
         raise InputError(f"the false discovery rate is {rate:g}: give a share between 0 and 1")
-    before.check()
+    estimator(before.method)  # refuses an unknown name
     fields = fields or CorpusFields()
     source = open_source(Path(table), fields)
     on_plan(_checked(before, after, source))
@@ -195,7 +196,7 @@ def _checked(before: ExplainOptions, after: ExplainOptions, source: CorpusSource
     Raises:
         InputError: they have other labels, or split texts differently.
     """
-    first, second = before.explainer(), after.explainer()
+    first, second = before.load_for_table(), after.load_for_table()
     labels = [explainer.model.outputs.labels for explainer in (first, second)]
     if labels[0] != labels[1]:
         raise InputError(

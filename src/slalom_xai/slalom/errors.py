@@ -12,7 +12,6 @@ from slalom_xai.slalom.fit import FittedForm
 from slalom_xai.slalom.shapley import compute_shapley, fit_rest
 
 _SCORES = ("value", "importance", "removal", "alone", "slope", "linearized")
-_SHRUNK = ("value", "importance", "linearized")  # which the prior on values moves
 
 
 def estimate_errors(
@@ -37,9 +36,8 @@ def estimate_errors(
     for name in _SCORES:
         scores = every.score(name)
         own, pulled, free = scores[-3:]
-        found[name] = _jackknife((scores[:-3] - own) / way)
-        if name in _SHRUNK:  # the prior's pull is part of the error
-            found[name] = torch.hypot(found[name], pulled - free)
+        spread = _jackknife((scores[:-3] - own) / way)
+        found[name] = torch.hypot(spread, pulled - free)  # the prior's pull is part of the error
     inner, importances = fitted.unknown[column]
     slope = 1 - (three[0].curvature * (form.values[:, 0] - form.centre)) ** 2
     found["value"] = torch.hypot(found["value"], slope * inner)

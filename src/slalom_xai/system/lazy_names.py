@@ -12,12 +12,12 @@ def lazy_names(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
 
     Args:
         package: its full name.
-        homes: by each public name, the module inside the package that defines it.
+        homes: by each public name, the module that defines it, as in a relative import.
     """
 
     def found(name: str) -> Any:
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        return getattr(import_module(f"{package}.{homes[name]}"), name)
+        return getattr(import_module(f".{homes[name]}", package), name)
 
     return found

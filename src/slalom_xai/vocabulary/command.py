@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
-from slalom_xai.corpus.options import ExplainOptions
 from slalom_xai.corpus.source import CorpusFields, open_source
 from slalom_xai.errors import InputError
+from slalom_xai.options import ExplainOptions
 from slalom_xai.vocabulary.build import VocabularyPlan, build_vocabulary
 from slalom_xai.vocabulary.result import Vocabulary
 from slalom_xai.vocabulary.settings import SETTINGS
@@ -52,7 +52,7 @@ def build_from_files(
     texts: list[str] = []
     if table is not None:
         texts = sample_texts(table, field, most_texts, options.seed)
-    explainer = options.explainer()
+    explainer = options.load_for_table()
     explainer.show_progress = None
     return build_vocabulary(
         explainer,
