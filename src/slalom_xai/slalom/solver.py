@@ -46,6 +46,8 @@ class SolverSettings:
         farthest: value at most, in units of the range, where there is a bound: a value that is
             printed as the end of the range itself could not be told from one far beyond.
         tries: damped steps that are tried before a problem has ended.
+        most: share of the problems of which some are worked on, from which on all are: to pick them
+            out takes time as well.
         least: share of its own prediction that a call leaves to the others at least: a few calls
             that decide alone do not decide all choices.
         scarce_least: the same where there are far fewer calls than numbers to find. All of them
@@ -69,6 +71,7 @@ class SolverSettings:
     damping: tuple[float, float] = (1e-2, 1e-6)
     farthest: float = 12.0
     tries: int = 6
+    most: float = 0.85
     least: float = 0.05
     scarce_least: float = 1e-4
     scarce_calls: float = 0.75
@@ -390,7 +393,7 @@ def descend(stack: Stack, point: Point, steps: int, settled: float = SOLVER.sett
         cost = torch.where(better, reached, cost)
         live = live & ~ended
         going_on = int(live.sum())
-        if going_on < 0.7 * len(live):
+        if going_on < SOLVER.most * len(live):
             ends_u[numbers], ends_s[numbers] = point.u, point.s
             if not going_on:
                 return replace(begun, u=ends_u, s=ends_s)
@@ -403,7 +406,7 @@ def descend(stack: Stack, point: Point, steps: int, settled: float = SOLVER.sett
             live = live[live]
         moved = (better & live).nonzero()[:, 0]
         taken[moved] += 1
-        if len(moved) == len(live):
+        if len(moved) > SOLVER.most * len(live):
             bent = bend(stack, point, at, newton)
         elif len(moved):
             news = bend(stack.pick(moved), point.pick(moved), at.pick(moved), newton[moved])
@@ -485,9 +488,11 @@ def _add_value_prior(
 
 def raise_diagonal(matrix: Tensor, damping: Tensor) -> Tensor:
     """A matrix with its diagonal raised by a share of itself."""
-    diagonal = matrix.diagonal(dim1=-2, dim2=-1).abs()
-    least = 1e-12 * diagonal.amax(dim=-1, keepdim=True) + 1e-30
-    return matrix + torch.diag_embed(damping * diagonal + least)
+    raised = matrix.clone()
+    diagonal = raised.diagonal(dim1=-2, dim2=-1)
+    size = diagonal.abs()
+    diagonal += damping * size + (1e-12 * size.amax(dim=-1, keepdim=True) + 1e-30)
+    return raised
 
 
 def choose(chosen: Tensor, new: Tensor, old: Tensor) -> Tensor:
