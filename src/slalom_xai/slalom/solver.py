@@ -270,11 +270,12 @@ def differentiate_by_values(stack: Stack, at: Outcome) -> tuple[Tensor, Tensor]:
 
 
 def differentiate(stack: Stack, u: Tensor, at: Outcome) -> Curvature:
-    """Gauss and Newton's approximation, in double precision.
+    """Gauss and Newton's approximation.
 
     The derivative of F by u_j is slope a_j, and by s_j slope a_j (u_j - U), with the elements'
     shares a in the average: x_j times their weight over the mass. Three weighted products of x with
-    itself hold all of it.
+    itself hold all of it. In double precision: in single, products round differently in a list, and
+    choices between fits make much of it.
     """
     weight = stack.weights * (at.slope / at.mass) ** 2  # (B, m, C)
     factors = torch.cat([weight, weight * at.average, weight * at.average**2], dim=2)
@@ -289,17 +290,17 @@ def differentiate_for_step(stack: Stack, u: Tensor, at: Outcome, newton: Tensor)
 
         1{j=k} a_j (u_j - U) - a_j a_k (u_j + u_k - 2 U)
 
-    more. Each of them is weighted by its call's error. Products are in single precision: they say
-    where a step goes, and not where steps end.
+    more. Each of them is weighted by its call's error.
     """
     mean = at.average
     gauss = stack.weights * (at.slope / at.mass) ** 2  # (B, m, C)
     error = newton[:, None, None] * stack.weights * (at.output - stack.z) / at.mass**2 * at.slope
     bend = torch.where(stack.bounded[:, None, None], -2 * at.output, 0.0)  # t over the slope
-    weight = torch.maximum(gauss + error * bend, 0.1 * gauss)  # positive, so that values can be eliminated
+    weight = torch.maximum(
+        gauss + error * bend, 0.1 * gauss
+    )  # positive, so that values can be eliminated
     factors = [weight, weight * mean + error, weight * mean**2 + 2 * error * mean]
-    products = weigh_products(stack.x.float(), torch.cat(factors, dim=2).float())
-    found = _put_together(stack, u, at, products.to(u))
+    found = _put_together(stack, u, at, weigh_products(stack.x, torch.cat(factors, dim=2)))
     us = found.us + torch.diag_embed(newton[:, None, None] * found.grad_u)
     ss = found.ss + torch.diag_embed(newton[:, None] * found.grad_s)
     return replace(found, us=us, ss=ss)
