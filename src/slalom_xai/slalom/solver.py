@@ -19,7 +19,8 @@ Shapes: B problems, m perturbed texts, p elements (units, pairs, the sink last),
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -103,11 +104,11 @@ class Stack:
 
     def pick(self, index: Tensor) -> Stack:
         """Some of the problems, or some of them several times."""
-        return Stack(*(part[index] for part in vars(self).values()))
+        return Stack(*(getattr(self, part.name)[index] for part in fields(self)))
 
     def to(self, device: torch.device) -> Stack:
         """The same problems on another device."""
-        return Stack(*(part.to(device) for part in vars(self).values()))
+        return Stack(*(getattr(self, part.name).to(device) for part in fields(self)))
 
     def take_calls(self, calls: Tensor) -> Stack:
         """The same problems with some of their calls, (B, k): places among the m, -1 for none."""
@@ -120,7 +121,7 @@ class Stack:
             weights=self.weights[each, places] * (calls >= 0)[..., None],
         )
 
-    @property
+    @cached_property
     def size(self) -> Tensor:
         """How many elements each problem has, (B,)."""
         return self.real.sum(dim=1)
@@ -144,7 +145,7 @@ class Stack:
         """The same of all outputs together, by the weights of the fit, (B,)."""
         return self.spread_of_each(self.weights).sum(dim=1)
 
-    @property
+    @cached_property
     def value_prior(self) -> Tensor:
         """The quadratic form of the prior on values, (B, p, p): sum_j (u_j - u_0)²."""
         units = self.real[:, :-1]
@@ -154,7 +155,7 @@ class Stack:
         prior[:, -1, -1] = units.sum(dim=1) + 1e-2
         return prior
 
-    @property
+    @cached_property
     def importance_prior(self) -> Tensor:
         """The diagonal of the prior on importances, (B, p)."""
         prior = torch.ones_like(self.real)
@@ -387,10 +388,7 @@ def descend(stack: Stack, point: Point, steps: int, settled: float = SOLVER.sett
         tries = torch.where(better, 0, tries + 1)
         ended = (better & (cost - reached < settled * cost)) | (tries == SOLVER.tries)
         ended |= better & (taken == steps)
-        point = replace(
-            point, u=choose(better, trial.u, point.u), s=choose(better, trial.s, point.s)
-        )
-        at = there.choose(better, at)
+        point, at = trial.choose(better, point), there.choose(better, at)
         cost = torch.where(better, reached, cost)
         live = live & ~ended
         going_on = int(live.sum())
