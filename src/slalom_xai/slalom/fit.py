@@ -317,7 +317,8 @@ def _start(stack: Stack) -> Point:
     weighted = shares.transpose(1, 2) * stack.weights.mean(dim=2)[:, None]
     gram = weighted @ shares
     size = (gram.diagonal(dim1=1, dim2=2).sum(dim=1) / stack.size)[:, None, None]
-    u = torch.linalg.solve(gram + 1e-2 * size * stack.value_prior, weighted @ inner)
+    factor = torch.linalg.cholesky(gram + 1e-2 * size * stack.value_prior)
+    u = torch.cholesky_solve(weighted @ inner, factor)
     prior = FIT.first_prior * stack.spread() / stack.size
     return Point(u.clamp(-1.5, 1.5), stack.rest.clone(), prior, prior)
 

@@ -146,5 +146,6 @@ def fit_rest(counts: Tensor, left: Tensor, groups: Tensor | None = None) -> Tens
         right = right - weighted.transpose(1, 2) @ left
     scale = gram.diagonal(dim1=-2, dim2=-1).mean(dim=-1)[..., None, None]
     steady = gram + 1e-3 * scale * torch.eye(n, dtype=gram.dtype, device=gram.device)
-    scores = torch.linalg.solve(steady, right)[..., :-1, :]
+    # Cholesky's factors: MKL's batched LU fails once torch's number of threads has changed.
+    scores = torch.cholesky_solve(right, torch.linalg.cholesky(steady))[..., :-1, :]
     return torch.cat([scores, -scores.sum(dim=-2, keepdim=True)], dim=-2)

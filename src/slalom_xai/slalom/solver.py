@@ -6,8 +6,10 @@ Each problem is one text, or one candidate for it (another prior, another set of
 
 with outputs z and values u in units of the range, so that F = tanh(U), or F = U without bounds. The
 problems are stacked along a first axis and padded to a common size; none of them knows of the
-others. The steps are those of Levenberg and Marquardt. The values of one output know of those of
-another only through the importances, so each step eliminates the values first, output by output.
+others. The steps are those of Levenberg and Marquardt, and those of Newton near the end, where the
+second derivatives of F decide how soon a fit arrives. They cost nothing: they change the factors of
+the same products. The values of one output know of those of another only through the importances,
+so each step eliminates the values first, output by output.
 
 ``look_back`` says what a fit is worth without further calls: the error on each call, had it not
 been used, follows from the fit in closed form.
@@ -17,7 +19,8 @@ Shapes: B problems, m perturbed texts, p elements (units, pairs, the sink last),
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -38,10 +41,14 @@ class SolverSettings:
         settled: relative gain below which a fit has ended.
         near: the same where fits are compared of which one may be exact.
         about: the same where fits are only compared.
-        widest: step of an importance at most, and of a value, as a share of its spread.
+        widest: step of an importance at most, and of a value, as a share of one and its size.
+        curved: relative gain of a step from which on steps are Newton's.
+        damping: share of the diagonal that is added to it at first, and at least.
         farthest: value at most, in units of the range, where there is a bound: a value that is
             printed as the end of the range itself could not be told from one far beyond.
         tries: damped steps that are tried before a problem has ended.
+        most: share of the problems of which some are worked on, from which on all are: to pick them
+            out takes time as well.
         least: share of its own prediction that a call leaves to the others at least: a few calls
             that decide alone do not decide all choices.
         scarce_least: the same where there are far fewer calls than numbers to find. All of them
@@ -61,8 +68,11 @@ class SolverSettings:
     near: float = 1e-4
     about: float = 1e-3
     widest: float = 1.0
+    curved: float = 0.003
+    damping: tuple[float, float] = (1e-2, 1e-6)
     farthest: float = 12.0
     tries: int = 6
+    most: float = 0.85
     least: float = 0.05
     scarce_least: float = 1e-4
     scarce_calls: float = 0.75
@@ -94,11 +104,11 @@ class Stack:
 
     def pick(self, index: Tensor) -> Stack:
         """Some of the problems, or some of them several times."""
-        return Stack(*(part[index] for part in vars(self).values()))
+        return Stack(*(getattr(self, part.name)[index] for part in fields(self)))
 
     def to(self, device: torch.device) -> Stack:
         """The same problems on another device."""
-        return Stack(*(part.to(device) for part in vars(self).values()))
+        return Stack(*(getattr(self, part.name).to(device) for part in fields(self)))
 
     def take_calls(self, calls: Tensor) -> Stack:
         """The same problems with some of their calls, (B, k): places among the m, -1 for none."""
@@ -111,7 +121,7 @@ class Stack:
             weights=self.weights[each, places] * (calls >= 0)[..., None],
         )
 
-    @property
+    @cached_property
     def size(self) -> Tensor:
         """How many elements each problem has, (B,)."""
         return self.real.sum(dim=1)
@@ -135,7 +145,7 @@ class Stack:
         """The same of all outputs together, by the weights of the fit, (B,)."""
         return self.spread_of_each(self.weights).sum(dim=1)
 
-    @property
+    @cached_property
     def value_prior(self) -> Tensor:
         """The quadratic form of the prior on values, (B, p, p): sum_j (u_j - u_0)²."""
         units = self.real[:, :-1]
@@ -145,7 +155,7 @@ class Stack:
         prior[:, -1, -1] = units.sum(dim=1) + 1e-2
         return prior
 
-    @property
+    @cached_property
     def importance_prior(self) -> Tensor:
         """The diagonal of the prior on importances, (B, p)."""
         prior = torch.ones_like(self.real)
@@ -265,16 +275,45 @@ def differentiate(stack: Stack, u: Tensor, at: Outcome) -> Curvature:
 
     The derivative of F by u_j is slope a_j, and by s_j slope a_j (u_j - U), with the elements'
     shares a in the average: x_j times their weight over the mass. Three weighted products of x with
-    itself hold all of it. In double precision: in single, a fit makes much of how the model's
-    batches round.
+    itself hold all of it. In double precision: in single, products round differently in a list, and
+    choices between fits make much of it.
     """
-    mean, heard = at.average, at.weights[:, None]  # (B, 1, p)
     weight = stack.weights * (at.slope / at.mass) ** 2  # (B, m, C)
-    factors = torch.cat([weight, weight * mean, weight * mean**2], dim=2)  # (B, m, 3C)
+    factors = torch.cat([weight, weight * at.average, weight * at.average**2], dim=2)
+    return _put_together(stack, u, at, weigh_products(stack.x, factors))
+
+
+def differentiate_for_step(stack: Stack, u: Tensor, at: Outcome, newton: Tensor) -> Curvature:
+    """The same for a step: with the second derivatives of F where the step is Newton's, (B,).
+
+    By two values F has the second derivative t a_j a_k, with the slope's own derivative t, by u_j
+    and s_k slope a_j (1{j=k} - a_k) more, and by s_j and s_k slope times
+
+        1{j=k} a_j (u_j - U) - a_j a_k (u_j + u_k - 2 U)
+
+    more. Each of them is weighted by its call's error.
+    """
+    mean = at.average
+    gauss = stack.weights * (at.slope / at.mass) ** 2  # (B, m, C)
+    error = newton[:, None, None] * stack.weights * (at.output - stack.z) / at.mass**2 * at.slope
+    bend = torch.where(stack.bounded[:, None, None], -2 * at.output, 0.0)  # t over the slope
+    weight = torch.maximum(
+        gauss + error * bend, 0.1 * gauss
+    )  # positive, so that values can be eliminated
+    factors = [weight, weight * mean + error, weight * mean**2 + 2 * error * mean]
+    found = _put_together(stack, u, at, weigh_products(stack.x, torch.cat(factors, dim=2)))
+    us = found.us + torch.diag_embed(newton[:, None, None] * found.grad_u)
+    ss = found.ss + torch.diag_embed(newton[:, None] * found.grad_s)
+    return replace(found, us=us, ss=ss)
+
+
+def _put_together(stack: Stack, u: Tensor, at: Outcome, products: Tensor) -> Curvature:
+    """Derivatives from products (B, 3C, p, p): weighted, also by the average, and by its square."""
+    heard = at.weights[:, None]  # (B, 1, p)
     both = (heard * heard.transpose(1, 2))[:, None]
-    q0, q1, q2 = (both * weigh_products(stack.x, factors)).chunk(3, dim=1)  # (B, C, p, p) each
+    q0, q1, q2 = (both * products).chunk(3, dim=1)  # (B, C, p, p) each
     pull = stack.weights * at.slope / at.mass * (at.output - stack.z)
-    pulls = torch.cat([pull, pull * mean], dim=2).transpose(1, 2)
+    pulls = torch.cat([pull, pull * at.average], dim=2).transpose(1, 2)
     e0, e1 = (heard * (pulls @ stack.x)).chunk(2, dim=1)
     own = u.transpose(1, 2)  # (B, C, p)
     crossed = own[..., None] * q1
@@ -300,8 +339,9 @@ def weigh_products(x: Tensor, factors: Tensor) -> Tensor:
             some = turned[:, start:] @ weighted.reshape(batch, calls, -1)
             some = some.reshape(batch, p - start, *weighted.shape[2:]).transpose(1, 2)
             here = products[:, first : first + at_once]
-            here[:, :, start:, start : start + _BLOCK] = some
-            here[:, :, start : start + _BLOCK, start:] = some.transpose(2, 3)
+            stop = start + block.shape[3]
+            here[:, :, start:, start:stop] = some
+            here[:, :, start:stop, stop:] = some[:, :, block.shape[3] :].transpose(2, 3)
     return products
 
 
@@ -315,11 +355,12 @@ def compute_cost(stack: Stack, output: Tensor, point: Point) -> Tensor:
 
 
 def descend(stack: Stack, point: Point, steps: int, settled: float = SOLVER.settled) -> Point:
-    """Levenberg and Marquardt: damped steps that lower the cost, problem by problem.
+    """Damped steps that lower the cost, problem by problem.
 
     No problem knows of the others: each is solved as it would be alone. In each turn, all of them
-    try a step. Where it lowers the cost, the curvature is found anew; elsewhere the next try is
-    damped more. Those that have ended are left out as soon as they are many.
+    try a step. Where it lowers the cost, the curvature is found anew, and the next step is damped
+    less if this one was the first try; elsewhere the next try is damped more. Those that have ended
+    are left out as soon as they are many.
 
     Args:
         stack: the problems.
@@ -332,7 +373,8 @@ def descend(stack: Stack, point: Point, steps: int, settled: float = SOLVER.sett
     numbers = torch.arange(len(ends_u), device=ends_u.device)
     at = evaluate(stack, point.u, point.s)
     cost = compute_cost(stack, at.output, point)
-    damping, bent = torch.full_like(cost, 1e-3), bend(stack, point, at)
+    damping, newton = torch.full_like(cost, SOLVER.damping[0]), torch.zeros_like(cost)
+    bent = bend(stack, point, at, newton)
     taken, tries = torch.ones_like(numbers), torch.zeros_like(numbers)
     live = torch.ones_like(cost, dtype=torch.bool)
     while True:
@@ -340,32 +382,33 @@ def descend(stack: Stack, point: Point, steps: int, settled: float = SOLVER.sett
         there = evaluate(stack, trial.u, trial.s)
         reached = compute_cost(stack, there.output, trial)
         better = live & torch.isfinite(reached) & (reached < cost)
+        newton[better & (cost - reached < SOLVER.curved * cost)] = 1
+        eased = torch.where(tries == 0, (damping / 5).clamp(min=SOLVER.damping[1]), damping)
+        damping = torch.where(better, eased, damping * 10)
         tries = torch.where(better, 0, tries + 1)
         ended = (better & (cost - reached < settled * cost)) | (tries == SOLVER.tries)
         ended |= better & (taken == steps)
-        point = replace(
-            point, u=choose(better, trial.u, point.u), s=choose(better, trial.s, point.s)
-        )
-        at = there.choose(better, at)
+        point, at = trial.choose(better, point), there.choose(better, at)
         cost = torch.where(better, reached, cost)
-        damping = torch.where(better, (damping / 5).clamp(min=1e-9), damping * 10)
         live = live & ~ended
         going_on = int(live.sum())
-        if going_on < 0.7 * len(live):
+        if going_on < SOLVER.most * len(live):
             ends_u[numbers], ends_s[numbers] = point.u, point.s
             if not going_on:
                 return replace(begun, u=ends_u, s=ends_s)
             stack, point, at = stack.pick(live), point.pick(live), at.pick(live)
             bent = tuple(part[live] for part in bent)
-            numbers, cost, damping = numbers[live], cost[live], damping[live]
+            numbers, cost, damping, newton = (
+                part[live] for part in (numbers, cost, damping, newton)
+            )
             taken, tries, better = taken[live], tries[live], better[live]
             live = live[live]
         moved = (better & live).nonzero()[:, 0]
         taken[moved] += 1
-        if len(moved) == len(live):
-            bent = bend(stack, point, at)
+        if len(moved) > SOLVER.most * len(live):
+            bent = bend(stack, point, at, newton)
         elif len(moved):
-            news = bend(stack.pick(moved), point.pick(moved), at.pick(moved))
+            news = bend(stack.pick(moved), point.pick(moved), at.pick(moved), newton[moved])
             for old, new in zip(bent, news, strict=True):
                 old[moved] = new
 
@@ -373,7 +416,7 @@ def descend(stack: Stack, point: Point, steps: int, settled: float = SOLVER.sett
 Bent = tuple[Tensor, ...]  # what a damped step follows from
 
 
-def _bend_values(stack: Stack, point: Point, at: Outcome) -> Bent:
+def _bend_values(stack: Stack, point: Point, at: Outcome, _newton: Tensor) -> Bent:
     """Second derivatives by values alone, and first ones."""
     return _add_value_prior(stack, point, *differentiate_by_values(stack, at))
 
@@ -386,21 +429,32 @@ def _move_values(stack: Stack, point: Point, bent: Bent, damping: Tensor) -> Poi
     uu, pull = bent
     factor = torch.linalg.cholesky_ex(raise_diagonal(uu, damping[:, None, None]))[0]
     step_u = -torch.cholesky_solve(pull[..., None], factor)[..., 0]
-    return replace(point, u=point.u + _limit(step_u, SOLVER.widest * stack.size))
+    most = (SOLVER.widest * stack.size)[:, None, None]
+    step_u = torch.minimum(torch.maximum(step_u.nan_to_num(), -most), most)
+    return replace(point, u=point.u + step_u.transpose(1, 2))
 
 
-def _bend_both(stack: Stack, point: Point, at: Outcome) -> Bent:
-    """Second derivatives by values, by both and by importances, and first ones."""
-    bent = differentiate(stack, point.u, at)
+def _bend_both(stack: Stack, point: Point, at: Outcome, newton: Tensor) -> Bent:
+    """Second derivatives by values, by both and by importances, and first ones.
+
+    A value that is as far as it may go, and would go farther, is held: the others move as if it
+    were given.
+    """
+    bent = differentiate_for_step(stack, point.u, at, newton)
     b, prior_s = point.b[:, None], stack.importance_prior
     uu, pull_u = _add_value_prior(stack, point, bent.uu, bent.grad_u)
     ss = bent.ss + torch.diag_embed(b * prior_s)
     pull_s = bent.grad_s + b * prior_s * (point.s - stack.rest)
-    return uu, torch.cat([bent.us, pull_u[..., None]], dim=3), ss, pull_s
+    u = point.u.transpose(1, 2)
+    held = stack.bounded[:, None, None] & (u.abs() >= SOLVER.farthest) & (u * pull_u < 0)
+    alone = torch.diag_embed(uu.diagonal(dim1=2, dim2=3))
+    uu = torch.where(held[..., None] | held[..., None, :], alone, uu)
+    right = torch.cat([bent.us, pull_u[..., None]], dim=3)
+    return uu, right.masked_fill(held[..., None], 0), ss, pull_s
 
 
 def _move_both(stack: Stack, point: Point, bent: Bent, damping: Tensor) -> Point:
-    """A damped step of values and importances.
+    """A damped step of values and importances, shortened where one of them would move too far.
 
     Values are eliminated first, output by output (the Schur complement).
     """
@@ -414,10 +468,13 @@ def _move_both(stack: Stack, point: Point, bent: Bent, damping: Tensor) -> Point
     factor = torch.linalg.cholesky_ex(steady)[0]
     step_s = -torch.cholesky_solve(rest[..., None], factor)[..., 0]
     step_u = -(solved[..., -1] + (solved[..., :-1] @ step_s[:, None, :, None])[..., 0])
-    step_s = step_s.nan_to_num().clamp(-SOLVER.widest, SOLVER.widest)
-    u = point.u + _limit(step_u, torch.full_like(stack.size, SOLVER.widest))
+    step_u, step_s = step_u.transpose(1, 2).nan_to_num(), step_s.nan_to_num()
+    far = (step_u.abs() / (1 + point.u.abs())).amax(dim=(1, 2))
+    longest = torch.maximum(far, step_s.abs().amax(dim=1))
+    share = (SOLVER.widest / longest).clamp(max=1)
+    u = point.u + share[:, None, None] * step_u
     near = u.clamp(-SOLVER.farthest, SOLVER.farthest)
-    return replace(point, u=choose(stack.bounded, near, u), s=point.s + step_s)
+    return replace(point, u=choose(stack.bounded, near, u), s=point.s + share[:, None] * step_s)
 
 
 def _add_value_prior(
@@ -428,17 +485,13 @@ def _add_value_prior(
     return uu + prior[:, None], grad_u + (prior @ point.u).transpose(1, 2)
 
 
-def _limit(step_u: Tensor, reach: Tensor) -> Tensor:
-    """Steps of values, (B, C, p) to (B, p, C), none longer than its problem may go, (B,)."""
-    most = reach[:, None, None]
-    return torch.minimum(torch.maximum(step_u.nan_to_num(), -most), most).transpose(1, 2)
-
-
 def raise_diagonal(matrix: Tensor, damping: Tensor) -> Tensor:
     """A matrix with its diagonal raised by a share of itself."""
-    diagonal = matrix.diagonal(dim1=-2, dim2=-1)
-    least = 1e-12 * diagonal.amax(dim=-1, keepdim=True) + 1e-30
-    return matrix + torch.diag_embed(damping * diagonal + least)
+    raised = matrix.clone()
+    diagonal = raised.diagonal(dim1=-2, dim2=-1)
+    size = diagonal.abs()
+    diagonal += damping * size + (1e-12 * size.amax(dim=-1, keepdim=True) + 1e-30)
+    return raised
 
 
 def choose(chosen: Tensor, new: Tensor, old: Tensor) -> Tensor:
@@ -478,7 +531,8 @@ def find_posterior(stack: Stack, point: Point, at: Outcome) -> Posterior:
         whole = torch.cat([upper, lower], dim=2)
     else:
         whole = differentiate_by_values(stack, at)[0] + prior_u
-    inverse = torch.linalg.inv(raise_diagonal(whole, torch.full_like(whole[..., 0], 1e-10)))
+    steady = raise_diagonal(whole, torch.full_like(whole[..., 0], 1e-10))
+    inverse = torch.cholesky_inverse(torch.linalg.cholesky_ex(steady)[0])
     real = stack.real[:, None, :, None]
     held = (inverse[:, :, :p, :p] * prior_u * real).sum(dim=(1, 2, 3))
     spent_u = (columns * stack.size - held).clamp(min=0)
