@@ -26,6 +26,7 @@ from slalom_xai.designs.masks import even_counts
 from slalom_xai.explainer.removing import read_for_removal
 from slalom_xai.queries import Queries
 from slalom_xai.slalom.design import draw_fit
+from slalom_xai.slalom.settings import CALLS
 
 TESTS = 300  # perturbed texts of either kind
 
@@ -39,7 +40,7 @@ def draw_masks(pool: RowPool, calls: int, seed: int) -> list[np.ndarray]:
         for most in (min(10, longest), longest)
     ]
     single = ~np.eye(pool.units, dtype=bool)
-    draws = [draw_fit(pool, calls - len(single), calls, rng, single=False) for _ in range(2)]
+    draws = [draw_fit(pool, calls - len(single), calls, rng, CALLS, single=False) for _ in range(2)]
     return [single, *draws, *tests]
 
 

@@ -5,7 +5,6 @@ other rows, as another seed does; a model that is a SLALOM is found all the same
 """
 
 import functools
-import sys
 from dataclasses import replace
 
 import numpy as np
@@ -15,12 +14,9 @@ from fakes import Averaging, word_scores
 from word_games import Game
 
 from slalom_xai import Explainer
-from slalom_xai.designs import DESIGN
 from slalom_xai.estimators import Slalom
 from slalom_xai.estimators.slalom import SLALOM
-from slalom_xai.slalom.design import CALLS
-from slalom_xai.slalom.fit import FIT
-from slalom_xai.slalom.solver import SOLVER
+from slalom_xai.slalom.settings import CALLS, FIT
 
 TEXT = "a quiet film that grows on you though it is far too long"
 
@@ -70,15 +66,6 @@ def changed(settings, name, factor):
     return replace(settings, **{name: type(old)(factor * old)})
 
 
-def patch(monkeypatch, default, new):
-    """Has every module of the package use other settings."""
-    for module in list(sys.modules.values()):
-        if module.__name__.startswith("slalom_xai."):
-            for name, value in list(vars(module).items()):
-                if value is default:
-                    monkeypatch.setattr(module, name, new)
-
-
 @pytest.mark.parametrize("factor", [0.5, 2])
 def test_shapley_values_hardly_depend_on_the_number_of_orders(factor):
     found = explain("curved", settings=changed(SLALOM, "orders", factor))
@@ -90,32 +77,30 @@ def test_shapley_values_hardly_depend_on_the_number_of_orders(factor):
 
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize(
-    ("settings", "name"),
+    "name",
     [
-        (FIT, "strengths"),
-        (FIT, "value_cost"),
-        (FIT, "pair_gain"),
-        (FIT, "tight_gain"),
-        (FIT, "saturated_gain"),
-        (FIT, "unbounded_gain"),
-        (SOLVER, "sink_share"),
-        (FIT, "first_prior"),
-        (FIT, "rounds"),
-        (FIT, "steps"),
-        (FIT, "bound_steps"),
-        (FIT, "last_steps"),
-        (SOLVER, "settled"),
-        (FIT, "whole_weight"),
-        (FIT, "steepest"),
-        (SOLVER, "widest"),
+        "strengths",
+        "value_cost",
+        "pair_gain",
+        "tight_gain",
+        "saturated_gain",
+        "unbounded_gain",
+        "sink_share",
+        "first_prior",
+        "rounds",
+        "steps",
+        "bound_steps",
+        "last_steps",
+        "settled",
+        "whole_weight",
+        "steepest",
+        "widest",
     ],
-    ids=lambda given: given if isinstance(given, str) else "",
 )
 @pytest.mark.parametrize("factor", [0.5, 2])
-def test_predictions_hardly_depend_on_the_tuned_numbers(settings, name, model, factor, monkeypatch):
+def test_predictions_hardly_depend_on_the_tuned_numbers(name, model, factor):
     before = usual(model)
-    patch(monkeypatch, settings, changed(settings, name, factor))
-    found = explain(model)
+    found = explain(model, settings=replace(SLALOM, fit=changed(FIT, name, factor)))
     if model == "curved":
         assert miss(found) < miss(before) + WORSE
     else:
@@ -123,20 +108,14 @@ def test_predictions_hardly_depend_on_the_tuned_numbers(settings, name, model, f
 
 
 @pytest.mark.parametrize(
-    ("settings", "name"),
+    "name",
     [
-        (CALLS, "scarce"),
-        (CALLS, "single"),
-        (DESIGN, "most_local"),
-        (DESIGN, "enough_held_out"),
+        "scarce",
+        "single",
     ],
-    ids=lambda given: given if isinstance(given, str) else "",
 )
 @pytest.mark.parametrize("model", ["averaging", "planted"])
 @pytest.mark.parametrize("factor", [0.5, 2])
-def test_other_perturbed_texts_tell_the_same_of_a_model_that_is_the_formula(
-    settings, name, model, factor, monkeypatch
-):
-    before = usual(model)
-    patch(monkeypatch, settings, changed(settings, name, factor))
-    assert difference(before, explain(model)) < SAME
+def test_other_perturbed_texts_tell_the_same_of_a_model_that_is_the_formula(name, model, factor):
+    found = explain(model, settings=replace(SLALOM, calls=changed(CALLS, name, factor)))
+    assert difference(usual(model), found) < SAME

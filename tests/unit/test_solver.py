@@ -3,8 +3,8 @@
 import pytest
 import torch
 
+from slalom_xai.slalom.settings import FIT
 from slalom_xai.slalom.solver import (
-    SOLVER,
     Point,
     Stack,
     compute_cost,
@@ -23,7 +23,7 @@ def make_stack(bounded=True, calls=40, columns=2, far=1.0, problems=1):
     noise = 0.1 * torch.randn(problems, calls, columns, generator=generator).double()
     z = torch.tanh(far * (kept @ effects)) * 0.97 + noise
     ones = torch.ones(problems, 9).double()
-    return Stack(x, z, torch.ones_like(z), ones, 0 * ones, torch.full((problems,), bounded))
+    return Stack(x, z, torch.ones_like(z), ones, 0 * ones, torch.full((problems,), bounded), FIT)
 
 
 def make_point(stack):
@@ -79,9 +79,9 @@ def test_without_newton_the_curvature_is_gauss_and_newtons():
 def test_a_fit_arrives_although_values_stand_at_the_end_of_the_range():
     stack = make_stack(far=8.0, calls=120, columns=1, problems=6)
     begun = make_point(stack)
-    end = descend(stack, begun, 60)
-    assert bool((end.u.abs() == SOLVER.farthest).any())  # otherwise nothing is held
-    further = descend(stack, end, 60)
+    end = descend(stack, begun, 60, FIT.settled)
+    assert bool((end.u.abs() == FIT.farthest).any())  # otherwise nothing is held
+    further = descend(stack, end, 60, FIT.settled)
     costs = [
         compute_cost(stack, evaluate(stack, one.u, one.s).output, one) for one in (end, further)
     ]
@@ -91,9 +91,9 @@ def test_a_fit_arrives_although_values_stand_at_the_end_of_the_range():
 def test_a_problem_ends_where_it_would_end_alone():
     stack = make_stack(problems=5)
     begun = make_point(stack)
-    together = descend(stack, begun, 30)
+    together = descend(stack, begun, 30, FIT.settled)
     for number in range(5):
         here = torch.tensor([number])
-        alone = descend(stack.pick(here), begun.pick(here), 30)
+        alone = descend(stack.pick(here), begun.pick(here), 30, FIT.settled)
         torch.testing.assert_close(together.u[here], alone.u, rtol=1e-9, atol=1e-9)
         torch.testing.assert_close(together.s[here], alone.s, rtol=1e-9, atol=1e-9)

@@ -26,9 +26,10 @@ from slalom_xai.estimators.held_out import compare, compare_columns, count_chang
 from slalom_xai.estimators.row_budget import accepts_empty, count_rows, row_pool
 from slalom_xai.models import Prompt
 from slalom_xai.queries import Queries
-from slalom_xai.slalom.design import CALLS, draw_fit, draw_test
+from slalom_xai.slalom.design import draw_fit, draw_test
 from slalom_xai.slalom.errors import estimate_errors
 from slalom_xai.slalom.fit import FitRequest, FittedForm, fit_forms
+from slalom_xai.slalom.settings import CALLS, FIT, CallSettings, FitSettings
 from slalom_xai.slalom.shapley import compute_shapley, fit_rest
 from slalom_xai.slalom.trust import Agreement, FewAndAny, Fidelity
 from slalom_xai.surrogates.additive import AdditiveFit, fit_additive
@@ -53,6 +54,8 @@ class SlalomSettings:
         orders: behind Shapley values, and behind their standard errors.
         orders_of_errors: likewise.
         least_few: calls with few units missing, below which few and any number are tested together.
+        calls: how calls are shared out.
+        fit: how values and importances follow from them.
     """
 
     least: int = 8
@@ -67,6 +70,8 @@ class SlalomSettings:
     orders: int = 2000
     orders_of_errors: int = 128
     least_few: int = 10
+    calls: CallSettings = CALLS
+    fit: FitSettings = FIT
 
 
 SLALOM = SlalomSettings()
@@ -130,7 +135,7 @@ class Slalom(Estimator):
         not tell that it is enough.
         """
         usual = self.usual_calls(question)
-        enough = max(self.settings.first_round, CALLS.scarce * len(question.units))
+        enough = max(self.settings.first_round, self.settings.calls.scarce * len(question.units))
         return math.ceil(max(self.settings.first * usual, min(enough, usual)))
 
     def explain(self, queries: Queries, rng: np.random.Generator) -> Findings:
@@ -180,6 +185,7 @@ class Calls:
 
     def __init__(self, queries: Queries, rng: np.random.Generator, method: Slalom) -> None:
         self.queries, self._rng, self._method = queries, rng, method
+        self._shares = method.settings.calls
         self._pool = row_pool(queries)
         units = len(queries.prompt.units)
         budget = min(queries.distinct_budget, count_rows(queries) + 1)
@@ -187,13 +193,13 @@ class Calls:
         first = budget if queries.first is None else min(queries.first, budget)
         whole = self._pool.take_whole()
         self._budget = budget
-        test = draw_test(self._pool, first, budget, rng)
+        test = draw_test(self._pool, first, budget, rng, self._shares)
         empty = np.zeros((0, units), dtype=bool)
-        if accepts_empty(queries) and first > CALLS.scarce * units / 2:
+        if accepts_empty(queries) and first > self._shares.scarce * units / 2:
             empty = np.zeros((1, units), dtype=bool)
         left = first - 1 - len(empty) - (0 if test is None else test.size) - self._spare
-        self._single = first >= CALLS.single * units
-        fit = draw_fit(self._pool, left, budget, rng, self._single)
+        self._single = first >= self._shares.single * units
+        fit = draw_fit(self._pool, left, budget, rng, self._shares, self._single)
         self._test = _both_on_cpu(ask_held_out(queries, test, "check"))
         self.rows = _on_cpu(ask_masks(queries, np.concatenate([whole, empty, fit]), "fit"))
         self._last: FittedForm | None = None
@@ -221,6 +227,7 @@ class Calls:
             probed=queries.output_range is not None,
             device=queries.model.device,
             most_pairs=self._method.pairs,
+            settings=self._method.settings.fit,
         )
         return queries.work.run(fit_forms, request)
 
@@ -252,12 +259,12 @@ class Calls:
         calls = min(self.queries.calls, left)
         test = None
         if self._test is not None:
-            test = draw_test(self._pool, calls, self._budget, self._rng)
+            test = draw_test(self._pool, calls, self._budget, self._rng, self._shares)
         fitted = calls - (0 if test is None else test.size)
         units = len(self.queries.prompt.units)
-        single = not self._single and self.queries.calls + calls >= CALLS.single * units
+        single = not self._single and self.queries.calls + calls >= self._shares.single * units
         self._single = self._single or single
-        rows = draw_fit(self._pool, fitted, self._budget, self._rng, single)
+        rows = draw_fit(self._pool, fitted, self._budget, self._rng, self._shares, single)
         more = _both_on_cpu(ask_held_out(self.queries, test, "check"))
         if more is not None and self._test is not None:
             self._test = self._test.joined(more)

@@ -30,8 +30,8 @@ import torch
 from torch import Tensor
 
 from slalom_xai.slalom.formula import BoundedSlalom, Formulas, list_elements
+from slalom_xai.slalom.settings import FIT, FitSettings
 from slalom_xai.slalom.solver import (
-    SOLVER,
     Left,
     Point,
     Stack,
@@ -43,98 +43,6 @@ from slalom_xai.slalom.solver import (
 )
 from slalom_xai.system.threads import work_side_by_side
 
-
-@dataclass(frozen=True)
-class FitSettings:
-    """Numbers that need no attention.
-
-    Attributes:
-        strengths: of the prior on values, as shares of the outputs' variance, strongest first.
-        first_strength: the same where fits are compared that differ in something else.
-        scarce_strength: and where there are far fewer calls than numbers to find.
-        alone: the same where a unit has one score, times the number of units.
-        value_cost: share of the outputs' variance that the strongest prior on values may cost.
-        relative_cost: the same as a share of what the best leaves: a formula that predicts exactly
-            is not given up for one that nearly does.
-        pair_gain: relative error that pairs must take away.
-        pair_share: share of the outputs' variance that they must add to what is predicted.
-        pair_reach: words that stand at most so far apart may be a pair.
-        tight_gain: relative error that a tighter bound must take away, where the prediction is not
-            near an end of the outputs seen.
-        saturated_gain: the same where it is: values of words that support it are near that end
-            with any bound.
-        saturated: share of half of the outputs' range, from which on a prediction is near its end.
-        unbounded_gain: the same for doing without a bound.
-        unbounded_probed: the same for a model whose ends were found by probing: a classifier.
-        any_counts: weight, in choices, of how well any number of missing units is predicted; the
-            rest is for few.
-        few: units missing; up to so many are few.
-        least_few: calls with few units missing, below which they are not judged by themselves.
-        margin: the range is so much wider than the outputs that were seen: values of words that
-            support a saturated prediction lie beyond it.
-        tight: the same where left-out calls prefer a tighter bound.
-        first_power: of the number of missing units, by which the first fit weighs calls down.
-        first_prior: both priors of the first fit, as a share of the outputs' variance.
-        first_steps: of the first fit.
-        rounds: updates of the prior on importances.
-        steps: before each of them.
-        bound_steps: the same where bounds are compared: an exact formula shows late.
-        last_rounds: updates for the fit that is reported.
-        last_steps: steps before each of them.
-        calls_to_choose: at least so many calls are used for choices, where there are as many.
-        calls_per_element: or so many for each element.
-        slack: calls that speak for errors which grow with the number of missing units.
-        whole_weight: weight of the whole text, as a multiple of a text with one unit missing. An
-            error there is in every change.
-        steepness: of the weights that are tried, as a factor of the power that was found.
-        steepest: ratio of the largest weight of an output to its smallest, at most, and of one
-            output's weights to another's.
-        groups: of calls, left out in turn for standard errors.
-        cells: calls times units, in a stack of several texts at most.
-        cells_on_gpu: the same on a GPU: in all texts at least, and in a stack at most.
-        linear: change of a value or an importance up to which scores are nearly linear in it.
-    """
-
-    strengths: tuple[float, ...] = (0.1, 0.03, 0.01, 0.003, 0.001, 1e-6)
-    first_strength: float = 0.0003
-    scarce_strength: float = 0.003
-    alone: tuple[float, ...] = (1.0, 0.1, 0.01, 0.001)
-    value_cost: float = 0.02
-    relative_cost: float = 0.5
-    pair_gain: float = 0.03
-    pair_share: float = 0.005
-    pair_reach: int = 3
-    tight_gain: float = 0.3
-    saturated_gain: float = 0.1
-    saturated: float = 0.8
-    unbounded_gain: float = 0.02
-    unbounded_probed: float = 0.15
-    any_counts: float = 2 / 3
-    few: int = 10
-    least_few: int = 10
-    margin: float = 2.0
-    tight: float = 1.03
-    first_power: float = 1.0
-    first_prior: float = 1e-2
-    first_steps: int = 8
-    rounds: int = 2
-    steps: int = 8
-    bound_steps: int = 12
-    last_rounds: int = 1
-    last_steps: int = 60
-    calls_to_choose: int = 800
-    calls_per_element: int = 10
-    slack: float = 10.0
-    whole_weight: float = 10.0
-    steepness: tuple[float, ...] = (0.5, 1.0, 1.5, 2.0)
-    steepest: float = 1e4
-    groups: int = 20
-    cells: int = 2**19
-    cells_on_gpu: tuple[int, int] = (2**16, 2**22)
-    linear: float = 0.1
-
-
-FIT = FitSettings()
 CPU = torch.device("cpu")
 Scale = tuple[Tensor, Tensor]  # the middle of the range and half of its width, (C,) each
 
@@ -154,6 +62,7 @@ class FitRequest:
         probed: whether low and high were found by probing the model, and not on this text alone.
         most_pairs: pairs of units to add at most.
         device: where the model is. A GPU fits many texts or long ones; nothing else does.
+        settings: the tuned numbers.
     """
 
     counts: Tensor
@@ -165,6 +74,7 @@ class FitRequest:
     probed: bool = False
     most_pairs: int = 5
     device: torch.device = CPU
+    settings: FitSettings = FIT
 
 
 @dataclass(frozen=True)
@@ -209,17 +119,20 @@ def fit_forms(requests: Sequence[FitRequest]) -> list[FittedForm]:
 
     Stacks are so small that they stay in a processor's cache, and several are worked on at once.
     """
+    if not requests:
+        return []
+    settings = requests[0].settings
     cells = sum(request.counts.numel() for request in requests)
     device = next((one.device for one in requests if one.device.type == "cuda"), CPU)
-    if cells < FIT.cells_on_gpu[0]:
+    if cells < settings.cells_on_gpu[0]:
         device = CPU  # sooner done than the steps are handed to a GPU
-    at_once = FIT.cells if device == CPU else FIT.cells_on_gpu[1]
-    kinds: dict[tuple[int, int], list[int]] = {}
+    at_once = settings.cells if device == CPU else settings.cells_on_gpu[1]
+    kinds: dict[tuple[int, int, FitSettings], list[int]] = {}
     for number, request in enumerate(requests):
         size = 1 << (request.counts.numel() - 1).bit_length()
-        kinds.setdefault((request.outputs.shape[1], size), []).append(number)
+        kinds.setdefault((request.outputs.shape[1], size, request.settings), []).append(number)
     stacks: list[list[int]] = []
-    for (_, size), numbers in kinds.items():
+    for (_, size, _), numbers in kinds.items():
         most = max(1, at_once // size)
         stacks += [numbers[start : start + most] for start in range(0, len(numbers), most)]
     stacked = [[requests[number] for number in numbers] for numbers in stacks]
@@ -232,8 +145,9 @@ def fit_forms(requests: Sequence[FitRequest]) -> list[FittedForm]:
 
 
 def _fit_alike(requests: Sequence[FitRequest], device: torch.device) -> list[FittedForm]:
+    settings = requests[0].settings
     stack = _stack(requests).to(device)
-    point = descend(stack, _start(stack), FIT.first_steps)
+    point = descend(stack, _start(stack), settings.first_steps, settings.settled)
     first = point
     calls = _draw_calls(requests).to(device)
     predicted = torch.tensor([int(one.outputs[0].argmax()) for one in requests], device=device)
@@ -246,7 +160,14 @@ def _fit_alike(requests: Sequence[FitRequest], device: torch.device) -> list[Fit
     some = _with_pairs(some, requests, pairs)
     chosen, pulled, free = _choose_strength(some, point)
     whole = _with_pairs(stack, requests, pairs)
-    final = settle(whole, pulled, chosen, FIT.last_rounds, FIT.last_steps, SOLVER.settled)
+    final = settle(
+        whole,
+        pulled,
+        chosen,
+        settings.last_rounds,
+        settings.last_steps,
+        settings.settled,
+    )
     left = look_back(whole, final)
     losses = _judge(whole, left)
     every = _of_predicted(_predicted_shares(whole, left)[1], predicted)[0]
@@ -258,7 +179,7 @@ def _fit_alike(requests: Sequence[FitRequest], device: torch.device) -> list[Fit
         here = torch.tensor([number])
         scale = _find_scale(request, float(margin[number]))
         two = _Fitted(request, scale, pairs[number], bool(bounded[number]))
-        groups = _group(len(request.counts))
+        groups = _group(len(request.counts), request.settings.groups)
         fitted.append(
             FittedForm(
                 two.form(final.u[number], final.s[number]),
@@ -286,7 +207,7 @@ def _find_scale(request: FitRequest, margin: float) -> Scale:
 
 def _stack(requests: Sequence[FitRequest]) -> Stack:
     """Problems one above the other, filled up with zeros; elements end with the sink."""
-    no_pairs = torch.zeros(0, 2)
+    settings, no_pairs = requests[0].settings, torch.zeros(0, 2)
     elements = [list_elements(request.counts, no_pairs) for request in requests]
     calls = max(len(one) for one in elements)
     width = max(one.shape[1] for one in elements)
@@ -296,18 +217,18 @@ def _stack(requests: Sequence[FitRequest]) -> Stack:
     weights = torch.zeros_like(z)
     real, rest = (first.new_zeros(len(requests), width) for _ in range(2))
     for number, (request, own) in enumerate(zip(requests, elements, strict=True)):
-        centre, half = _find_scale(request, FIT.margin)
+        centre, half = _find_scale(request, settings.margin)
         m, p = own.shape
         x[number, :m, : p - 1] = own[:, :-1]
         x[number, :m, -1] = own[:, -1]
         x[number, m:, -1] = 1  # padding is a text of which everything is missing, with weight 0
         z[number, :m] = (request.outputs - centre) / half
-        weights[number, :m] = own[:, -1:].clamp(min=1) ** -FIT.first_power
+        weights[number, :m] = own[:, -1:].clamp(min=1) ** -settings.first_power
         real[number, : p - 1], real[number, -1] = 1, 1
         n = request.counts.shape[1]
         rest[number, :n] = request.log_occurrences - request.log_occurrences.mean()
     bounded = torch.ones(len(requests), dtype=torch.bool, device=first.device)
-    return Stack(x, z, weights, real, rest, bounded)
+    return Stack(x, z, weights, real, rest, bounded, settings)
 
 
 def _start(stack: Stack) -> Point:
@@ -319,7 +240,7 @@ def _start(stack: Stack) -> Point:
     size = (gram.diagonal(dim1=1, dim2=2).sum(dim=1) / stack.size)[:, None, None]
     factor = torch.linalg.cholesky(gram + 1e-2 * size * stack.value_prior)
     u = torch.cholesky_solve(weighted @ inner, factor)
-    prior = FIT.first_prior * stack.spread() / stack.size
+    prior = stack.settings.first_prior * stack.spread() / stack.size
     return Point(u.clamp(-1.5, 1.5), stack.rest.clone(), prior, prior)
 
 
@@ -335,6 +256,7 @@ def _weigh(stack: Stack, point: Point, steepness: float = 1.0) -> Tensor:
         point: their first fits.
         steepness: a factor of that power.
     """
+    settings = stack.settings
     left = evaluate(stack, point.u, point.s).output - stack.z
     missing, real = stack.x[..., -1:], (stack.weights > 0).to(left)
     squares = real * left**2
@@ -343,16 +265,16 @@ def _weigh(stack: Stack, point: Point, steepness: float = 1.0) -> Tensor:
     count = real.sum(dim=1, keepdim=True)
     centre = (real * size).sum(1, keepdim=True) / count
     centred = real * (size - centre)
-    power = ((centred * log_error).sum(1, keepdim=True) + FIT.slack) / (
-        (centred * size).sum(1, keepdim=True) + FIT.slack
+    power = ((centred * log_error).sum(1, keepdim=True) + settings.slack) / (
+        (centred * size).sum(1, keepdim=True) + settings.slack
     )
     level = (real * log_error).sum(1, keepdim=True) / count - power * centre
     exponent = (-steepness * power * size).masked_fill(real == 0, -torch.inf)
     weights = torch.exp(exponent - exponent.amax(dim=1, keepdim=True))
-    weights = weights.clamp(min=1 / FIT.steepest) * real
-    weights = torch.where(missing == 0, weights * FIT.whole_weight, weights)
+    weights = weights.clamp(min=1 / settings.steepest) * real
+    weights = torch.where(missing == 0, weights * settings.whole_weight, weights)
     share = torch.exp(level.amin(dim=2, keepdim=True) - level)
-    weights = weights * share.clamp(min=1 / FIT.steepest)  # beside a constant output, say
+    weights = weights * share.clamp(min=1 / settings.steepest)  # beside a constant output, say
     return _rescale(weights)
 
 
@@ -367,10 +289,14 @@ def _draw_calls(requests: Sequence[FitRequest]) -> Tensor:
 
     They depend on the text alone, not on those that are fitted with it. -1 stands for no call.
     """
+    settings = requests[0].settings
     drawn = []
     for request in requests:
         calls, units = request.counts.shape
-        most = min(calls, max(FIT.calls_to_choose, FIT.calls_per_element * (units + 1)))
+        most = min(
+            calls,
+            max(settings.calls_to_choose, settings.calls_per_element * (units + 1)),
+        )
         chosen = torch.arange(most)
         if most < calls:
             generator = torch.Generator().manual_seed(calls)
@@ -386,7 +312,11 @@ def _choose_bound(
 
     A wide range is easier to read and is kept unless another one, or none, predicts far better.
     """
-    count, margins = len(requests), (FIT.margin, FIT.tight, FIT.margin)
+    settings = stack.settings
+    count, margins = (
+        len(requests),
+        (settings.margin, settings.tight, settings.margin),
+    )
     every = torch.arange(count).repeat(3)
     kind = torch.arange(3).repeat_interleave(count).to(stack.x.device)
     margin = stack.x.new_tensor(margins)[kind]
@@ -394,15 +324,22 @@ def _choose_bound(
     begun = point.pick(every)
     begun = replace(begun, u=choose(kind == 0, begun.u, _start(trial).u))
     strength = _compare_at(trial)
-    settled = settle(trial, begun, strength, FIT.rounds, FIT.bound_steps, SOLVER.near)
+    settled = settle(
+        trial,
+        begun,
+        strength,
+        settings.rounds,
+        settings.bound_steps,
+        settings.near,
+    )
     losses = _judge(trial, look_back(trial, settled), margin).reshape(3, count)
     for number, request in enumerate(requests):
         if not request.bounded:
             losses[:2, number] = torch.inf
-    saturated = (stack.z[:, 0] * FIT.margin).abs().amax(dim=1) > FIT.saturated
-    losses[1] += torch.where(saturated, FIT.saturated_gain, FIT.tight_gain)
+    saturated = (stack.z[:, 0] * settings.margin).abs().amax(dim=1) > settings.saturated
+    losses[1] += torch.where(saturated, settings.saturated_gain, settings.tight_gain)
     probed = torch.tensor([request.probed for request in requests], device=losses.device)
-    losses[2] += torch.where(probed, FIT.unbounded_probed, FIT.unbounded_gain)
+    losses[2] += torch.where(probed, settings.unbounded_probed, settings.unbounded_gain)
     chosen = losses.argmin(dim=0) * count + torch.arange(count, device=losses.device)
     return trial.bounded[chosen], margin[chosen], settled.pick(chosen)
 
@@ -422,15 +359,23 @@ def _choose_weights(
     much: gentle weights fit one of the two and steep weights the other. The predicted class counts.
     Without bounds all classes share their weights, so that their values sum to zero.
     """
-    count, kinds = len(stack.x), len(FIT.steepness)
+    settings = stack.settings
+    count, kinds = len(stack.x), len(settings.steepness)
     each = torch.arange(count, device=stack.x.device).repeat(kinds)
-    weights = torch.cat([_weigh(stack, first, power) for power in FIT.steepness])
+    weights = torch.cat([_weigh(stack, first, power) for power in settings.steepness])
     shared = weights.mean(dim=2, keepdim=True).expand_as(weights)
     weights = choose(bounded[each], weights, shared)
     trial = replace(stack.pick(each), weights=weights, bounded=bounded[each])
     some = _widen(trial.take_calls(calls[each]), margin[each])
     begun = point.pick(each)
-    settled = settle(some, begun, _compare_at(some), FIT.rounds, FIT.bound_steps, SOLVER.near)
+    settled = settle(
+        some,
+        begun,
+        _compare_at(some),
+        settings.rounds,
+        settings.bound_steps,
+        settings.near,
+    )
     balance = _of_predicted(_balance(some, look_back(some, settled)), predicted)
     chosen = balance.argmax(dim=0) * count + torch.arange(count, device=balance.device)
     stack = replace(stack, weights=weights[chosen])
@@ -439,19 +384,20 @@ def _choose_weights(
 
 def _compare_at(stack: Stack) -> Tensor:
     """The strength of the prior on values, (B,), where fits differ in something else."""
-    strengths = torch.where(stack.scarce, FIT.scarce_strength, FIT.first_strength)
+    settings = stack.settings
+    strengths = torch.where(stack.scarce, settings.scarce_strength, settings.first_strength)
     return strengths.to(stack.x)
 
 
 def _balance(stack: Stack, left: Left) -> Tensor:
     """What choices maximise, (B, C): the share of variance that is predicted of left-out calls."""
     few, every = _predicted_shares(stack, left)
-    return torch.lerp(few.clamp(min=0), every.clamp(min=-1), FIT.any_counts)
+    return torch.lerp(few.clamp(min=0), every.clamp(min=-1), stack.settings.any_counts)
 
 
 def _widen(stack: Stack, margin: Tensor) -> Stack:
     """Problems whose range is so many times as wide as the outputs seen, (B,)."""
-    return replace(stack, z=stack.z * (FIT.margin / margin)[:, None, None])
+    return replace(stack, z=stack.z * (stack.settings.margin / margin)[:, None, None])
 
 
 def _choose_pairs(
@@ -462,6 +408,7 @@ def _choose_pairs(
     Candidates are ranked by how much of the remaining error a pair would take, to first order. The
     best few are fitted, and kept where left-out calls say so.
     """
+    settings = stack.settings
     left = look_back(stack, point)
     ranked = [
         _rank_pairs(request, stack.pick(b), point.pick(b), left.pick(b))
@@ -472,14 +419,14 @@ def _choose_pairs(
     more = _with_pairs(stack, requests, ranked)
     begun = _add_elements(point, requests, ranked, more)
     strength = _compare_at(more)
-    settled = settle(more, begun, strength, 1, FIT.steps, SOLVER.about)
+    settled = settle(more, begun, strength, 1, settings.steps, settings.about)
     found = look_back(more, settled)
     gain = _judge(stack, left) - _judge(more, found)
     before, after = (
         _predicted_shares(one, two).clamp(min=0).mean(dim=(0, 2))
         for one, two in ((stack, left), (more, found))
     )
-    worth = (gain > FIT.pair_gain) & (after - before > FIT.pair_share)
+    worth = (gain > settings.pair_gain) & (after - before > settings.pair_share)
     kept = [pairs if one else pairs[:0] for pairs, one in zip(ranked, worth.tolist(), strict=True)]
     last = _with_pairs(stack, requests, kept)
     plain = _add_elements(point, requests, kept, last)
@@ -492,7 +439,7 @@ def _rank_pairs(request: FitRequest, stack: Stack, point: Point, left: Left) -> 
     n = request.counts.shape[1]
     wanted = min(request.most_pairs, n - 1, len(request.counts) // (3 * n))
     first, second = torch.triu_indices(n, n, 1)
-    near = second - first <= FIT.pair_reach
+    near = second - first <= stack.settings.pair_reach
     pairs = torch.stack([first[near], second[near]], dim=1).to(torch.float64)
     if wanted < 1 or n < 3:
         return pairs[:0]
@@ -554,19 +501,20 @@ def _choose_strength(stack: Stack, point: Point) -> tuple[Tensor, Point, Point]:
 
     The strongest is taken that predicts about as well as the best.
     """
+    settings = stack.settings
     points: list[Point] = []
     shares: list[Tensor] = []
-    for strength in reversed(FIT.strengths):
+    for strength in reversed(settings.strengths):
         even = torch.full_like(point.a, strength)
-        point = settle(stack, point, even, 1, FIT.steps, SOLVER.about)
+        point = settle(stack, point, even, 1, settings.steps, settings.about)
         points.insert(0, point)
         shares.insert(0, _balance(stack, look_back(stack, point)).mean(dim=1))
     balance = torch.stack(shares, dim=1)  # (B, strengths)
     best = balance.amax(dim=1, keepdim=True)
-    cost = ((1 - best) * FIT.relative_cost).clamp(min=1e-12, max=FIT.value_cost)
+    cost = ((1 - best) * settings.relative_cost).clamp(min=1e-12, max=settings.value_cost)
     enough = (balance >= best - cost).to(torch.int64)
     chosen = enough.argmax(dim=1)  # the first of them has the strongest prior
-    strengths = torch.tensor(FIT.strengths).to(balance)
+    strengths = torch.tensor(settings.strengths).to(balance)
     return strengths[chosen], _gather(points, chosen), _gather(points, balance.argmax(dim=1))
 
 
@@ -586,8 +534,11 @@ def _fit_one_score(
     It may have the range of the two scores or a tight one, and steep or equal weights, as left-out
     calls prefer.
     """
-    count, strengths = len(requests), len(FIT.alone)
-    ways = [(margin, flat) for margin in (FIT.tight, FIT.margin) for flat in (False, True)]
+    settings = stack.settings
+    count, strengths = len(requests), len(settings.alone)
+    ways = [
+        (margin, flat) for margin in (settings.tight, settings.margin) for flat in (False, True)
+    ]
     text = torch.arange(count).repeat(len(ways))
     way = torch.arange(len(ways)).repeat_interleave(count)
     margin, flat = (torch.tensor(part).to(stack.x)[way] for part in zip(*ways, strict=True))
@@ -597,10 +548,10 @@ def _fit_one_score(
     begun = replace(_start(trial), s=trial.rest, free=False)
     # Each way with each strength: the number of the way's problem, text by text.
     every = torch.arange(len(text)).reshape(-1, 1, count).repeat(1, strengths, 1).flatten()
-    strength = torch.tensor(FIT.alone).repeat_interleave(count).repeat(len(ways)).to(trial.x)
+    strength = torch.tensor(settings.alone).repeat_interleave(count).repeat(len(ways)).to(trial.x)
     some = trial.take_calls(calls[text]).pick(every)
     strength = strength / some.size
-    settled = settle(some, begun.pick(every), strength, 0, FIT.steps, SOLVER.about)
+    settled = settle(some, begun.pick(every), strength, 0, settings.steps, settings.about)
     shares = [  # one way after the other: all at once would take much memory for a long text
         _balance(some.pick(part), look_back(some.pick(part), settled.pick(part)))
         for part in torch.split(torch.arange(len(every)), count * strengths)
@@ -608,7 +559,7 @@ def _fit_one_score(
     best = _of_predicted(torch.cat(shares), predicted).argmax(dim=0).to(CPU)
     chosen = best * count + torch.arange(count)
     trial, settled, strength = trial.pick(every[chosen]), settled.pick(chosen), strength[chosen]
-    settled = settle(trial, settled, strength, 0, FIT.last_steps, SOLVER.settled)
+    settled = settle(trial, settled, strength, 0, settings.last_steps, settings.settled)
     left_out = look_back(trial, settled).left_out.to(CPU)
     settled, bounded = settled.to(CPU), trial.bounded.to(CPU)
     found = []
@@ -647,10 +598,11 @@ def _parts(stack: Stack) -> tuple[Tensor, Tensor]:
     the formula predicts if all numbers are equally likely, so calls with many missing units count
     for more.
     """
+    settings = stack.settings
     missing, units = stack.x[..., -1], stack.size[:, None] - 1
     real = (stack.weights[..., 0] > 0) & (missing > 0)
-    few = real & (missing <= FIT.few)
-    few = torch.where(few.sum(dim=1, keepdim=True) < FIT.least_few, real, few)
+    few = real & (missing <= settings.few)
+    few = torch.where(few.sum(dim=1, keepdim=True) < settings.least_few, real, few)
     logs = missing.clamp(min=1) * torch.log1p(units)
     rare = logs / (logs + units)
     return (few * rare)[..., None], (real * rare)[..., None]
@@ -674,10 +626,10 @@ def _of_predicted(columns: Tensor, predicted: Tensor) -> Tensor:
     return each[:, torch.arange(len(predicted), device=each.device), predicted]
 
 
-def _group(calls: int) -> Tensor:
+def _group(calls: int, groups: int) -> Tensor:
     """The group of each call, (m,), at random but always the same."""
     generator = torch.Generator().manual_seed(calls)
-    groups = min(FIT.groups, calls)
+    groups = min(groups, calls)
     return torch.randperm(calls, generator=generator) % groups
 
 
@@ -743,7 +695,7 @@ class _Fitted:
             each = torch.zeros(int(groups.max()) + 1, calls, dtype=pull.dtype, device=pull.device)
             each[groups, torch.arange(calls)] = pull
             steps = (each @ slopes) @ left.inverse[0, column]  # (G, 2p)
-            way = (FIT.linear / steps.abs().amax(dim=1).clamp(min=1e-300)).clamp(max=1)
+            way = (stack.settings.linear / steps.abs().amax(dim=1).clamp(min=1e-300)).clamp(max=1)
             steps = steps * way[:, None]
             u, s = point.u[0, :, column] + steps[:, :p], point.s[0] + steps[:, p:]
             s = s - s[:, :n].mean(dim=1, keepdim=True)

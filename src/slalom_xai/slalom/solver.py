@@ -25,61 +25,10 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from slalom_xai.slalom.settings import FitSettings
+
 _CELLS = 4_000_000  # numbers that one product of shares holds at once
 _BLOCK = 48  # columns of a product that are computed at once
-
-
-@dataclass(frozen=True)
-class SolverSettings:
-    """Numbers that need no attention.
-
-    Attributes:
-        sink_share: the prior on the sink's importance, as a share of that on the units'.
-        spread: standard deviation of importances at most, where the calls leave a doubt.
-        exact_spread: the same where the formula is nearly exact.
-        exact: share of the outputs' variance that it leaves there, at most.
-        settled: relative gain below which a fit has ended.
-        near: the same where fits are compared of which one may be exact.
-        about: the same where fits are only compared.
-        widest: step of an importance at most, and of a value, as a share of one and its size.
-        curved: relative gain of a step from which on steps are Newton's.
-        damping: share of the diagonal that is added to it at first, and at least.
-        farthest: value at most, in units of the range, where there is a bound: a value that is
-            printed as the end of the range itself could not be told from one far beyond.
-        tries: damped steps that are tried before a problem has ended.
-        most: share of the problems of which some are worked on, from which on all are: to pick them
-            out takes time as well.
-        least: share of its own prediction that a call leaves to the others at least: a few calls
-            that decide alone do not decide all choices.
-        scarce_least: the same where there are far fewer calls than numbers to find. All of them
-            decide nearly alone then, and a larger share would make a formula look good that passes
-            through all calls.
-        scarce_calls: calls for each number to find, below which they are far fewer.
-        scarce: share of the outputs' variance that is taken for noise where there are far fewer
-            calls than numbers to find: such a formula passes through all of them and tells nothing
-            of its error.
-    """
-
-    sink_share: float = 0.1
-    spread: float = 0.7
-    exact_spread: float = 1.0
-    exact: float = 1e-2
-    settled: float = 1e-9
-    near: float = 1e-4
-    about: float = 1e-3
-    widest: float = 1.0
-    curved: float = 0.003
-    damping: tuple[float, float] = (1e-2, 1e-6)
-    farthest: float = 12.0
-    tries: int = 6
-    most: float = 0.85
-    least: float = 0.05
-    scarce_least: float = 1e-4
-    scarce_calls: float = 0.75
-    scarce: float = 0.3
-
-
-SOLVER = SolverSettings()
 
 
 @dataclass(frozen=True)
@@ -93,6 +42,7 @@ class Stack:
         real: (B, p), 1 for elements that are not padding.
         rest: (B, p), importances that the prior prefers.
         bounded: (B,), whether the formula is.
+        settings: of all of them.
     """
 
     x: Tensor
@@ -101,6 +51,7 @@ class Stack:
     real: Tensor
     rest: Tensor
     bounded: Tensor
+    settings: FitSettings
 
     def pick(self, index: Tensor) -> Stack:
         """Some of the problems, or some of them several times."""
@@ -134,7 +85,7 @@ class Stack:
     @property
     def scarce(self) -> Tensor:
         """Whether these are far fewer than the numbers to find, (B,)."""
-        return self.calls < SOLVER.scarce_calls * (self.z.shape[2] + 1) * self.size
+        return self.calls < self.settings.scarce_calls * (self.z.shape[2] + 1) * self.size
 
     def spread_of_each(self, weights: Tensor) -> Tensor:
         """The weighted sum of squared deviations of each output from its mean, (B, C)."""
@@ -159,7 +110,7 @@ class Stack:
     def importance_prior(self) -> Tensor:
         """The diagonal of the prior on importances, (B, p)."""
         prior = torch.ones_like(self.real)
-        prior[:, -1] = SOLVER.sink_share
+        prior[:, -1] = self.settings.sink_share
         return prior
 
 
@@ -354,7 +305,7 @@ def compute_cost(stack: Stack, output: Tensor, point: Point) -> Tensor:
     return squares + point.a * values + point.b * importances
 
 
-def descend(stack: Stack, point: Point, steps: int, settled: float = SOLVER.settled) -> Point:
+def descend(stack: Stack, point: Point, steps: int, settled: float) -> Point:
     """Damped steps that lower the cost, problem by problem.
 
     No problem knows of the others: each is solved as it would be alone. In each turn, all of them
@@ -368,12 +319,13 @@ def descend(stack: Stack, point: Point, steps: int, settled: float = SOLVER.sett
         steps: at most.
         settled: relative gain below which a problem has ended.
     """
+    settings = stack.settings
     bend, move = (_bend_both, _move_both) if point.free else (_bend_values, _move_values)
     begun, ends_u, ends_s = point, point.u.clone(), point.s.clone()
     numbers = torch.arange(len(ends_u), device=ends_u.device)
     at = evaluate(stack, point.u, point.s)
     cost = compute_cost(stack, at.output, point)
-    damping, newton = torch.full_like(cost, SOLVER.damping[0]), torch.zeros_like(cost)
+    damping, newton = torch.full_like(cost, settings.damping[0]), torch.zeros_like(cost)
     bent = bend(stack, point, at, newton)
     taken, tries = torch.ones_like(numbers), torch.zeros_like(numbers)
     live = torch.ones_like(cost, dtype=torch.bool)
@@ -382,17 +334,17 @@ def descend(stack: Stack, point: Point, steps: int, settled: float = SOLVER.sett
         there = evaluate(stack, trial.u, trial.s)
         reached = compute_cost(stack, there.output, trial)
         better = live & torch.isfinite(reached) & (reached < cost)
-        newton[better & (cost - reached < SOLVER.curved * cost)] = 1
-        eased = torch.where(tries == 0, (damping / 5).clamp(min=SOLVER.damping[1]), damping)
+        newton[better & (cost - reached < settings.curved * cost)] = 1
+        eased = torch.where(tries == 0, (damping / 5).clamp(min=settings.damping[1]), damping)
         damping = torch.where(better, eased, damping * 10)
         tries = torch.where(better, 0, tries + 1)
-        ended = (better & (cost - reached < settled * cost)) | (tries == SOLVER.tries)
+        ended = (better & (cost - reached < settled * cost)) | (tries == settings.tries)
         ended |= better & (taken == steps)
         point, at = trial.choose(better, point), there.choose(better, at)
         cost = torch.where(better, reached, cost)
         live = live & ~ended
         going_on = int(live.sum())
-        if going_on < SOLVER.most * len(live):
+        if going_on < settings.most * len(live):
             ends_u[numbers], ends_s[numbers] = point.u, point.s
             if not going_on:
                 return replace(begun, u=ends_u, s=ends_s)
@@ -405,7 +357,7 @@ def descend(stack: Stack, point: Point, steps: int, settled: float = SOLVER.sett
             live = live[live]
         moved = (better & live).nonzero()[:, 0]
         taken[moved] += 1
-        if len(moved) > SOLVER.most * len(live):
+        if len(moved) > settings.most * len(live):
             bent = bend(stack, point, at, newton)
         elif len(moved):
             news = bend(stack.pick(moved), point.pick(moved), at.pick(moved), newton[moved])
@@ -429,7 +381,7 @@ def _move_values(stack: Stack, point: Point, bent: Bent, damping: Tensor) -> Poi
     uu, pull = bent
     factor = torch.linalg.cholesky_ex(raise_diagonal(uu, damping[:, None, None]))[0]
     step_u = -torch.cholesky_solve(pull[..., None], factor)[..., 0]
-    most = (SOLVER.widest * stack.size)[:, None, None]
+    most = (stack.settings.widest * stack.size)[:, None, None]
     step_u = torch.minimum(torch.maximum(step_u.nan_to_num(), -most), most)
     return replace(point, u=point.u + step_u.transpose(1, 2))
 
@@ -446,7 +398,7 @@ def _bend_both(stack: Stack, point: Point, at: Outcome, newton: Tensor) -> Bent:
     ss = bent.ss + torch.diag_embed(b * prior_s)
     pull_s = bent.grad_s + b * prior_s * (point.s - stack.rest)
     u = point.u.transpose(1, 2)
-    held = stack.bounded[:, None, None] & (u.abs() >= SOLVER.farthest) & (u * pull_u < 0)
+    held = stack.bounded[:, None, None] & (u.abs() >= stack.settings.farthest) & (u * pull_u < 0)
     alone = torch.diag_embed(uu.diagonal(dim1=2, dim2=3))
     uu = torch.where(held[..., None] | held[..., None, :], alone, uu)
     right = torch.cat([bent.us, pull_u[..., None]], dim=3)
@@ -458,6 +410,7 @@ def _move_both(stack: Stack, point: Point, bent: Bent, damping: Tensor) -> Point
 
     Values are eliminated first, output by output (the Schur complement).
     """
+    settings = stack.settings
     uu, right, ss, pull_s = bent
     factor = torch.linalg.cholesky_ex(raise_diagonal(uu, damping[:, None, None]))[0]
     solved = torch.cholesky_solve(right, factor)
@@ -471,9 +424,9 @@ def _move_both(stack: Stack, point: Point, bent: Bent, damping: Tensor) -> Point
     step_u, step_s = step_u.transpose(1, 2).nan_to_num(), step_s.nan_to_num()
     far = (step_u.abs() / (1 + point.u.abs())).amax(dim=(1, 2))
     longest = torch.maximum(far, step_s.abs().amax(dim=1))
-    share = (SOLVER.widest / longest).clamp(max=1)
+    share = (settings.widest / longest).clamp(max=1)
     u = point.u + share[:, None, None] * step_u
-    near = u.clamp(-SOLVER.farthest, SOLVER.farthest)
+    near = u.clamp(-settings.farthest, settings.farthest)
     return replace(point, u=choose(stack.bounded, near, u), s=point.s + share[:, None] * step_s)
 
 
@@ -544,7 +497,7 @@ def find_posterior(stack: Stack, point: Point, at: Outcome) -> Posterior:
     squares = (stack.weights * (at.output - stack.z) ** 2).sum(dim=(1, 2))
     variance = squares / (calls - spent_u - spent_s).clamp(min=1)
     unknown = (1 - calls / (columns * stack.size)).clamp(min=0)
-    variance = torch.maximum(variance, SOLVER.scarce * unknown * stack.spread() / calls)
+    variance = torch.maximum(variance, stack.settings.scarce * unknown * stack.spread() / calls)
     return Posterior(inverse, variance, spent_s)
 
 
@@ -577,6 +530,7 @@ class Left:
 
 def look_back(stack: Stack, point: Point) -> Left:
     """Leave-one-out errors in closed form."""
+    settings = stack.settings
     at = evaluate(stack, point.u, point.s)
     found = find_posterior(stack, point, at)
     shares = stack.x * at.weights[:, None] / at.mass
@@ -585,7 +539,9 @@ def look_back(stack: Stack, point: Point) -> Left:
         apart = point.u.transpose(1, 2)[:, :, None, :] - at.average.transpose(1, 2)[..., None]
         slopes = torch.cat([slopes, slopes * apart], dim=3)
     leverage = (slopes @ found.inverse).mul_(slopes).sum(dim=3) * stack.weights.transpose(1, 2)
-    least = torch.where(stack.scarce, SOLVER.scarce_least, SOLVER.least).to(leverage)[:, None, None]
+    least = torch.where(stack.scarce, settings.scarce_least, settings.least).to(leverage)[
+        :, None, None
+    ]
     errors = at.output - stack.z
     left_out = errors / torch.maximum(1 - leverage.transpose(1, 2), least)
     return Left(left_out, errors[:, 0], found.variance, found.inverse, slopes)
@@ -604,6 +560,7 @@ def settle(
         steps: before each of them, and after the last.
         settled: relative gain below which a problem has ended.
     """
+    settings = stack.settings
     unit = stack.spread() / stack.size
     point = replace(point, a=strength * unit)
     for _ in range(rounds):
@@ -611,8 +568,8 @@ def settle(
         found = find_posterior(stack, point, evaluate(stack, point.u, point.s))
         spread = (stack.importance_prior * (point.s - stack.rest) ** 2).sum(dim=1)
         tight = found.spent_s.clamp(min=0.5) / spread.clamp(min=1e-6)
-        exact = found.variance * stack.calls < SOLVER.exact * stack.spread()
-        widest = torch.where(exact, SOLVER.exact_spread, SOLVER.spread)
+        exact = found.variance * stack.calls < settings.exact * stack.spread()
+        widest = torch.where(exact, settings.exact_spread, settings.spread)
         free = found.variance * torch.maximum(tight, widest**-2)
         point = replace(point, b=torch.minimum(free.clamp(min=1e-6 * unit), 1e2 * unit))
     return descend(stack, point, steps, settled)
