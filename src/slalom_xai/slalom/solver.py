@@ -19,6 +19,7 @@ Shapes: B problems, m perturbed texts, p elements (units, pairs, the sink last),
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 
@@ -55,11 +56,16 @@ class Stack:
 
     def pick(self, index: Tensor) -> Stack:
         """Some of the problems, or some of them several times."""
-        return Stack(*(getattr(self, part.name)[index] for part in fields(self)))
+        return self._change(lambda part: part[index])
 
     def to(self, device: torch.device) -> Stack:
         """The same problems on another device."""
-        return Stack(*(getattr(self, part.name).to(device) for part in fields(self)))
+        return self._change(lambda part: part.to(device))
+
+    def _change(self, change: Callable[[Tensor], Tensor]) -> Stack:
+        parts = {field.name: getattr(self, field.name) for field in fields(self)}
+        settings = parts.pop("settings")
+        return Stack(**{name: change(part) for name, part in parts.items()}, settings=settings)
 
     def take_calls(self, calls: Tensor) -> Stack:
         """The same problems with some of their calls, (B, k): places among the m, -1 for none."""
