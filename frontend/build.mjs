@@ -1,5 +1,5 @@
 // Builds the view and the page of slalom serve into the Python package. The same sources and lock file give the same bytes.
-//   node build.mjs           writes the view into reports/static and the page into app/static
+//   node build.mjs           writes the view into reports/static and the page into serve/static
 //   node build.mjs --check   builds in memory and compares with what is committed
 //   node build.mjs --tests   bundles the tests for node's test runner
 import { existsSync, readdirSync, readFileSync, mkdirSync, writeFileSync } from "node:fs";
@@ -24,10 +24,10 @@ async function bundle(name, folder, script, style) {
   return [...scripts.outputFiles, ...styles.outputFiles];
 }
 
-const page = join(here, "..", "src", "slalom_xai", "app", "static", "index.html");
+const page = join(here, "..", "src", "slalom_xai", "serve", "static", "index.html");
 const files = [
   ...(await bundle("view", "reports", "src/main.ts", "src/view.css")),
-  ...(await bundle("app", "app", "src/app/main.ts", "src/app/app.css")),
+  ...(await bundle("app", "serve", "src/app/main.ts", "src/app/app.css")),
   { path: page, text: readFileSync(join(here, "src", "app", "index.html"), "utf8") },
 ];
 let stale = false;

@@ -19,17 +19,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar
 
+from slalom_xai.data.tables import Table, read_table
+from slalom_xai.data.tables.examples import Examples, Fields, read_examples
+from slalom_xai.data.tables.table import listed
 from slalom_xai.errors import InputError
 from slalom_xai.system.shards import WHOLE, Shard
-from slalom_xai.tables import Table, read_table
-from slalom_xai.tables.examples import Examples, Fields, read_examples
-from slalom_xai.tables.table import listed
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-    from slalom_xai.progress import Bar
+    from slalom_xai.system.progress import Bar
 
 PAPER = "Leemann et al. 2024"
 

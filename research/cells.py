@@ -19,11 +19,11 @@ from typing import Any
 import torch
 
 from research.base import Settings
+from slalom_xai.data.training.saving import versions
 from slalom_xai.errors import InputError
 from slalom_xai.models.load import chosen_device
 from slalom_xai.system.files import append_line
 from slalom_xai.system.result_folder import open_folder, read_lines
-from slalom_xai.training.saving import versions
 
 Numbers = dict[str, Any]  # what a cell holds: numbers and lists of numbers by name
 Work = Callable[[], Mapping[str, Any]]  # measures a cell

@@ -229,7 +229,7 @@ def _run(
 
     from research.cells import ShardDone, manifest
     from research.report import as_dict, save, save_record
-    from slalom_xai.progress import progress_bar
+    from slalom_xai.system.progress import progress_bar
 
     if reproduction.is_experiment:
         settings = replace(settings, store=kept / reproduction.study)

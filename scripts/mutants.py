@@ -1,7 +1,7 @@
 """Which small mistakes in the code would no test notice?
 
     python scripts/mutants.py --sample 60
-    python scripts/mutants.py --only metrics/intervals.py
+    python scripts/mutants.py --only metrics/statistics.py
 
 Each mutant has one mistake: an operator turned round, a number changed, ``min`` in the place of
 ``max``, a condition reversed. The tests named for its module run against a copy of the package with
@@ -17,9 +17,9 @@ Survivors that were looked at and need no test:
                          other way, and all of them are tried; ``_rank_pairs``: keepdim, of one text
     slalom/solver.py     ``find_posterior``: ``columns * size`` matters to several outputs alone
     metrics/meaning.py   from how many contests on there is a number
-    app/store/jobs.py    how long a preview is, and when a worker without a sign is forgotten
-    app/store/results.py ``allow_nan``, as no number comes here unchecked
-    app/store/file.py    whether folders above that of the store are made, too
+    serve/store/jobs.py  how long a preview is, and when a worker without a sign is forgotten
+    serve/store/file.py  ``allow_nan``, as no number comes here unchecked
+    serve/store/file.py  whether folders above that of the store are made, too
 """
 
 from __future__ import annotations
@@ -62,12 +62,12 @@ TESTS = {  # the closest tests of each module or folder, the quick ones first
     "slalom/formula.py": [f"{UNIT}slalom_room.py"],
     "slalom/solver.py": [f"{UNIT}slalom_room.py", f"{UNIT}slalom_runs.py"],
     "slalom/fit.py": [f"{UNIT}slalom_room.py", f"{UNIT}slalom_runs.py"],
-    "estimators/slalom.py": [f"{UNIT}slalom_runs.py", "tests/integration/test_faithful.py"],
+    "methods/slalom.py": [f"{UNIT}slalom_runs.py", "tests/integration/test_faithful.py"],
     "queries": QUERIES,
     "metrics": [f"{UNIT}metrics.py", f"{UNIT}meaning.py"],
-    "audit/trials.py": ["tests/audit/test_trials.py"],
-    "audit/group_tests.py": ["tests/audit/test_groups.py"],
-    "app/store": STORE,
+    "data/audit/trials.py": ["tests/data/audit/test_trials.py"],
+    "data/audit/groups.py": ["tests/data/audit/test_groups.py"],
+    "serve/store": STORE,
 }
 TURNED: dict[type[ast.AST], type[ast.AST]] = {
     ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult,

@@ -23,10 +23,10 @@ import numpy as np
 import torch
 
 from research.benchmarks.answers_rows import Array, Masks, Rows
-from slalom_xai.designs.settings import DESIGN
+from slalom_xai.methods.gaussian_process import fit_process
 from slalom_xai.slalom.fit import FitRequest, fit_forms
+from slalom_xai.slalom.rows import DESIGN
 from slalom_xai.slalom.shapley import compute_shapley, fit_rest
-from slalom_xai.surrogates.process_fit import fit_process
 
 ALPHA = 0.01  # of the published LASSO
 PENALTIES = np.logspace(-2, 4, 25)

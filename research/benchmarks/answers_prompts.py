@@ -19,8 +19,8 @@ from pathlib import Path
 import numpy as np
 from numpy.random import Generator
 
-from slalom_xai.tables import read_table
-from slalom_xai.text.sentence_splitting import sentence_starts
+from slalom_xai.data.tables import read_table
+from slalom_xai.models.text import sentence_starts
 
 TOPICS = ("world politics", "sports", "business", "science and technology")
 THINGS = ("food", "service", "staff", "prices", "place")

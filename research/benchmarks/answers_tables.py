@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from research.benchmarks.results_file import read
-from slalom_xai.metrics.intervals import Interval, bootstrap
+from slalom_xai.metrics.statistics import Interval, bootstrap
 
 BASE = "contextcite"  # what the others are compared with
 TITLES = {

@@ -52,7 +52,7 @@ print(time.perf_counter() - started, time.process_time() - busy)
 """
 _CORPUS = """
 import sys, time
-from slalom_xai.corpus import ExplainOptions, explain_corpus
+from slalom_xai.data.corpus import ExplainOptions, explain_corpus
 table, out, method, budget = sys.argv[1:]
 options = ExplainOptions(method=method, budget=int(budget) or None)
 options.load_for_table()

@@ -9,7 +9,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from slalom_xai.corpus.schema import count_rows
+from slalom_xai.data.corpus.schema import count_rows
 
 _LINES = 10  # said of a run, one after each tenth of its texts
 

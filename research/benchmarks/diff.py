@@ -18,10 +18,10 @@ from pathlib import Path
 
 import numpy as np
 
-from slalom_xai.corpus import ExplainOptions
-from slalom_xai.diff import Diff, diff_models
-from slalom_xai.diff.run import BEFORE
-from slalom_xai.training import TrainingOptions, train
+from slalom_xai.data.corpus import ExplainOptions
+from slalom_xai.data.diff import Diff, diff_models
+from slalom_xai.data.diff.run import BEFORE
+from slalom_xai.data.training import TrainingOptions, train
 
 
 @dataclass(frozen=True)

@@ -29,16 +29,16 @@ import torch
 
 from research.benchmarks.results_file import read, shard
 from slalom_xai import Explainer
-from slalom_xai.designs import RowPool, uniform_counts
+from slalom_xai.data.tables import read_table
 from slalom_xai.errors import SlalomError
-from slalom_xai.estimators.gathering import ask_masks
+from slalom_xai.methods.additive import fit_additive
+from slalom_xai.methods.evidence import ask_masks
 from slalom_xai.models import prompt
 from slalom_xai.queries import Batches, Queries
-from slalom_xai.surrogates.additive import fit_additive
+from slalom_xai.slalom.rows import RowPool, uniform_counts
 from slalom_xai.system.files import append_line
 from slalom_xai.system.result_folder import read_lines
 from slalom_xai.system.shards import SHARD_HELP
-from slalom_xai.tables import read_table
 
 TEST = 2000  # held-out rows of either regime
 YARDSTICK = 5000  # rows that the linear fits are made from

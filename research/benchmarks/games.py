@@ -32,12 +32,12 @@ from numpy.typing import NDArray
 
 from slalom_xai import Explainer
 from slalom_xai.errors import BudgetError, InputError
-from slalom_xai.estimators.slalom import SLALOM
+from slalom_xai.methods.slalom import SLALOM
 from slalom_xai.models import Reading, Row
-from slalom_xai.outputs import Outputs
+from slalom_xai.models.outputs import Outputs
+from slalom_xai.models.text import equal_codes, words
 from slalom_xai.slalom.formula import Formulas
 from slalom_xai.slalom.shapley import compute_shapley
-from slalom_xai.text import equal_codes, words
 
 Array = NDArray[np.float64]
 

@@ -42,9 +42,9 @@ PARTS = ("asking", "fits", "errors", "report")
 # What each part consists of: its module, perhaps a class there, and the function.
 WATCHED = (
     ("asking", "queries.batches", "Batches", "columns"),
-    ("fits", "estimators.slalom", "", "fit_forms"),
-    ("errors", "estimators.slalom", "", "estimate_errors"),
-    ("report", "estimators.slalom", "Calls", "test"),
+    ("fits", "methods.slalom", "", "fit_forms"),
+    ("errors", "methods.slalom", "", "estimate_errors"),
+    ("report", "methods.slalom", "Calls", "test"),
 )
 
 

@@ -21,7 +21,7 @@ import torch
 from numpy.typing import NDArray
 
 from slalom_xai.models.prefix import PrefixCache
-from slalom_xai.queries.shared_batches import SharedBatch, plan_batches
+from slalom_xai.queries.cutting import SharedBatch, plan_batches
 
 transformers: Any = import_module("transformers")  # its own types say less than Any
 

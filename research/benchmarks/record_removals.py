@@ -21,11 +21,10 @@ import numpy as np
 import pandas as pd
 
 from slalom_xai import Explainer
-from slalom_xai.designs import RowPool
-from slalom_xai.designs.masks import even_counts
-from slalom_xai.explainer.removing import read_for_removal
+from slalom_xai.explainer.inputs import read_for_removal
 from slalom_xai.queries import Queries
 from slalom_xai.slalom.design import draw_fit
+from slalom_xai.slalom.rows import RowPool, even_counts
 from slalom_xai.slalom.settings import CALLS
 
 TESTS = 300  # perturbed texts of either kind

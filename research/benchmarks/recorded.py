@@ -41,13 +41,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from slalom_xai.estimators.evidence import Surrogate
+from slalom_xai.methods.additive import fit_additive
+from slalom_xai.methods.evidence import Surrogate
+from slalom_xai.methods.gaussian_process import fit_process
 from slalom_xai.slalom.errors import estimate_errors
 from slalom_xai.slalom.fit import FitRequest, FittedForm, fit_forms
 from slalom_xai.slalom.shapley import compute_shapley, fit_rest
 from slalom_xai.slalom.trust import Fidelity, agreement
-from slalom_xai.surrogates.additive import fit_additive
-from slalom_xai.surrogates.process_fit import fit_process
 
 NINETY = 1.645  # standard errors on either side of a 90% interval
 ORDERS = 1000  # behind Shapley values

@@ -30,11 +30,11 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 from slalom_xai import Explainer, Explanation
+from slalom_xai.data.tables import read_table
 from slalom_xai.errors import BudgetError
 from slalom_xai.models import TextModel, prompt
 from slalom_xai.models.remote import RemoteClassifier
 from slalom_xai.queries import Batches
-from slalom_xai.tables import read_table
 
 FEWEST, MOST = 10, 16  # sentences
 HELD_OUT = 200  # rows

@@ -25,11 +25,11 @@ import torch
 
 from research.benchmarks.results_file import read, shard
 from slalom_xai import Explainer, Explanation
+from slalom_xai.data.tables import read_table
 from slalom_xai.errors import SlalomError
 from slalom_xai.system.files import append_line
 from slalom_xai.system.result_folder import read_lines
 from slalom_xai.system.shards import SHARD_HELP
-from slalom_xai.tables import read_table
 
 SCORES = ("value", "importance", "removal", "alone", "slope", "shapley")
 REFERENCE_SEED = 1000

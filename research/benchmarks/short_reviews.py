@@ -11,8 +11,8 @@ import argparse
 import json
 import random
 
+from slalom_xai.data.tables import read_table
 from slalom_xai.system.files import write_file
-from slalom_xai.tables import read_table
 
 FEWEST, MOST = 30, 130  # words
 

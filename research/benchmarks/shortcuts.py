@@ -40,13 +40,13 @@ from research.benchmarks.shortcuts_peers import (
     z_scores,
 )
 from research.benchmarks.shortcuts_table import tables
-from slalom_xai.audit import AuditFields, AuditSettings, own_lists, record, run_audit
-from slalom_xai.audit.bias import distinct_words
-from slalom_xai.audit.run import Audit
-from slalom_xai.audit.trials import random_places
+from slalom_xai.data.audit import AuditFields, AuditSettings, own_lists, record, run_audit
+from slalom_xai.data.audit.data import distinct_words
+from slalom_xai.data.audit.run import Audit
+from slalom_xai.data.audit.trials import random_places
+from slalom_xai.data.training import TrainingOptions, train
 from slalom_xai.options import ExplainOptions
 from slalom_xai.system.files import write_file
-from slalom_xai.training import TrainingOptions, train
 
 CORRELATIONS = (0.6, 0.8, 1.0)
 SHARES = (1 / 2, 1 / 10, 1 / 30)

@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from scipy.stats import false_discovery_control as false_discovery
 
-from slalom_xai.audit.bias import WordCounts
-from slalom_xai.audit.word_lists import own_lists
+from slalom_xai.data.audit.data import WordCounts
+from slalom_xai.data.audit.words import own_lists
 from slalom_xai.explanation import Explanation
 from slalom_xai.options import ExplainOptions
 

@@ -22,8 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import false_discovery_control as false_discovery
 
-from slalom_xai.audit.bias import WordCounts
-from slalom_xai.audit.spread import chances, evidence
+from slalom_xai.data.audit.data import WordCounts
+from slalom_xai.data.audit.trials import chances, evidence
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]

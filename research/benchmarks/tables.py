@@ -15,10 +15,9 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from slalom_xai.bench.log import Log
-from slalom_xai.bench.options import BenchOptions
-from slalom_xai.bench.results import tidy
-from slalom_xai.bench.writing import table_lines
+from slalom_xai.data.bench.options import BenchOptions
+from slalom_xai.data.bench.results import Log, tidy
+from slalom_xai.data.bench.writing import table_lines
 from slalom_xai.metrics import catalogue
 
 

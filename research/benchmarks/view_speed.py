@@ -25,11 +25,11 @@ import torch
 from playwright.sync_api import Page, sync_playwright
 
 from slalom_xai.explanation import Explanation
-from slalom_xai.outputs import Outputs
+from slalom_xai.methods.paper.formula import SlalomSurrogate
+from slalom_xai.methods.scores import SCORES
+from slalom_xai.models.outputs import Outputs
+from slalom_xai.models.text import words
 from slalom_xai.reports.html import write_report
-from slalom_xai.surrogates.formula import SlalomSurrogate
-from slalom_xai.surrogates.scores import SCORES
-from slalom_xai.text import words
 
 sys.path.append(str(Path(__file__).parents[2] / "scripts"))
 from chromium import launch

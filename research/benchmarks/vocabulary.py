@@ -29,13 +29,11 @@ from pathlib import Path
 import numpy as np
 
 from slalom_xai import Explainer, Explanation
-from slalom_xai.text import words
-from slalom_xai.vocabulary import Vocabulary, VocabularyPlan, build_vocabulary
-from slalom_xai.vocabulary.command import sample_texts
-from slalom_xai.vocabulary.design import draw_sequences, sequence_counts
-from slalom_xai.vocabulary.evidence import Evidence
-from slalom_xai.vocabulary.fitting import fit_vocabulary
-from slalom_xai.vocabulary.sparse import SparseSlalom
+from slalom_xai.data.vocabulary import Vocabulary, VocabularyPlan, build_vocabulary
+from slalom_xai.data.vocabulary.build import sample_texts
+from slalom_xai.data.vocabulary.evidence import Evidence, draw_sequences, sequence_counts
+from slalom_xai.data.vocabulary.fitting import SparseSlalom, fit_vocabulary
+from slalom_xai.models.text import words
 
 _LONGEST = 30  # characters of a word on a list
 _NINETY = 1.645  # standard errors either way of a 90% interval

@@ -16,13 +16,13 @@ from research.base import PAPER, DataFile, Outcome, Settings, at_least, reproduc
 from research.cells import Cells, Numbers
 from research.paper.fig_5 import NEGATIVE, POSITIVE, named_words
 from research.paper.imdb_sizes import REVIEW
+from slalom_xai.data.tables.examples import Examples
 from slalom_xai.errors import InputError
 from slalom_xai.explainer import Explainer
 from slalom_xai.explanation import Explanation
-from slalom_xai.metrics.ranks import auroc
+from slalom_xai.metrics.statistics import auroc
 from slalom_xai.models.remote import Connection, RemoteClassifier, Spending
 from slalom_xai.reports.figures import highlighted
-from slalom_xai.tables.examples import Examples
 
 if TYPE_CHECKING:
     import httpx

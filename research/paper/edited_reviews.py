@@ -23,7 +23,7 @@ from research.paper.language import standard_error
 from research.paper.review_models import LABELS, ModelSpec, label_of
 from research.paper.vocabulary_fit import draw_pairs, fit_vocabulary, tokens_of
 from slalom_xai.errors import InputError
-from slalom_xai.outputs import Outputs
+from slalom_xai.models.outputs import Outputs
 
 NEUTRAL_WEIGHT = 0.3  # Naive-Bayes weights below this size say nothing
 SEEN = 10  # times that a token must stand in the corpus as a word

@@ -15,7 +15,7 @@ from research.cells import Numbers
 from research.paper.imdb_methods import EFF, OURS
 from research.paper.yelp import DATA, MAPS, STUDY, Study
 from slalom_xai.explanation import Explanation
-from slalom_xai.metrics.case import Array
+from slalom_xai.metrics.model_answers import Array
 from slalom_xai.reports.figures import highlighted
 
 if TYPE_CHECKING:

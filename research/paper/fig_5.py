@@ -13,10 +13,10 @@ import pandas as pd
 from research.base import PAPER, Check, Outcome, Settings, at_least, at_most, reproduction
 from research.paper.imdb import DATA, STUDY, Found, Study
 from research.paper.imdb_methods import EFF, OURS, gives
+from slalom_xai.data.tables.table import listed
 from slalom_xai.explanation import Explanation
-from slalom_xai.metrics.case import Array
+from slalom_xai.metrics.model_answers import Array
 from slalom_xai.reports.figures import highlighted, scatter
-from slalom_xai.tables.table import listed
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -25,7 +25,7 @@ from research.paper.imdb_methods import (
 )
 from research.paper.imdb_tables import MODELS, failures, solver
 from research.paper.language import STYLES, standard_error
-from slalom_xai.metrics.case import Array
+from slalom_xai.metrics.model_answers import Array
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

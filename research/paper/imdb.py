@@ -45,12 +45,12 @@ from research.paper.review_models import (
     left_out,
 )
 from research.paper.slalom_language import SMOOTHING
+from slalom_xai.data.tables.examples import Examples
 from slalom_xai.errors import InputError
-from slalom_xai.estimators import NaiveBayes
+from slalom_xai.methods import NaiveBayes
 from slalom_xai.metrics import measure
-from slalom_xai.outputs import Outputs
-from slalom_xai.tables.examples import Examples
-from slalom_xai.text import words
+from slalom_xai.models.outputs import Outputs
+from slalom_xai.models.text import words
 
 STUDY = "imdb"
 DATA: tuple[DataFile, ...] = (REVIEWS, TEST_REVIEWS)

@@ -16,21 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from research.paper.review_models import LABELS, Request, ReviewModel, explained
-from slalom_xai.designs import RowPool, uniform_counts
 from slalom_xai.errors import SlalomError
-from slalom_xai.estimators import (
-    Estimator,
-    Gradient,
-    IntegratedGradients,
-    NaiveBayes,
-    SlalomFidel,
-)
 from slalom_xai.explainer import Explainer
 from slalom_xai.explanation import Explanation
+from slalom_xai.methods import Estimator, Gradient, IntegratedGradients, NaiveBayes, SlalomFidel
 from slalom_xai.metrics import Asker, Case, asker, measure
-from slalom_xai.metrics.case import Array, Masks
-from slalom_xai.metrics.ranks import spearman
+from slalom_xai.metrics.model_answers import Array, Masks
+from slalom_xai.metrics.statistics import spearman
 from slalom_xai.models import TextModel
+from slalom_xai.slalom.rows import RowPool, uniform_counts
 
 MOST_DELETED = 10  # of Fig. 6
 _TEST_CALLS = 200  # of methods that look inside: their calls only test

@@ -10,8 +10,8 @@ from torch import Tensor
 from research.theory.paper.additive_fits import least_squares, positions, with_one
 from research.theory.paper.gam_table import lasso
 from research.theory.paper.synthetic import counts
-from slalom_xai.surrogates.additive import fit_additive
-from slalom_xai.surrogates.fit import fit_slalom
+from slalom_xai.methods.additive import fit_additive
+from slalom_xai.methods.paper.fit import fit_slalom
 
 LINEAR, GAM, RIDGE = "linear", "GAM, LASSO 0.01", "GAM, cross-validated"
 SLALOM, SINK = "SLALOM", "SLALOM with sink"

@@ -14,17 +14,17 @@ from torch import Tensor
 from research.paper.nets import FullyConnected
 from research.paper.word_tokenizer import word_tokenizer
 from research.theory.paper.synthetic import LONGEST, WORDS, linear_log_odds, sample_rows
-from slalom_xai.estimators import estimator
+from slalom_xai.data.tables.examples import Examples
+from slalom_xai.data.training.encoding import EncodedTexts, Reader, answers, harmless_side
+from slalom_xai.data.training.loop import Course, Lesson, fit
+from slalom_xai.data.training.options import LOOP
+from slalom_xai.data.training.start import new_model
 from slalom_xai.explainer import Explainer
+from slalom_xai.methods import estimator
+from slalom_xai.methods.additive import AdditiveSurrogate
 from slalom_xai.models import prompt
 from slalom_xai.queries import Queries
-from slalom_xai.surrogates.additive import AdditiveSurrogate
-from slalom_xai.system.threads import THREADS, at_most
-from slalom_xai.tables.examples import Examples
-from slalom_xai.training.architecture import new_model
-from slalom_xai.training.encoding import EncodedTexts, Reader, answers, harmless_side
-from slalom_xai.training.loop import Course, Lesson, fit
-from slalom_xai.training.settings import LOOP
+from slalom_xai.system.process import THREADS, at_most
 
 WORD = "perfect"  # the repeated word of Fig. 3 and 7
 REPLACEMENT = "the"  # what a removed word is replaced by in Fig. 7

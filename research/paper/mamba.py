@@ -16,16 +16,16 @@ import torch
 from torch import Tensor
 
 from research.paper.review_models import LABELS, ModelSpec, ReviewModel, label_of
+from slalom_xai.data.tables.examples import Examples
+from slalom_xai.data.training.encoding import Reader
+from slalom_xai.data.training.loop import Course, Lesson, fit
+from slalom_xai.data.training.options import DEFAULTS, LOOP
+from slalom_xai.data.training.start import name_classes, new_tokenizer
 from slalom_xai.models import TextModel
+from slalom_xai.models.hub import load_tokenizer, quiet
 from slalom_xai.models.load import chosen_device
-from slalom_xai.models.loading import load_tokenizer, quiet
 from slalom_xai.models.torch_modules import ModuleModel
 from slalom_xai.system.files import replacing
-from slalom_xai.tables.examples import Examples
-from slalom_xai.training.architecture import name_classes, new_tokenizer
-from slalom_xai.training.encoding import Reader
-from slalom_xai.training.loop import Course, Lesson, fit
-from slalom_xai.training.settings import DEFAULTS, LOOP
 
 FAMILY = "mamba"  # of a ``ModelSpec``
 _WEIGHTS = "weights.pt"  # written last: a folder with it is whole

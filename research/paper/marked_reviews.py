@@ -10,8 +10,8 @@ import numpy as np
 
 from research.base import DataFile
 from research.paper.review_models import label_of
-from slalom_xai.bench.items import Item, read_items
-from slalom_xai.bench.options import BenchOptions
+from slalom_xai.data.bench.items import Item, read_items
+from slalom_xai.data.bench.options import BenchOptions
 from slalom_xai.errors import InputError
 
 MARKED = DataFile(

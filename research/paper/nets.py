@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from slalom_xai.training.architecture import name_classes
+from slalom_xai.data.training.start import name_classes
 
 
 class FullyConnected(torch.nn.Module):

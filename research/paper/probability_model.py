@@ -8,8 +8,8 @@ from torch import Tensor
 
 from slalom_xai.models import AnyReading, Row, TextModel
 from slalom_xai.models.base import TakesTokens
+from slalom_xai.models.outputs import Outputs
 from slalom_xai.models.token_batch import TokenBatch
-from slalom_xai.outputs import Outputs
 
 
 class ProbabilityModel:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-from slalom_xai.estimators import Estimator
 from slalom_xai.explainer import Explainer
+from slalom_xai.methods import Estimator
 from slalom_xai.metrics import Case, asker
-from slalom_xai.metrics.case import Ask
+from slalom_xai.metrics.model_answers import Ask
 from slalom_xai.models import TextModel
 
 

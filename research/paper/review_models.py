@@ -26,16 +26,16 @@ from research.cells import Cells
 from research.paper.probability_model import ProbabilityModel
 from research.paper.review_cases import Request, explained
 from research.paper.table_12 import REVIEWS
+from slalom_xai.data.tables.examples import Examples
+from slalom_xai.data.training import TrainingOptions, train
+from slalom_xai.data.training.encoding import Reader, answers, harmless_side
+from slalom_xai.data.training.saving import score as scored
 from slalom_xai.errors import InputError
 from slalom_xai.models import TextModel
+from slalom_xai.models.hub import load_tokenizer, quiet
 from slalom_xai.models.load import chosen_device
-from slalom_xai.models.loading import load_tokenizer, quiet
 from slalom_xai.models.transformers import TransformersModel
 from slalom_xai.system.files import lock, write_file
-from slalom_xai.tables.examples import Examples
-from slalom_xai.training import TrainingOptions, train
-from slalom_xai.training.encoding import Reader, answers, harmless_side
-from slalom_xai.training.report import score as scored
 
 __all__ = [
     "REVIEWS",

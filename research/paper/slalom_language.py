@@ -23,14 +23,14 @@ from research.paper.language import FAMILIES
 from research.paper.language_models import Language, Learner, Pupil, Size
 from research.theory.paper.synthetic import LONGEST
 from research.theory.paper.transformer import random_rows, row_counts
-from slalom_xai.estimators.naive_bayes import NaiveBayes
-from slalom_xai.metrics.ranks import spearman
+from slalom_xai.data.tables.examples import Examples
+from slalom_xai.data.training.data import ordered_classes
+from slalom_xai.methods.naive_bayes import NaiveBayes
+from slalom_xai.methods.paper.fit import fit_slalom
+from slalom_xai.methods.paper.formula import SlalomSurrogate
+from slalom_xai.metrics.statistics import spearman
 from slalom_xai.models.load import chosen_device
-from slalom_xai.outputs import Outputs
-from slalom_xai.surrogates.fit import fit_slalom
-from slalom_xai.surrogates.formula import SlalomSurrogate
-from slalom_xai.tables.examples import Examples
-from slalom_xai.training.classes import ordered_classes
+from slalom_xai.models.outputs import Outputs
 
 STUDY = "slalom-language"
 SWEPT = 2  # layers of the model that also learns smaller vocabularies, as in Fig. 4c-d

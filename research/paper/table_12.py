@@ -14,16 +14,15 @@ from research.cells import Cells, Numbers
 from research.drawing import BLUE, NEUTRAL, panels
 from research.paper.language import standard_error
 from research.paper.nets import TfIdfNet, inverse_frequencies
+from slalom_xai.data.tables.examples import Examples
+from slalom_xai.data.training.data import Classes, ordered_classes, split
+from slalom_xai.data.training.encoding import Reader
+from slalom_xai.data.training.loop import Course, Lesson, fit
+from slalom_xai.data.training.options import LOOP
+from slalom_xai.data.training.start import new_tokenizer
 from slalom_xai.explainer import Explainer
 from slalom_xai.metrics import Case, asker, measure
 from slalom_xai.models.load import chosen_device
-from slalom_xai.tables.examples import Examples
-from slalom_xai.training.architecture import new_tokenizer
-from slalom_xai.training.classes import Classes, ordered_classes
-from slalom_xai.training.data import split
-from slalom_xai.training.encoding import Reader
-from slalom_xai.training.loop import Course, Lesson, fit
-from slalom_xai.training.settings import LOOP
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

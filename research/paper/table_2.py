@@ -24,8 +24,8 @@ from research.paper.timing import (
     seconds_table,
     timed_study,
 )
-from slalom_xai.estimators import Estimator
-from slalom_xai.estimators.gradients import IntegratedGradients
+from slalom_xai.methods import Estimator
+from slalom_xai.methods.gradients import IntegratedGradients
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

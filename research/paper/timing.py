@@ -23,14 +23,14 @@ from research.cells import Cells, Numbers, Work
 from research.clock import clocked
 from research.paper.language import standard_error
 from research.paper.word_tokenizer import word_tokenizer
+from slalom_xai.data.tables.examples import Examples
+from slalom_xai.data.training.start import name_classes
 from slalom_xai.errors import InputError
-from slalom_xai.estimators import Estimator
 from slalom_xai.explainer import Explainer
 from slalom_xai.explanation import Explanation
+from slalom_xai.methods import Estimator
 from slalom_xai.models import TextModel
 from slalom_xai.models.load import chosen_device, text_model
-from slalom_xai.tables.examples import Examples
-from slalom_xai.training.architecture import name_classes
 
 ALONE = "kernel-shap, one row a call"
 _BY_ROW = "row by row"  # ends the names of cells

@@ -10,13 +10,13 @@ import torch
 from numpy.typing import NDArray
 
 from research.paper.review_models import ReviewModel
-from slalom_xai.estimators.evidence import AnsweredRows, Evidence
-from slalom_xai.estimators.paper.fits import fit_with_best_prior
+from slalom_xai.data.training.encoding import EncodedTexts, answers, harmless_side
+from slalom_xai.methods.counts import Sequences
+from slalom_xai.methods.evidence import AnsweredRows, Evidence
+from slalom_xai.methods.paper.fits import fit_with_best_prior
+from slalom_xai.methods.paper.formula import SlalomSurrogate
 from slalom_xai.models.load import chosen_device
-from slalom_xai.queries.work import OneByOne
-from slalom_xai.surrogates.count_tables import Sequences
-from slalom_xai.surrogates.formula import SlalomSurrogate
-from slalom_xai.training.encoding import EncodedTexts, answers, harmless_side
+from slalom_xai.queries.queries import OneByOne
 
 
 def tokens_of(model: ReviewModel, texts: Sequence[str]) -> list[int]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from tokenizers import Tokenizer, models, pre_tokenizers
 
-from slalom_xai.training.architecture import SPECIAL_TOKENS, model_inputs, put_frame
+from slalom_xai.data.training.start import SPECIAL_TOKENS, model_inputs, put_frame
 
 
 def word_tokenizer(

@@ -51,9 +51,9 @@ from research.paper.review_models import (
     left_out,
 )
 from research.paper.yelp_sizes import FULL, SMALL, Size
+from slalom_xai.data.tables.examples import Examples
 from slalom_xai.errors import InputError, MissingPackageError, SlalomError
 from slalom_xai.metrics import Case, measure, to_units
-from slalom_xai.tables.examples import Examples
 
 STUDY = "yelp"
 HOURS = 100  # of the full size on two cores: 500 reviews of 3 models, 6 methods with 5,000 calls

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, get_args
 from pydantic import BaseModel, ConfigDict, Field, InstanceOf, ValidationError, field_validator
 
 from slalom_xai.errors import InputError, one_of
-from slalom_xai.system.bundled import is_bundled
+from slalom_xai.models.bundled import is_bundled
 
 if TYPE_CHECKING:
     from slalom_xai.explainer import Explainer
     from slalom_xai.models.remote import Price, RemoteClassifier
-    from slalom_xai.models.remote.ledger import Ledger
+    from slalom_xai.models.remote.spending import Ledger
 
 Granularity = Literal["token", "type", "word", "phrase", "sentence", "passage"]
 Removal = Literal["auto", "hide", "delete", "mask", "unk"]
@@ -51,7 +51,7 @@ class RemoteOptions:
         Args:
             path: where it is kept; None: nowhere.
         """
-        from slalom_xai.models.remote.ledger import Ledger
+        from slalom_xai.models.remote.spending import Ledger
 
         return Ledger(path, price=self.price, max_calls=self.max_calls, max_cost=self.max_cost)
 
@@ -194,8 +194,8 @@ class ExplainOptions(TextOptions, ModelOptions):
         Args:
             ledger: where it is kept what a model behind an API has cost; None: nowhere.
         """
-        from slalom_xai.estimators import estimator
-        from slalom_xai.estimators.slalom import FOR_TABLES, Slalom
+        from slalom_xai.methods import estimator
+        from slalom_xai.methods.slalom import FOR_TABLES, Slalom
 
         method = estimator(self.method)
         if isinstance(method, Slalom) and self.budget is None:
@@ -208,7 +208,7 @@ class ExplainOptions(TextOptions, ModelOptions):
 
     def fingerprint(self) -> str:
         """What tells the model from every other one; a hub id must be in the local cache."""
-        from slalom_xai.models.file_fingerprint import fingerprint
+        from slalom_xai.models.fingerprints import fingerprint
 
         if self.remote is not None:
             return self.remote.classifier().fingerprint[:16]

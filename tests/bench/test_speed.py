@@ -9,7 +9,7 @@ import pytest
 import torch
 from games import surrogate
 
-from slalom_xai.surrogates.exact_shapley import shapley_values
+from slalom_xai.methods.paper.shapley import shapley_values
 
 pytestmark = pytest.mark.bench
 

@@ -9,9 +9,9 @@ import torch
 from made import ADDITIVE_FIDELITY, FIDELITY, SHAPES, TEXT, explanation_with, made, shaped
 from marks import long_except
 
-from slalom_xai.surrogates.additive import AdditiveSurrogate
-from slalom_xai.surrogates.scores import DEFAULT_SCORE
-from slalom_xai.text import Unit
+from slalom_xai.methods.additive import AdditiveSurrogate
+from slalom_xai.methods.scores import DEFAULT_SCORE
+from slalom_xai.models.text import Unit
 
 # Each has what another lacks; the other shapes are left to make test-long.
 SOME_SHAPES = (

@@ -10,7 +10,7 @@ from tiny import ARCHITECTURES, BY_NAME, INSIDE, TEXT, deletions, log_odds, shor
 
 from slalom_xai import Explainer
 from slalom_xai.errors import InputError
-from slalom_xai.estimators import Slalom
+from slalom_xai.methods import Slalom
 
 BUDGET = 400
 # What the tests below compare with themselves: tokens deleted, one and the same class.

@@ -11,9 +11,8 @@ import numpy as np
 from loops import run_apart
 
 from fuzz.cases import Outcome
-from slalom_xai.app.access import Access
-from slalom_xai.app.guard import Guard
-from slalom_xai.app.limits import Limits
+from slalom_xai.serve.guard import Access, Guard
+from slalom_xai.serve.work.spec import Limits
 
 TOKEN = "a-token-of-the-fuzz"
 HOSTS = ("localhost", "127.0.0.1", "[::1]")

@@ -17,10 +17,10 @@ from fuzz.texts import hostile
 from fuzz.words import claimed, unclear
 from slalom_xai import Explainer, methods
 from slalom_xai.errors import SlalomError
-from slalom_xai.estimators import Estimator, NaiveBayes, Slalom
 from slalom_xai.explainer import REMOVALS
 from slalom_xai.explanation import Explanation
-from slalom_xai.text import GRANULARITIES
+from slalom_xai.methods import Estimator, NaiveBayes, Slalom
+from slalom_xai.models.text import GRANULARITIES
 
 LONG = 2000  # characters from which only small budgets are given
 ROUNDED = 2e-3  # of the outputs' size: what rounding in other batches may do to a prediction

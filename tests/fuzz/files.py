@@ -20,7 +20,7 @@ from fuzz.words import unclear
 from slalom_xai import Explainer
 from slalom_xai.errors import InputError
 from slalom_xai.explanation import Explanation
-from slalom_xai.text import GRANULARITIES
+from slalom_xai.models.text import GRANULARITIES
 
 TEXT = "A slow start, but one wonderful film. I liked the warm, long end!"
 FEW_CALLS: dict[str, Any] = {"budget": 120, "show_progress": False}

@@ -14,9 +14,9 @@ from rich.console import Console
 from fuzz.words import contradiction
 from slalom_xai.errors import InputError
 from slalom_xai.explanation import Explanation
+from slalom_xai.models.text import Unit
 from slalom_xai.reports.html import fragment, page
 from slalom_xai.reports.terminal import render
-from slalom_xai.text import Unit
 
 EXACT = 1e-6  # of the outputs' size: what double precision and single-precision models leave
 ROUNDING = 1e-9  # the same numbers, added up in another order

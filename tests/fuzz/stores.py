@@ -17,12 +17,12 @@ from starlette.testclient import TestClient
 from fuzz.cases import Outcome
 from fuzz.mutations import STRINGS, anything
 from fuzz.words import unclear
-from slalom_xai.app.access import Access
-from slalom_xai.app.server import application
-from slalom_xai.app.service import Service
-from slalom_xai.app.store.file import Store
-from slalom_xai.app.work.spec import WorkerSpec
 from slalom_xai.errors import InputError
+from slalom_xai.serve.guard import Access
+from slalom_xai.serve.server import application
+from slalom_xai.serve.service import Service
+from slalom_xai.serve.store.file import Store
+from slalom_xai.serve.work.spec import WorkerSpec
 
 ASK = {"model": "none", "text": "A fine film."}
 FEW = 24  # jobs and results

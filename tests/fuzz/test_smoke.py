@@ -13,7 +13,7 @@ from fuzz.trusting import too_many
 from fuzz.words import unclear
 from fuzz.workers import Plan, one, results
 from slalom_xai.errors import InputError, ModelError
-from slalom_xai.text import Unit
+from slalom_xai.models.text import Unit
 
 SOUND = made(additive=True)
 

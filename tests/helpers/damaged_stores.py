@@ -8,8 +8,7 @@ import zlib
 from contextlib import closing
 from pathlib import Path
 
-from slalom_xai.app.store.file import Store
-from slalom_xai.app.store.results import as_json
+from slalom_xai.serve.store.file import Store, as_json
 
 SETTINGS = as_json(
     {

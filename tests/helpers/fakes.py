@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from slalom_xai.models import Reading, Row
-from slalom_xai.outputs import Outputs
+from slalom_xai.models.outputs import Outputs
 
 
 class Averaging:

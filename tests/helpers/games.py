@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from slalom_xai.surrogates.formula import SlalomSurrogate
+from slalom_xai.methods.paper.formula import SlalomSurrogate
 
 
 def surrogate(

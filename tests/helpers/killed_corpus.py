@@ -20,9 +20,9 @@ from pathlib import Path
 from killed import killed_at, killed_in_child
 from tiny import CORPUS, tiny
 
-from slalom_xai.corpus import ExplainOptions, explain_corpus
-from slalom_xai.corpus import progress as shown
-from slalom_xai.corpus.staging import PartSize
+from slalom_xai.data.corpus import ExplainOptions, explain_corpus
+from slalom_xai.data.corpus import run as shown
+from slalom_xai.data.corpus.staging import PartSize
 
 PARTS, TEXTS = 8, 3
 

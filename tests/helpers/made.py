@@ -9,18 +9,16 @@ import numpy as np
 import torch
 
 from slalom_xai.explanation import Array, Explanation
-from slalom_xai.outputs import Outputs
+from slalom_xai.methods.additive import AdditiveSurrogate, PairsSurrogate
+from slalom_xai.methods.gaussian_process import Changes, conditioned
+from slalom_xai.methods.paper.formula import SlalomSurrogate
+from slalom_xai.methods.process import Kernel, Noise, Process
+from slalom_xai.methods.scores import SCORES, OneScore
+from slalom_xai.models.outputs import Outputs
+from slalom_xai.models.text import Unit, words
 from slalom_xai.slalom import BoundedSlalom
 from slalom_xai.slalom.shapley import compute_shapley
 from slalom_xai.slalom.trust import Agreement, FewAndAny, Fidelity
-from slalom_xai.surrogates.additive import AdditiveSurrogate
-from slalom_xai.surrogates.formula import SlalomSurrogate
-from slalom_xai.surrogates.likelihood import Changes
-from slalom_xai.surrogates.pairs import PairsSurrogate
-from slalom_xai.surrogates.process import Kernel, Noise, Process
-from slalom_xai.surrogates.process_fit import conditioned
-from slalom_xai.surrogates.scores import SCORES, OneScore
-from slalom_xai.text import Unit, words
 
 TEXT = "A slow start, but the two leads are wonderful and I would gladly watch it again."
 FIDELITY = Fidelity(

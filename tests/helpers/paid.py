@@ -11,7 +11,7 @@ import torch
 from fakes import Averaging
 
 from slalom_xai.models import Row
-from slalom_xai.models.stores import AnswerStore
+from slalom_xai.models.base import AnswerStore
 
 TEXT = "a slow start but then one truly wonderful film after all"
 

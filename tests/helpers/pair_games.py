@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from slalom_xai.surrogates.pairs import PairsSurrogate
+from slalom_xai.methods.additive import PairsSurrogate
 
 WORDS = [
     "one",

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from slalom_xai.audit import (
+from slalom_xai.data.audit import (
     AuditFields,
     AuditSettings,
     own_lists,
@@ -14,9 +14,9 @@ from slalom_xai.audit import (
     run_audit,
     write_audit,
 )
-from slalom_xai.corpus import ExplainOptions, explain_corpus
-from slalom_xai.corpus.source import CorpusFields
-from slalom_xai.corpus.staging import PartSize
+from slalom_xai.data.corpus import ExplainOptions, explain_corpus
+from slalom_xai.data.corpus.source import CorpusFields
+from slalom_xai.data.corpus.staging import PartSize
 
 HTML = "<script>alert(1)</script>"
 TEXTS = [

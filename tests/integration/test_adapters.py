@@ -13,7 +13,7 @@ from transformers import pipeline
 
 from slalom_xai import Explainer, explain
 from slalom_xai.errors import InputError, ModelError
-from slalom_xai.text import words
+from slalom_xai.models.text import words
 
 TEXTS = [
     "a warm and funny film",

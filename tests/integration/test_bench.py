@@ -18,8 +18,8 @@ from fakes import Averaging
 from processes import started
 from tiny import CORPUS, tiny
 
-from slalom_xai.bench import BenchOptions, bench, summary, summary_table
-from slalom_xai.bench.results import ceiling_shares
+from slalom_xai.data.bench import BenchOptions, bench, summary, summary_table
+from slalom_xai.data.bench.results import ceiling_shares
 from slalom_xai.errors import InputError
 from slalom_xai.explanation import Explanation
 
@@ -229,7 +229,7 @@ from dataclasses import replace
 from pathlib import Path
 from fakes import Averaging
 from killed import every_step
-from slalom_xai.bench import BenchOptions, bench
+from slalom_xai.data.bench import BenchOptions, bench
 
 root = Path(sys.argv[1])
 data, out = root / "texts.jsonl", root / "out"

@@ -17,9 +17,9 @@ from tiny import tiny
 
 import slalom_xai
 from slalom_xai import Explanation, methods
-from slalom_xai.cli.words import for_command_line
+from slalom_xai.cli.output import for_command_line
 from slalom_xai.errors import InputError
-from slalom_xai.system.writable import check_writable
+from slalom_xai.system.files import check_writable
 
 REVIEW = "The opening is slow, but the two leads are wonderful and I would gladly watch it again."
 ROOT = Path(__file__).parents[2]

@@ -7,7 +7,7 @@ from tiny import TEXT, tiny
 
 from slalom_xai import Explainer
 from slalom_xai.errors import ModelError
-from slalom_xai.surrogates.process import packed_rows, unpacked_rows
+from slalom_xai.methods.process import packed_rows, unpacked_rows
 
 needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")
 PLACES = [

@@ -15,9 +15,9 @@ from tiny import tiny
 from slalom_xai import Explainer
 from slalom_xai.errors import InputError
 from slalom_xai.explanation import Explanation
-from slalom_xai.outputs import Outputs
-from slalom_xai.surrogates.additive import AdditiveSurrogate
-from slalom_xai.text import Unit, words
+from slalom_xai.methods.additive import AdditiveSurrogate
+from slalom_xai.models.outputs import Outputs
+from slalom_xai.models.text import Unit, words
 
 TEXT = "A good good film, not a bad one."
 WEIGHTS = {"good": 1.0, "bad": -1.5, "film": 0.3}

@@ -6,13 +6,13 @@ from tiny import ASKING, BY_NAME, TEXT, tiny
 
 from slalom_xai import Explainer, Explanation, explain
 from slalom_xai.errors import BudgetError, InputError, ModelError
-from slalom_xai.estimators import Slalom, SlalomEff, SlalomExact, SlalomFidel, estimator
+from slalom_xai.methods import Slalom, SlalomEff, SlalomExact, SlalomFidel, estimator
+from slalom_xai.methods.scores import DEFAULT_SCORE
 from slalom_xai.metrics import asker
 from slalom_xai.models import prompt
-from slalom_xai.outputs import Outputs
+from slalom_xai.models.outputs import Outputs
 from slalom_xai.queries import Queries
 from slalom_xai.slalom.trust import percent
-from slalom_xai.surrogates.scores import DEFAULT_SCORE
 
 MODEL = tiny("bert")
 every_method = pytest.mark.parametrize("method", BY_NAME)

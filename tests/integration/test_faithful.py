@@ -11,7 +11,7 @@ from word_games import Game
 
 from slalom_xai import Explainer
 from slalom_xai.errors import InputError, ModelError
-from slalom_xai.estimators import Slalom
+from slalom_xai.methods import Slalom
 from slalom_xai.slalom.trust import Agreement, FewAndAny, Fidelity, agreement, compare_changes
 
 WORDS = [f"word{number}" for number in range(30)]

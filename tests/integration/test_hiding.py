@@ -16,8 +16,8 @@ from slalom_xai.explainer import read_for_removal
 from slalom_xai.explanation import Explanation
 from slalom_xai.models import prompt
 from slalom_xai.models.load import text_model
+from slalom_xai.models.rows import KeptTokens, TokenText
 from slalom_xai.models.token_batch import TokenBatch
-from slalom_xai.models.token_rows import KeptTokens, TokenText
 from slalom_xai.queries import Batches, Queries
 
 WAYS = {

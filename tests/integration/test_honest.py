@@ -10,7 +10,7 @@ from marks import long_except
 from word_games import Game, shapley_values
 
 from slalom_xai import Explainer
-from slalom_xai.designs import even_counts
+from slalom_xai.slalom.rows import even_counts
 from slalom_xai.slalom.trust import Agreement, FewAndAny, Fidelity
 
 WORDS = ["a", "slow", "start", "but", "one", "wonderful", "warm", "film"]

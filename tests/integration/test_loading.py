@@ -19,12 +19,12 @@ import torch
 from tiny import ARCHITECTURES, tiny
 
 from slalom_xai import Explainer
-from slalom_xai.corpus import ExplainOptions
+from slalom_xai.data.corpus import ExplainOptions
+from slalom_xai.data.training.start import load_start, load_teacher
 from slalom_xai.errors import InputError, ModelError, SlalomError
-from slalom_xai.models.file_fingerprint import fingerprint
+from slalom_xai.models.fingerprints import fingerprint
+from slalom_xai.models.hub import check_words, load_tokenizer, located
 from slalom_xai.models.language import AnswerModel
-from slalom_xai.models.loading import check_words, load_tokenizer, located
-from slalom_xai.training.pretrained import load_start, load_teacher
 
 # Before version 5, transformers says by itself that there is no tokenizer.
 NO_TOKENIZER = "the tokenizer files are missing|cannot load a tokenizer from"
@@ -33,7 +33,7 @@ ATTACK = """
 import pathlib, sys
 from slalom_xai import Explainer
 from slalom_xai.errors import SlalomError
-from slalom_xai.training.pretrained import load_start, load_teacher
+from slalom_xai.data.training.start import load_start, load_teacher
 
 folder, onnx = sys.argv[1:]
 attempts = {

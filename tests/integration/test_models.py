@@ -14,8 +14,8 @@ from transformers import BertConfig, BertForSequenceClassification, BertModel
 from slalom_xai import Explainer, explain
 from slalom_xai.errors import InputError, ModelError
 from slalom_xai.models.load import text_model
-from slalom_xai.outputs import Outputs
-from slalom_xai.text import words
+from slalom_xai.models.outputs import Outputs
+from slalom_xai.models.text import words
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)

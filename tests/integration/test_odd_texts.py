@@ -16,7 +16,7 @@ import torch
 
 from slalom_xai import Explainer
 from slalom_xai.errors import BudgetError, InputError, ModelError
-from slalom_xai.text import ALL_UNKNOWN
+from slalom_xai.models.text import ALL_UNKNOWN
 
 TEXT = "a slow start but one wonderful warm film"
 WORDS = ["a", "slow", "start", "but", "wonderful", "warm", "film", "not", "good", ".", "the"]

@@ -7,7 +7,7 @@ from marks import long_if
 from planted import plant
 
 from slalom_xai import Explainer
-from slalom_xai.estimators import SlalomEff, SlalomExact, SlalomFidel
+from slalom_xai.methods import SlalomEff, SlalomExact, SlalomFidel
 
 CLOSE = 0.05  # of the spread, which is 2 for values and 1 for importances
 

@@ -10,11 +10,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import DynamicCache
 
 from slalom_xai import Explainer
-from slalom_xai.designs import deletions
 from slalom_xai.errors import ModelError
 from slalom_xai.models import prompt
 from slalom_xai.models.prefix import PrefixCache
 from slalom_xai.queries import Batches, Queries
+from slalom_xai.slalom.rows import deletions
 
 WORDS = 200
 SIZE = {

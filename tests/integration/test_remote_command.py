@@ -21,7 +21,7 @@ from api_servers import (
 from servers import until
 
 from slalom_xai import Explanation
-from slalom_xai.corpus import Corpus
+from slalom_xai.data.corpus import Corpus
 
 pytestmark = pytest.mark.usefixtures("own_cache")
 

@@ -14,8 +14,8 @@ from fakes import Averaging, word_scores
 from word_games import Game
 
 from slalom_xai import Explainer
-from slalom_xai.estimators import Slalom
-from slalom_xai.estimators.slalom import SLALOM
+from slalom_xai.methods import Slalom
+from slalom_xai.methods.slalom import SLALOM
 from slalom_xai.slalom.settings import CALLS, FIT
 
 TEXT = "a quiet film that grows on you though it is far too long"

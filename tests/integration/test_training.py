@@ -22,12 +22,12 @@ from transformers import (
 )
 
 from slalom_xai import Explainer, Explanation
+from slalom_xai.data.training import TrainingOptions, train
+from slalom_xai.data.training.distil import best_scale, partial, projected_embeddings, stretched
+from slalom_xai.data.training.encoding import EncodedTexts
+from slalom_xai.data.training.start import new_tokenizer
 from slalom_xai.errors import InputError, ModelError
 from slalom_xai.queries.cutting import groups_by_length
-from slalom_xai.training import TrainingOptions, train
-from slalom_xai.training.architecture import new_tokenizer
-from slalom_xai.training.distil import best_scale, partial, projected_embeddings, stretched
-from slalom_xai.training.encoding import EncodedTexts
 
 WORDS = {
     "bad": ["dull", "loud", "weak"],

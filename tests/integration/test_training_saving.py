@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from tiny import tiny
 
+from slalom_xai.data.training.options import TrainingOptions
+from slalom_xai.data.training.saving import check_folder, save
 from slalom_xai.errors import InputError
-from slalom_xai.training.options import TrainingOptions
-from slalom_xai.training.saving import check_folder, save
 
 PATHS = os.pathsep.join([str(Path(__file__).parents[1] / "helpers"), *sys.path])
 ENVIRONMENT = {**os.environ, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1", "PYTHONPATH": PATHS}
@@ -57,7 +57,7 @@ import sys
 from pathlib import Path
 from tiny import tiny
 from slalom_xai.errors import InputError
-from slalom_xai.training.saving import save
+from slalom_xai.data.training.saving import save
 import resource
 model, tokenizer = tiny("distilbert")
 model.config.mark = "new"
@@ -93,7 +93,7 @@ import torch
 from pathlib import Path
 from killed import every_step
 from tiny import tiny
-from slalom_xai.training.saving import check_folder, save
+from slalom_xai.data.training.saving import check_folder, save
 root = Path(sys.argv[1])
 folder = root / "model"
 model, tokenizer = tiny("distilbert")

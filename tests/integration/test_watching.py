@@ -13,7 +13,7 @@ from fakes import Averaging
 from processes import started
 
 from slalom_xai import Explainer, Explanation
-from slalom_xai.estimators import Slalom
+from slalom_xai.methods import Slalom
 
 ROOT = Path(__file__).parents[2]
 REVIEW = "The opening is slow, but the two leads are wonderful and I would gladly watch it again."

@@ -15,9 +15,9 @@ from tiny import ARCHITECTURES, TEXT, tiny, tokenizer
 import slalom_xai
 from slalom_xai import Explainer
 from slalom_xai.errors import InputError, ModelError
-from slalom_xai.estimators import AttentionMean, Gradient, IntegratedGradients, SmoothGrad
-from slalom_xai.estimators.attention import reading_position, rollout, seen
-from slalom_xai.estimators.white_box import rounding
+from slalom_xai.methods import AttentionMean, Gradient, IntegratedGradients, SmoothGrad
+from slalom_xai.methods.attention import reading_position, rollout, seen
+from slalom_xai.methods.white_box import rounding
 
 GRADIENTS = ("gradient", "integrated-gradients", "smoothgrad")
 ATTENTION = ("attention-mean", "attention-max", "attention-rollout")

@@ -13,10 +13,10 @@ from hypothesis.extra.numpy import arrays
 from made import explanation_with, make_form
 
 from slalom_xai.explanation import Explanation
+from slalom_xai.methods.paper.formula import SlalomSurrogate
+from slalom_xai.methods.paper.shapley import shapley_values
+from slalom_xai.models.text import Unit, words
 from slalom_xai.slalom.shapley import compute_shapley
-from slalom_xai.surrogates.exact_shapley import shapley_values
-from slalom_xai.surrogates.formula import SlalomSurrogate
-from slalom_xai.text import Unit, words
 
 numbers = st.floats(-5, 5, width=32)
 

@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from slalom_xai import Explainer, Explanation
-from slalom_xai.app.work.questions import edited
 from slalom_xai.models import prompt
 from slalom_xai.models.load import text_model
+from slalom_xai.serve.work.questions import edited
 
 TEXT = "A slow start, but a wonderful film."
 

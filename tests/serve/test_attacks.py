@@ -12,11 +12,9 @@ import pytest
 import uvicorn
 from servers import serving, until
 
-from slalom_xai.app.access import Access
-from slalom_xai.app.connections import timed
-from slalom_xai.app.guard import Guard
-from slalom_xai.app.limits import Limits
-from slalom_xai.app.serving import Address, listening
+from slalom_xai.serve.guard import Access, Guard
+from slalom_xai.serve.serving import Address, listening, timed
+from slalom_xai.serve.work.spec import Limits
 
 TOKEN = "a-token-for-the-tests_1234"
 HTML = "<script>alert(1)</script>"

@@ -9,8 +9,8 @@ import sys
 import pytest
 from servers import command, serving, until
 
-from slalom_xai.app.store.file import Store
 from slalom_xai.errors import InputError
+from slalom_xai.serve.store.file import Store
 
 HTML = "<script>alert(1)</script>"
 

@@ -9,12 +9,10 @@ import torch
 from servers import serving, until
 from tiny import _bert
 
-from slalom_xai.app.limits import Limits
-from slalom_xai.app.store.file import CHANGES, VERSION, Store
-from slalom_xai.app.store.jobs import Bound, Jobs
-from slalom_xai.app.store.results import Results, as_json
-from slalom_xai.app.supervisor import Supervisor
-from slalom_xai.app.work.spec import WorkerSpec, bound_to
+from slalom_xai.serve.store.file import CHANGES, VERSION, Results, Store, as_json
+from slalom_xai.serve.store.jobs import Bound, Jobs
+from slalom_xai.serve.supervisor import Supervisor
+from slalom_xai.serve.work.spec import Limits, WorkerSpec, bound_to
 
 SETTINGS = as_json(
     {

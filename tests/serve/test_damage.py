@@ -9,13 +9,13 @@ from damaged_stores import PAGE, filled, with_damaged_page
 from servers import command
 from starlette.testclient import TestClient
 
-from slalom_xai.app.access import Access
-from slalom_xai.app.data import Dataset
-from slalom_xai.app.server import application
-from slalom_xai.app.service import Service
-from slalom_xai.app.store.file import Store
 from slalom_xai.errors import InputError
-from slalom_xai.system.transactions import Damaged, has_no_room, is_damaged
+from slalom_xai.serve.data import Dataset
+from slalom_xai.serve.guard import Access
+from slalom_xai.serve.server import application
+from slalom_xai.serve.service import Service
+from slalom_xai.serve.store.file import Store
+from slalom_xai.system.sqlite import Damaged, has_no_room, is_damaged
 
 
 @pytest.fixture

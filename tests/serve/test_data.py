@@ -14,10 +14,10 @@ import pandas as pd
 import pytest
 from servers import until
 
-from slalom_xai.app.data import Dataset, Prediction
-from slalom_xai.app.data.answers import is_correct
-from slalom_xai.app.data.settings import DataSettings
 from slalom_xai.errors import InputError
+from slalom_xai.serve.data import Dataset, Prediction
+from slalom_xai.serve.data.answers import is_correct
+from slalom_xai.serve.data.file import DataSettings
 
 ROWS = [
     ("A wonderful film, with a warm heart", "positive"),

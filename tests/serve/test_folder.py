@@ -11,9 +11,9 @@ import pytest
 from servers import serving
 from stored import TEXTS, stored_audit, stored_corpus
 
-from slalom_xai.app.folder import open_folder
-from slalom_xai.corpus import Corpus
+from slalom_xai.data.corpus import Corpus
 from slalom_xai.errors import InputError
+from slalom_xai.serve.folder import open_folder
 
 
 @pytest.fixture(scope="module")

@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 from slalom_xai import Explainer, Explanation
-from slalom_xai.app.store.file import Store
-from slalom_xai.app.store.jobs import Bound, Jobs, QueueFull
-from slalom_xai.app.store.results import Result, as_json
 from slalom_xai.reports.view import explanation_data
+from slalom_xai.serve.store.file import Result, Store, as_json
+from slalom_xai.serve.store.jobs import Bound, Jobs, QueueFull
 
 LONG = " ".join(
     f"The film was slow at times, but scene {number} is wonderful." for number in range(8)

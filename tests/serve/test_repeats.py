@@ -11,13 +11,12 @@ from damaged_stores import SETTINGS
 from servers import serving, until
 
 from slalom_xai import Explainer, Explanation
-from slalom_xai.app.store.file import Store
-from slalom_xai.app.store.jobs import Bound, Jobs
-from slalom_xai.app.store.results import Results
-from slalom_xai.app.work.explaining import JobWorker
-from slalom_xai.app.work.spec import WorkerSpec
 from slalom_xai.explanation.saving import file_content
 from slalom_xai.models.load import text_model
+from slalom_xai.serve.store.file import Results, Store
+from slalom_xai.serve.store.jobs import Bound, Jobs
+from slalom_xai.serve.work.explaining import JobWorker
+from slalom_xai.serve.work.spec import WorkerSpec
 
 ENDS = ("wonderful", "dull", "truly moving, and warm", "awful", "a joke", "fine", "over", "long")
 TEXTS = [

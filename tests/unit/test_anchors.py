@@ -8,9 +8,9 @@ from word_games import Game
 
 from slalom_xai import Explainer
 from slalom_xai.errors import InputError
-from slalom_xai.estimators import Anchors
-from slalom_xai.estimators.anchor_samples import coin_bounds
-from slalom_xai.outputs import Outputs
+from slalom_xai.methods import Anchors
+from slalom_xai.methods.anchors import coin_bounds
+from slalom_xai.models.outputs import Outputs
 
 WORDS = [f"w{place}" for place in range(20)]
 TEXT = " ".join(WORDS)

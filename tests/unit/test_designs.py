@@ -3,15 +3,10 @@ import itertools
 import numpy as np
 import pytest
 
-from slalom_xai.designs import (
-    check_budget,
-    count_distinct_rows,
-    default_budget,
-    least_budget,
-    plan_rows,
-)
 from slalom_xai.errors import BudgetError
-from slalom_xai.row_keys import INERT
+from slalom_xai.slalom.plan import plan_rows
+from slalom_xai.slalom.rows import check_budget, count_distinct_rows, default_budget, least_budget
+from slalom_xai.system.row_keys import INERT
 
 
 def keys(codes, masks):

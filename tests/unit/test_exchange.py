@@ -14,11 +14,11 @@ from rich.console import Console
 
 from slalom_xai.errors import InputError
 from slalom_xai.explanation import Explanation
+from slalom_xai.explanation.exchange.spans import read_tokens
 from slalom_xai.explanation.exchange.with_shap import tiles
+from slalom_xai.methods.scores import SCORES
+from slalom_xai.models.text import Unit, words
 from slalom_xai.reports.terminal import render
-from slalom_xai.spans import read_tokens
-from slalom_xai.surrogates.scores import SCORES
-from slalom_xai.text import Unit, words
 
 TEXT = "A slow start, but a wonderful film."
 numbers = st.floats(-1e6, 1e6)

@@ -1,4 +1,4 @@
-"""Every fast form of the formula gives what the reference, ``surrogates.formula``, gives.
+"""Every fast form of the formula gives what the reference, ``methods.paper.formula``, gives.
 
 Derivatives of the reference come from autograd.
 """
@@ -10,12 +10,12 @@ import pytest
 import torch
 from games import surrogate
 
-from slalom_xai.surrogates.count_tables import rows_of
-from slalom_xai.surrogates.errors import moves_of
-from slalom_xai.surrogates.exact_shapley import shapley_values
-from slalom_xai.surrogates.fit import FitRequest, curvature_of, fit_slalom, make_problem, project
-from slalom_xai.surrogates.formula import SlalomSurrogate, averages, slots, weights
-from slalom_xai.surrogates.scores import slalom_score
+from slalom_xai.methods.counts import rows_of
+from slalom_xai.methods.paper.distinct_units import moves_of
+from slalom_xai.methods.paper.fit import FitRequest, curvature_of, fit_slalom, make_problem, project
+from slalom_xai.methods.paper.formula import SlalomSurrogate, averages, slots, weights
+from slalom_xai.methods.paper.shapley import shapley_values
+from slalom_xai.methods.scores import slalom_score
 
 kinds = pytest.mark.parametrize(
     ("columns", "sink"), [(columns, sink) for columns in (1, 3) for sink in (True, False)]

@@ -29,9 +29,9 @@ import pytest
 import torch
 
 from slalom_xai import Explainer
+from slalom_xai.methods.additive import AdditiveSurrogate
 from slalom_xai.metrics import Case, Deletion, Insertion, asker
 from slalom_xai.metrics.perturbation import BINS, bin_sizes
-from slalom_xai.surrogates.additive import AdditiveSurrogate
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 CASES = json.loads((FIXTURES / "ferret.json").read_text(encoding="utf-8"))["cases"]

@@ -21,14 +21,14 @@ from matplotlib.figure import Figure
 
 from slalom_xai import Explainer
 from slalom_xai.errors import InputError
+from slalom_xai.methods.scores import DEFAULT_SCORE, SCORES
+from slalom_xai.models.text import Unit
 from slalom_xai.reports import figures
 from slalom_xai.reports.colour import intensities, strongest_units
-from slalom_xai.reports.figures.captions import TITLES
-from slalom_xai.reports.figures.lines import Chunk, Line, Run, scored_lines, visual_order
-from slalom_xai.reports.figures.placement import place_labels
+from slalom_xai.reports.figures.canvas import TITLES
+from slalom_xai.reports.figures.passage import Chunk, Line, Run, scored_lines, visual_order
+from slalom_xai.reports.figures.points import place_labels
 from slalom_xai.reports.figures.words import merged, unit_labels, word_scores
-from slalom_xai.surrogates.scores import DEFAULT_SCORE, SCORES
-from slalom_xai.text import Unit
 
 ROOT = Path(__file__).parents[2]
 REVIEW = "The opening is slow, but the two leads are wonderful and I would gladly watch it again."

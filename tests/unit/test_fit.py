@@ -3,12 +3,12 @@ import pytest
 import torch
 from games import surrogate
 
-from slalom_xai.designs import plan_rows
-from slalom_xai.surrogates.additive import fit_additive
-from slalom_xai.surrogates.errors import moves_of, standard_errors
-from slalom_xai.surrogates.fit import fit_slalom
-from slalom_xai.surrogates.row_weights import ROW_WEIGHTS, inverse_variance
-from slalom_xai.surrogates.scores import slalom_score
+from slalom_xai.methods.additive import fit_additive
+from slalom_xai.methods.held_out import ROW_WEIGHTS, inverse_variance
+from slalom_xai.methods.paper.distinct_units import moves_of, standard_errors
+from slalom_xai.methods.paper.fit import fit_slalom
+from slalom_xai.methods.scores import slalom_score
+from slalom_xai.slalom.plan import plan_rows
 
 
 def design(units, rows, seed=0):

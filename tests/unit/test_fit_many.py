@@ -5,14 +5,8 @@ from games import surrogate
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slalom_xai.surrogates.count_tables import Sequences, rows_of
-from slalom_xai.surrogates.fit import (
-    FitRequest,
-    curvature_of,
-    fit_many,
-    make_problem,
-    project,
-)
+from slalom_xai.methods.counts import Sequences, rows_of
+from slalom_xai.methods.paper.fit import FitRequest, curvature_of, fit_many, make_problem, project
 
 
 def planned(units, rows, seed):

@@ -18,12 +18,11 @@ from typer.testing import CliRunner
 from slalom_xai.cli import app
 from slalom_xai.errors import InputError
 from slalom_xai.explanation import Explanation
+from slalom_xai.methods.paper.formula import SlalomSurrogate
+from slalom_xai.methods.scores import SCORES
+from slalom_xai.models.text import Unit, words
 from slalom_xai.reports.html import page, write_report
-from slalom_xai.reports.text_pieces import text_pieces
-from slalom_xai.reports.view import explanation_data, to_json
-from slalom_xai.surrogates.formula import SlalomSurrogate
-from slalom_xai.surrogates.scores import SCORES
-from slalom_xai.text import Unit, words
+from slalom_xai.reports.view import explanation_data, text_pieces, to_json
 
 ELEMENTS = {
     "html",

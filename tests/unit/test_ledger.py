@@ -9,7 +9,7 @@ from loops import run_apart
 
 from slalom_xai.errors import CapError, InputError
 from slalom_xai.models.remote import Price
-from slalom_xai.models.remote.ledger import Ledger
+from slalom_xai.models.remote.spending import Ledger
 
 
 @pytest.fixture

@@ -17,8 +17,8 @@ import torch
 from transformers import AutoModelForSequenceClassification
 
 from slalom_xai import Explainer
+from slalom_xai.methods.lrp import relevance_rules
 from slalom_xai.models.internals import eager
-from slalom_xai.models.relevance import relevance_rules
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "lrp"
 NAMES = ["bert", "gpt2"]

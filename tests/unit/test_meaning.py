@@ -10,11 +10,10 @@ from games import surrogate
 
 from slalom_xai import Explainer
 from slalom_xai.errors import InputError
+from slalom_xai.methods.paper.shapley import shapley_values
 from slalom_xai.metrics import Case, Meaning, asker
-from slalom_xai.metrics.meaning import predicted_contests
-from slalom_xai.metrics.sampled_shapley import EXACT, shapley_of_model
+from slalom_xai.metrics.meaning import EXACT, predicted_contests, shapley_of_model
 from slalom_xai.queries.repeats import contest_rows, doubled_rows, filled_rows
-from slalom_xai.surrogates.exact_shapley import shapley_values
 
 TEXT = "a slow start but one wonderful warm film"
 WORDS = TEXT.split()

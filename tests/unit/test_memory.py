@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from slalom_xai.system.memory import LARGE_BLOCK, give_back_memory
+from slalom_xai.system.process import LARGE_BLOCK, give_back_memory
 
 
 def held() -> int:
@@ -34,7 +34,7 @@ _SHAPES = "ONEDNN_PRIMITIVE_CACHE_CAPACITY"
 # hole between small ones in the heap; a block with a mapping of its own leaves none.
 _LARGE = f"""
 import ctypes
-from slalom_xai.system.memory import keep_memory_flat
+from slalom_xai.system.process import keep_memory_flat
 library = ctypes.CDLL(None)
 library.malloc.restype = library.sbrk.restype = ctypes.c_void_p
 library.malloc.argtypes = library.free.argtypes = [ctypes.c_size_t]
@@ -57,7 +57,7 @@ def test_large_blocks_stay_out_of_the_heap():
 @pytest.mark.parametrize(("chosen", "kept"), [({}, "16"), ({_SHAPES: "200"}, "200")])
 def test_few_compiled_shapes_are_kept_unless_the_user_says_so(chosen, kept):
     code = (
-        "import os; from slalom_xai.system.memory import keep_memory_flat; keep_memory_flat(); "
+        "import os; from slalom_xai.system.process import keep_memory_flat; keep_memory_flat(); "
         f"print(os.environ['{_SHAPES}'])"
     )
     environment = {name: value for name, value in os.environ.items() if name != _SHAPES} | chosen

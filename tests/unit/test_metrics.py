@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 
 from slalom_xai import Explainer, Explanation
 from slalom_xai.errors import InputError
+from slalom_xai.methods.additive import AdditiveSurrogate
+from slalom_xai.methods.paper.formula import SlalomSurrogate
 from slalom_xai.metrics import (
     AgreementWithOthers,
     Aopc,
@@ -38,11 +40,9 @@ from slalom_xai.metrics import (
 )
 from slalom_xai.metrics.perturbation import bin_sizes, curve_sizes
 from slalom_xai.metrics.plausibility import runs, span_match
-from slalom_xai.metrics.ranks import auroc, average_precision, spearman
-from slalom_xai.outputs import Outputs
-from slalom_xai.surrogates.additive import AdditiveSurrogate
-from slalom_xai.surrogates.formula import SlalomSurrogate
-from slalom_xai.text import Unit, words
+from slalom_xai.metrics.statistics import auroc, average_precision, spearman
+from slalom_xai.models.outputs import Outputs
+from slalom_xai.models.text import Unit, words
 
 TEXT = "a slow start but a wonderful film with one dull scene"
 PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"

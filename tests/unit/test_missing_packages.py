@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from slalom_xai.corpus.ray_engine import on_ray
-from slalom_xai.corpus.schema import arrow
+from slalom_xai.data.corpus.engines import on_ray
+from slalom_xai.data.corpus.schema import arrow
 from slalom_xai.errors import InputError, optional_package
 from slalom_xai.models.remote import RemoteClassifier
 

@@ -6,8 +6,8 @@ from word_games import Game
 
 from slalom_xai import Explainer, methods
 from slalom_xai.errors import InputError
-from slalom_xai.estimators import NaiveBayes, estimator
-from slalom_xai.outputs import Outputs
+from slalom_xai.methods import NaiveBayes, estimator
+from slalom_xai.models.outputs import Outputs
 
 TEXTS = ["Good good film", "a bad film", "good end", "bad bad end"]
 LABELS = ["yes", "no", "yes", 0]

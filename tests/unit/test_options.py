@@ -7,10 +7,10 @@ import pytest
 from typer.main import get_command
 
 from slalom_xai import Explainer
-from slalom_xai.app.schema import JobRequest
 from slalom_xai.cli.command import app
 from slalom_xai.errors import InputError
 from slalom_xai.options import ExplainOptions, TextOptions
+from slalom_xai.serve.schema import JobRequest
 
 SHARED = set(ExplainOptions.model_fields) - {"seed", "remote"}
 

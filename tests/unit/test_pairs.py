@@ -11,8 +11,8 @@ import torch
 from pair_games import MAINS, TOGETHER, WORDS, drawn, game, planted
 
 from slalom_xai import Explainer
-from slalom_xai.surrogates.additive import AdditiveSurrogate, fit_additive
-from slalom_xai.surrogates.pairs_fit import fit_pairs
+from slalom_xai.methods.additive import AdditiveSurrogate, fit_additive
+from slalom_xai.methods.pairs import fit_pairs
 
 
 @pytest.mark.parametrize("columns", [1, 3])

@@ -9,11 +9,11 @@ from marks import long_except
 from word_games import Game, additive, shapley_values
 
 from slalom_xai import Explainer
-from slalom_xai.designs import count_distinct_rows
 from slalom_xai.errors import BudgetError, InputError
-from slalom_xai.estimators.deletion_methods import fit_gam
-from slalom_xai.estimators.evidence import AnsweredRows
-from slalom_xai.estimators.shap_methods import UnitMasker, neighbours
+from slalom_xai.methods.deletion import fit_gam
+from slalom_xai.methods.evidence import AnsweredRows
+from slalom_xai.methods.shap_methods import UnitMasker, neighbours
+from slalom_xai.slalom.rows import count_distinct_rows
 
 WORDS = [f"w{place}" for place in range(30)]
 WEIGHTS = {

@@ -8,18 +8,21 @@ import torch
 from pair_games import WORDS, drawn, game, planted
 
 from slalom_xai import Explainer
-from slalom_xai.surrogates.additive import fit_additive
-from slalom_xai.surrogates.likelihood import Changes, Likelihood, factored, parts
-from slalom_xai.surrogates.process import Kernel, Noise, packed_rows, unpacked_rows
-from slalom_xai.surrogates.process_fit import (
+from slalom_xai.methods.additive import fit_additive
+from slalom_xai.methods.gaussian_process import (
     PROCESS,
+    Changes,
+    Likelihood,
     Pull,
     conditioned,
+    factored,
     fit_process,
     likeliest,
+    parts,
     solved,
     start_numbers,
 )
+from slalom_xai.methods.process import Kernel, Noise, packed_rows, unpacked_rows
 
 
 def some_kernel(units=5, seed=0):

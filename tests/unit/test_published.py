@@ -7,8 +7,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slalom_xai.surrogates.formula import SlalomSurrogate
-from slalom_xai.surrogates.published import fit_alternating, nonnegative_scale
+from slalom_xai.methods.paper.fits import fit_alternating, nonnegative_scale
+from slalom_xai.methods.paper.formula import SlalomSurrogate
 
 
 def drawn(rows, units, seed):

@@ -4,8 +4,8 @@ import torch
 from fakes import Averaging
 
 from slalom_xai.errors import BudgetError, InputError, ModelError
-from slalom_xai.estimators.base import attributed
 from slalom_xai.explainer import Explainer
+from slalom_xai.methods.base import attributed
 from slalom_xai.models import prompt
 from slalom_xai.queries import Batches, Queries
 

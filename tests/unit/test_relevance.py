@@ -5,7 +5,7 @@ import torch
 from torch.nn import functional
 
 from slalom_xai.errors import InputError
-from slalom_xai.models.relevance import relevance_rules
+from slalom_xai.methods.lrp import relevance_rules
 
 
 class Module(torch.nn.Module):

@@ -21,7 +21,7 @@ from slalom_xai import Explainer, Explanation
 from slalom_xai.errors import BudgetError, InputError, ModelError, ServiceError, SlalomError
 from slalom_xai.models.remote import Connection, Price, RemoteClassifier, Spending, Waiting
 from slalom_xai.models.remote.failures import seconds_to_wait
-from slalom_xai.progress import shown_by
+from slalom_xai.system.progress import shown_by
 
 pytestmark = pytest.mark.usefixtures("own_cache")
 

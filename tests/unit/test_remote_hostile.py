@@ -25,7 +25,7 @@ from slalom_xai.models.remote import (
     Waiting,
 )
 from slalom_xai.models.remote.failures import seconds_to_wait
-from slalom_xai.models.remote.ledger import Ledger
+from slalom_xai.models.remote.spending import Ledger
 
 pytestmark = pytest.mark.usefixtures("own_cache")
 

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from tiny import tiny
 
 from slalom_xai.models import prompt
+from slalom_xai.models.rows import WrittenTokens
 from slalom_xai.models.token_batch import TokenBatch
-from slalom_xai.models.token_rows import WrittenTokens
 from slalom_xai.models.tokens import Tokens
 
 CPU = torch.device("cpu")

@@ -13,9 +13,9 @@ from slalom_xai.errors import InputError, SlalomError
 from slalom_xai.explainer import REMOVALS as TAKEN
 from slalom_xai.explanation import Explanation
 from slalom_xai.explanation.file_checks import SAVED_REMOVALS
+from slalom_xai.models.text import GRANULARITIES
 from slalom_xai.reports.html import page
 from slalom_xai.reports.terminal import render
-from slalom_xai.text import GRANULARITIES
 
 
 def stored(tmp_path, content):

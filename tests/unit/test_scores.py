@@ -7,9 +7,9 @@ from games import from_slots, surrogate
 from made import explanation_with
 
 from slalom_xai.errors import InputError
-from slalom_xai.surrogates.errors import Moves, standard_errors
-from slalom_xai.surrogates.exact_shapley import shapley_derivatives, shapley_values
-from slalom_xai.surrogates.scores import SCORES, slalom_score
+from slalom_xai.methods.paper.distinct_units import Moves, standard_errors
+from slalom_xai.methods.paper.shapley import shapley_derivatives, shapley_values
+from slalom_xai.methods.scores import SCORES, slalom_score
 
 FROM_FORMULA = [name for name in SCORES if name != "filled"]
 

@@ -13,8 +13,8 @@ from tiny import SHAPIQ
 
 from slalom_xai import Explainer
 from slalom_xai.errors import InputError
-from slalom_xai.estimators import LeverageShap, ProxySpex, RegressionMsr
-from slalom_xai.estimators.shapiq_methods import from_interactions
+from slalom_xai.methods import LeverageShap, ProxySpex, RegressionMsr
+from slalom_xai.methods.shapiq_methods import from_interactions
 
 MISSING = sys.version_info < (3, 12) or find_spec("shapiq") is None
 needs_shapiq = pytest.mark.skipif(MISSING, reason="needs shapiq 1.8, on Python 3.12 or later")

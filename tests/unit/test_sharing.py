@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slalom_xai.queries.cutting import CUTTING
-from slalom_xai.queries.shared_batches import plan_batches
+from slalom_xai.queries.cutting import CUTTING, plan_batches
 
 
 def deletions(rows, tokens, fewest, most, fixed=0, seed=0):

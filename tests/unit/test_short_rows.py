@@ -5,19 +5,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slalom_xai.surrogates import count_tables
-from slalom_xai.surrogates.additive import RIDGE_REGRESSION, fit_additive
-from slalom_xai.surrogates.count_tables import (
-    CountTableSettings,
-    DenseRows,
-    Sequences,
-    ShortRows,
-    rows_of,
-)
-from slalom_xai.surrogates.errors import moves_of, standard_errors
-from slalom_xai.surrogates.exact_shapley import shapley_derivatives, shapley_values
-from slalom_xai.surrogates.fit import fit_slalom
-from slalom_xai.surrogates.formula import SlalomSurrogate
+from slalom_xai.methods import counts as count_tables
+from slalom_xai.methods.additive import RIDGE_REGRESSION, fit_additive
+from slalom_xai.methods.counts import CountTableSettings, DenseRows, Sequences, ShortRows, rows_of
+from slalom_xai.methods.paper.distinct_units import moves_of, standard_errors
+from slalom_xai.methods.paper.fit import fit_slalom
+from slalom_xai.methods.paper.formula import SlalomSurrogate
+from slalom_xai.methods.paper.shapley import shapley_derivatives, shapley_values
 
 UNITS = 30  # of which rows of up to five are kept by their places
 RIDGES = RIDGE_REGRESSION.ridges

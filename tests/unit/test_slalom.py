@@ -5,7 +5,7 @@ import torch
 from games import surrogate
 
 from slalom_xai.errors import InputError
-from slalom_xai.surrogates.formula import SlalomSurrogate
+from slalom_xai.methods.paper.formula import SlalomSurrogate
 
 
 def test_two_tokens_by_hand():

@@ -12,10 +12,10 @@ import torch
 from games import surrogate
 from tiny import TEXT, log_odds, shortened, tiny
 
-from slalom_xai.surrogates import errors, fit
-from slalom_xai.surrogates.additive import RIDGE_REGRESSION, fit_additive
-from slalom_xai.surrogates.exact_shapley import shapley_values
-from slalom_xai.surrogates.quadrature import FOR_VALUES
+from slalom_xai.methods.additive import RIDGE_REGRESSION, fit_additive
+from slalom_xai.methods.paper import distinct_units as errors
+from slalom_xai.methods.paper import fit
+from slalom_xai.methods.paper.shapley import FOR_VALUES, shapley_values
 
 NOT_SEEN = 0.01  # of the outputs' spread: well below what noise and misfit leave
 CONSTANTS = [field.name for field in fields(fit.FitSettings)]

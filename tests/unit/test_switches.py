@@ -7,7 +7,7 @@ import threading
 import pytest
 import torch
 
-from slalom_xai.models.loading import quiet
+from slalom_xai.models.hub import quiet
 from slalom_xai.models.transformers import TENSOR_CORES
 from slalom_xai.system.switches import Switch
 
@@ -140,7 +140,7 @@ def test_loaders_are_quiet_in_overlapping_threads_and_talk_again_afterwards():
 
 
 def test_the_longest_field_of_csv_is_the_users_again_after_a_table_is_read(tmp_path):
-    from slalom_xai.tables import read_table
+    from slalom_xai.data.tables import read_table
 
     before = csv.field_size_limit()
     file = tmp_path / "texts.csv"

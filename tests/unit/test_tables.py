@@ -1,7 +1,7 @@
 """What is different where a whole table is explained."""
 
-from slalom_xai.corpus import ExplainOptions
-from slalom_xai.corpus.progress import TextsDone
+from slalom_xai.data.corpus import ExplainOptions
+from slalom_xai.data.corpus.run import TextsDone
 
 TEXT = "The film is slow, but both actresses are good company and the end is moving."
 

@@ -6,8 +6,8 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 from slalom_xai.models import prompt
+from slalom_xai.models.text import GRANULARITIES, Unit, disjoint, joined, owners, words
 from slalom_xai.models.tokens import Tokens
-from slalom_xai.text import GRANULARITIES, Unit, disjoint, joined, owners, words
 
 
 @pytest.mark.parametrize(

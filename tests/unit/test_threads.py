@@ -11,12 +11,12 @@ import torch
 
 from slalom_xai.models import prompt
 from slalom_xai.models.load import text_model
+from slalom_xai.models.locks import is_stateless
 from slalom_xai.models.padded import has_small_steps
-from slalom_xai.models.stateless import is_stateless
 from slalom_xai.queries import Batches
-from slalom_xai.queries.side_by_side import side_by_side
-from slalom_xai.system import threads
-from slalom_xai.system.threads import at_most, for_batches, work_alone
+from slalom_xai.queries.batches import side_by_side
+from slalom_xai.system import process as threads
+from slalom_xai.system.process import at_most, for_batches, work_alone
 
 MANY = 6
 SIX = threads.Machine(threads=MANY, cores=MANY)
@@ -67,7 +67,7 @@ _EXPLAINS = f"""
 import numpy as np, torch
 from slalom_xai import Explainer
 from slalom_xai.errors import ModelError
-from slalom_xai.estimators import Slalom
+from slalom_xai.methods import Slalom
 
 usual = torch.get_num_threads()
 seen, fitted = set(), set()
@@ -154,7 +154,7 @@ def test_a_number_that_the_user_set_is_left_alone(count):
 def test_a_number_set_before_the_import_is_left_alone():
     code = (
         "import torch; torch.set_num_threads(3)\n"
-        "from slalom_xai.system import threads\n"
+        "from slalom_xai.system import process as threads\n"
         "machine = threads.Machine(threads.HERE.threads, cores=16)\n"
         "with threads.at_most(1, machine): assert torch.get_num_threads() == 3"
     )

@@ -10,12 +10,11 @@ import zipfile
 
 import pytest
 
+from slalom_xai.data.tables import read_table
+from slalom_xai.data.tables.examples import Fields, read_examples
+from slalom_xai.data.training.data import ordered_classes, prepare, split
+from slalom_xai.data.training.options import TrainingOptions
 from slalom_xai.errors import InputError
-from slalom_xai.tables import read_table
-from slalom_xai.tables.examples import Fields, read_examples
-from slalom_xai.training.classes import ordered_classes
-from slalom_xai.training.data import prepare, split
-from slalom_xai.training.options import TrainingOptions
 
 ROWS = [
     {"text": 'a "fine", film', "label": "good"},
@@ -97,7 +96,7 @@ def test_parquet_without_pyarrow_names_the_package(tmp_path):
     (tmp_path / "a.parquet").write_bytes(b"PAR1")
     code = (
         "import sys; sys.modules['pyarrow'] = None\n"
-        "from pathlib import Path\nfrom slalom_xai.tables import read_table\n"
+        "from pathlib import Path\nfrom slalom_xai.data.tables import read_table\n"
         "from slalom_xai.errors import InputError\n"
         "try:\n    read_table(Path(sys.argv[1]))\n"
         "except InputError as error:\n    sys.exit('pip install pyarrow' not in str(error))\n"

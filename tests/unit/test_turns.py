@@ -2,7 +2,7 @@ import threading
 
 import pytest
 
-from slalom_xai.queries.turns import Job, take_turns
+from slalom_xai.queries.many_texts import Job, take_turns
 
 
 def adding(start, times):

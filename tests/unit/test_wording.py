@@ -9,7 +9,7 @@ from made import explained, made
 from rich.console import Console
 
 from slalom_xai.explanation import Explanation
-from slalom_xai.outputs import Outputs
+from slalom_xai.models.outputs import Outputs
 from slalom_xai.reports.html import page
 from slalom_xai.reports.terminal import render
 from slalom_xai.reports.view import explanation_data, index_data

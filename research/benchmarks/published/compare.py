@@ -13,10 +13,10 @@ from scipy.stats import spearmanr
 from research.benchmarks.published.package import PUBLISHED_BATCH, Scores, published
 from research.benchmarks.published.texts import LOCAL, SHORT_ROW, AnsweredRows, Array, Text
 from slalom_xai import Explainer, Explanation
-from slalom_xai.estimators import SlalomEff, SlalomFidel
+from slalom_xai.methods import SlalomEff, SlalomFidel
+from slalom_xai.methods.paper.fit import fit_slalom
 from slalom_xai.models import TextModel
 from slalom_xai.models.reading import AnyReading
-from slalom_xai.surrogates.fit import fit_slalom
 
 
 @dataclass(frozen=True)

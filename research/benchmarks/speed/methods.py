@@ -50,7 +50,7 @@ def _method(name: str) -> Any:
     """A method of slalom-xai by its name here."""
     if name != UNTESTED:
         return name
-    from slalom_xai.estimators import SlalomEff
+    from slalom_xai.methods import SlalomEff
 
     return SlalomEff(tested=False)
 

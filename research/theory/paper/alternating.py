@@ -24,8 +24,8 @@ from torch import Tensor
 from research.base import Check, Outcome, Settings, at_least, at_most, reproduction
 from research.drawing import BLUE, ORANGE, RED, panels
 from research.theory.paper.transformer import random_slalom
-from slalom_xai.surrogates.fit import fit_slalom
-from slalom_xai.surrogates.published import nonnegative_scale
+from slalom_xai.methods.paper.fit import fit_slalom
+from slalom_xai.methods.paper.fits import nonnegative_scale
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -27,8 +27,8 @@ from research.theory.paper.transformer import (
     random_slalom,
     row_counts,
 )
-from slalom_xai.surrogates.formula import SlalomSurrogate, averages, weights
-from slalom_xai.surrogates.recover import recover, references
+from slalom_xai.methods.paper.exact import recover, references
+from slalom_xai.methods.paper.formula import SlalomSurrogate, averages, weights
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

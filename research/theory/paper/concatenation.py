@@ -35,7 +35,7 @@ from research.theory.paper.transformer import (
     random_slalom,
     row_counts,
 )
-from slalom_xai.surrogates.fit import fit_slalom
+from slalom_xai.methods.paper.fit import fit_slalom
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -25,7 +25,7 @@ from research.theory.paper.transformer import (
     random_slalom,
     row_counts,
 )
-from slalom_xai.surrogates.formula import SlalomSurrogate
+from slalom_xai.methods.paper.formula import SlalomSurrogate
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -25,8 +25,8 @@ from research.theory.paper.embedded import embedded_log_odds
 from research.theory.paper.repeats import additive_bound
 from research.theory.paper.synthetic import WEIGHTS, WORDS, Ask, trained
 from research.theory.paper.transformer import answers, planted, random_slalom
-from slalom_xai.surrogates.formula import SlalomSurrogate
-from slalom_xai.surrogates.recover import recover
+from slalom_xai.methods.paper.exact import recover
+from slalom_xai.methods.paper.formula import SlalomSurrogate
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

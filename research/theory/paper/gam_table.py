@@ -31,8 +31,8 @@ from research.theory.paper.synthetic import (
     sample_rows,
     trained,
 )
-from slalom_xai.surrogates.additive import fit_additive
-from slalom_xai.surrogates.fit import fit_slalom
+from slalom_xai.methods.additive import fit_additive
+from slalom_xai.methods.paper.fit import fit_slalom
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

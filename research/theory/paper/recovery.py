@@ -24,8 +24,8 @@ from research.drawing import BLUE, NEUTRAL, ORANGE, RED, diagonal, panels
 from research.theory.paper.recovery_noise import noise_checks, noise_table
 from research.theory.paper.recovery_steps import Counted, Signs, follow_the_proof
 from research.theory.paper.transformer import answers, planted, random_slalom
-from slalom_xai.surrogates.formula import SlalomSurrogate, averages, weights
-from slalom_xai.surrogates.recover import recover, recover_with_sink, references
+from slalom_xai.methods.paper.exact import recover, recover_with_sink, references
+from slalom_xai.methods.paper.formula import SlalomSurrogate, averages, weights
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

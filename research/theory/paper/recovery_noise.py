@@ -17,7 +17,7 @@ from torch import Tensor
 from research.base import Check, at_least, at_most
 from research.theory.paper.recovery_steps import Counted, follow_the_proof
 from research.theory.paper.transformer import planted, random_slalom
-from slalom_xai.surrogates.recover import recover, references
+from slalom_xai.methods.paper.exact import recover, references
 
 NOISES = (1e-8, 1e-4, 1e-2)
 _DRAWS = 60  # SLALOMs

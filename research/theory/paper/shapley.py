@@ -21,8 +21,8 @@ from torch import Tensor
 from research.base import Check, Outcome, Settings, at_least, at_most, reproduction
 from research.drawing import BLUE, RED, diagonal, panels
 from research.theory.paper.transformer import random_slalom
-from slalom_xai.surrogates.exact_shapley import shapley_values
-from slalom_xai.surrogates.formula import SlalomSurrogate
+from slalom_xai.methods.paper.formula import SlalomSurrogate
+from slalom_xai.methods.paper.shapley import shapley_values
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

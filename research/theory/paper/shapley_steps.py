@@ -24,8 +24,8 @@ from research.base import Outcome, Settings, at_least, at_most, reproduction
 from research.drawing import BLUE, RED, diagonal, panels
 from research.theory.paper.shapley import brute_force
 from research.theory.paper.transformer import random_slalom
-from slalom_xai.surrogates.formula import SlalomSurrogate
-from slalom_xai.surrogates.scores import slalom_score
+from slalom_xai.methods.paper.formula import SlalomSurrogate
+from slalom_xai.methods.scores import slalom_score
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

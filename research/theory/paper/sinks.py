@@ -41,8 +41,8 @@ from research.theory.paper.training_lengths import (
     trained_evenly,
 )
 from research.theory.paper.transformer import answers, planted, random_slalom
-from slalom_xai.surrogates.formula import SlalomSurrogate
-from slalom_xai.surrogates.recover import recover_with_sink
+from slalom_xai.methods.paper.exact import recover_with_sink
+from slalom_xai.methods.paper.formula import SlalomSurrogate
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

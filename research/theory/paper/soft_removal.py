@@ -20,8 +20,8 @@ from torch import Tensor
 from research.base import Check, Outcome, Settings, at_least, at_most, reproduction
 from research.drawing import BLUE, NEUTRAL, RED, panels
 from research.theory.paper.transformer import answers, planted, random_slalom
-from slalom_xai.surrogates.formula import SlalomSurrogate
-from slalom_xai.surrogates.scores import slalom_score
+from slalom_xai.methods.paper.formula import SlalomSurrogate
+from slalom_xai.methods.scores import slalom_score
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from slalom_xai.surrogates.formula import SlalomSurrogate
+from slalom_xai.methods.paper.formula import SlalomSurrogate
 
 
 class PlainTransformer(torch.nn.Module):

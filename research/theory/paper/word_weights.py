@@ -16,7 +16,7 @@ from torch import Tensor
 from research.base import Check, Outcome, Settings, at_least, at_most, reproduction
 from research.drawing import BLUE, RED, panels
 from research.theory.paper.synthetic import rms
-from slalom_xai.estimators.naive_bayes import NaiveBayes
+from slalom_xai.methods.naive_bayes import NaiveBayes
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -16,7 +16,7 @@ from research.theory.slides.classifier import AttentionClassifier
 from research.theory.slides.counterfactual import divergence, two_places
 from research.theory.slides.explainers import head_attention, removal_effects, seven_scores
 from research.theory.slides.reviews import Reviews
-from slalom_xai.metrics.ranks import spearman
+from slalom_xai.metrics.statistics import spearman
 
 SHUFFLES = 20  # of the weights of a text, of which the median counts
 TINY = 1e-12  # keeps the logarithm of a weight of zero finite

@@ -17,7 +17,7 @@ from research.theory.slides.debate import apart, debate_text, diverging_classifi
 from research.theory.slides.embedded_attention import FILMS, embedded_model
 from research.theory.slides.reviews import Reviews, accuracy, trained_classifier, write_reviews
 from slalom_xai.explainer import Explainer
-from slalom_xai.metrics.ranks import spearman
+from slalom_xai.metrics.statistics import spearman
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

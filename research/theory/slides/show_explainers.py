@@ -27,7 +27,7 @@ from research.theory.slides.reviews import (
 )
 from slalom_xai.explainer import Explainer
 from slalom_xai.explanation import Explanation
-from slalom_xai.metrics.ranks import auroc, spearman
+from slalom_xai.metrics.statistics import auroc, spearman
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

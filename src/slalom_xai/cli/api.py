@@ -21,7 +21,7 @@ if TYPE_CHECKING:
         RemoteClassifier,
         Spending,
     )
-    from slalom_xai.models.remote.asked import RemoteAskedModel
+    from slalom_xai.models.remote.answering import RemoteAskedModel
     from slalom_xai.options import RemoteOptions
 
 _FOR_ANSWERS = 0.9  # of the calls that are allowed; the others are left for requests tried again

@@ -22,7 +22,7 @@ from slalom_xai.system.interrupts import leaving_at_once
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from slalom_xai.audit import Rule
+    from slalom_xai.data.audit import Rule
 
 _HELP = (
     "Audits a classifier on a table: which words decide that should not, measured by putting them "
@@ -94,7 +94,7 @@ def _audit(
     as_json: AsJson = False,
 ) -> int:
     with leaving_at_once():
-        from slalom_xai.audit import (
+        from slalom_xai.data.audit import (
             NUMBERS,
             AuditFields,
             AuditSettings,
@@ -105,8 +105,8 @@ def _audit(
             run_audit,
             write_audit,
         )
-        from slalom_xai.corpus.manifest import model_fingerprint
-        from slalom_xai.system.writable import make_folder
+        from slalom_xai.data.corpus.staging import model_fingerprint
+        from slalom_xai.system.files import make_folder
 
     rules = [rule(said, NUMBERS) for said in fail_if or []]
     _check_rules(rules, group or [], label)
@@ -134,7 +134,7 @@ def _check_rules(rules: Sequence[Rule], groups: Sequence[str], label: str | None
     Raises:
         InputError: there is one.
     """
-    from slalom_xai.audit.figures import OF_GROUPS, OF_LABELS
+    from slalom_xai.data.audit.rules import OF_GROUPS, OF_LABELS
     from slalom_xai.errors import InputError
 
     for one in rules:
@@ -148,7 +148,7 @@ def _check_rules(rules: Sequence[Rule], groups: Sequence[str], label: str | None
 
 
 def _show(found: Mapping[str, Any], files: list[Path]) -> None:
-    from slalom_xai.audit.report import sizes
+    from slalom_xai.data.audit.report import sizes
 
     typer.echo(sizes(found))
     words = [one for one in found["findings"] if one["found"]]

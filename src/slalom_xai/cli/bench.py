@@ -118,7 +118,7 @@ def _bench(
 ) -> None:
     """The command; ``_HELP`` says what it does."""
     with leaving_at_once():
-        from slalom_xai.bench import BenchOptions, bench
+        from slalom_xai.data.bench import BenchOptions, bench
 
     plan = BenchOptions(
         methods=_named(methods),
@@ -171,7 +171,7 @@ def _finish(frame: pd.DataFrame, out: Path) -> None:
     Raises:
         typer.Exit: nothing could be measured.
     """
-    from slalom_xai.bench import summary
+    from slalom_xai.data.bench import summary
 
     typer.echo(summary(frame))
     typer.echo(

@@ -13,7 +13,7 @@ from slalom_xai.cli.api import (
     accounted,
 )
 from slalom_xai.cli.cache import report_cache
-from slalom_xai.cli.finishing import explained, finish, read_text
+from slalom_xai.cli.one_text import Watch, explained, finish, read_text, somebody_watches
 from slalom_xai.cli.options import (
     AsJson,
     CacheFolder,
@@ -25,10 +25,9 @@ from slalom_xai.cli.options import (
     without_default,
 )
 from slalom_xai.cli.output import Write
-from slalom_xai.cli.watching import Watch, somebody_watches
 from slalom_xai.options import ExplainOptions
+from slalom_xai.system.files import check_writable
 from slalom_xai.system.interrupts import leaving_at_once
-from slalom_xai.system.writable import check_writable
 
 if TYPE_CHECKING:
     from slalom_xai.explainer import Explainer
@@ -252,8 +251,8 @@ def _given(context: Path | None, sources: list[Path] | None, field: str) -> str 
 
 def _texts(file: Path, field: str) -> list[str]:
     """The rows of a table, or a whole file of text."""
-    from slalom_xai.tables import read_table
-    from slalom_xai.tables.examples import read_texts
+    from slalom_xai.data.tables import read_table
+    from slalom_xai.data.tables.examples import read_texts
 
     if file.suffix.lower() in _PLAIN:
         return [read_text(file)]

@@ -25,7 +25,7 @@ from slalom_xai.cli import (
     train,
     vocabulary,
 )
-from slalom_xai.cli.words import for_command_line
+from slalom_xai.cli.output import for_command_line
 from slalom_xai.system.interrupts import STATUS, sent_again
 
 app = typer.Typer(

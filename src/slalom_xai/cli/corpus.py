@@ -28,7 +28,7 @@ from slalom_xai.system.interrupts import leaving_at_once
 from slalom_xai.system.shards import Shard
 
 if TYPE_CHECKING:
-    from slalom_xai.corpus import Summary
+    from slalom_xai.data.corpus import Summary
 
 _HELP = (
     "Explains every text of a table into a folder of Parquet files; "
@@ -110,10 +110,10 @@ def _corpus(
 ) -> int:
     behind.check(options.model)
     with leaving_at_once():
-        from slalom_xai.corpus import explain_corpus
-        from slalom_xai.corpus.engines import Engine
-        from slalom_xai.corpus.source import CorpusFields
-        from slalom_xai.corpus.staging import PartSize
+        from slalom_xai.data.corpus import explain_corpus
+        from slalom_xai.data.corpus.engines import Engine
+        from slalom_xai.data.corpus.source import CorpusFields
+        from slalom_xai.data.corpus.staging import PartSize
 
     options = options.replace(remote=behind.remote_options())
     try:
@@ -157,7 +157,7 @@ def _show_spending(options: ExplainOptions, out: Path) -> None:
 
 
 def _ledger(out: Path) -> Path:
-    from slalom_xai.corpus.folder import CorpusFolder
+    from slalom_xai.data.corpus.folder import CorpusFolder
 
     return CorpusFolder(out).ledger
 

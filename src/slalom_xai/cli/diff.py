@@ -20,7 +20,7 @@ from slalom_xai.options import ExplainOptions
 from slalom_xai.system.interrupts import leaving_at_once
 
 if TYPE_CHECKING:
-    from slalom_xai.diff import DiffPlan
+    from slalom_xai.data.diff import DiffPlan
 
 _HELP = "Compares two models on the same texts: which words and which texts changed."
 _EPILOG = """\
@@ -82,9 +82,15 @@ def _diff(
     with leaving_at_once():
         from rich.console import Console
 
-        from slalom_xai.corpus.source import CorpusFields
-        from slalom_xai.diff import diff_models
-        from slalom_xai.diff.report import as_data, draw_diff, render, write_json, write_markdown
+        from slalom_xai.data.corpus.source import CorpusFields
+        from slalom_xai.data.diff import diff_models
+        from slalom_xai.data.diff.report import (
+            as_data,
+            draw_diff,
+            render,
+            write_json,
+            write_markdown,
+        )
 
     try:
         found = diff_models(

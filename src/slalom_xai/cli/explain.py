@@ -14,7 +14,7 @@ from slalom_xai.cli.api import (
 )
 from slalom_xai.cli.cache import report_cache
 from slalom_xai.cli.figure import check_figure, draw_figure
-from slalom_xai.cli.finishing import explained, finish, read_text
+from slalom_xai.cli.one_text import Watch, explained, finish, read_text, somebody_watches
 from slalom_xai.cli.options import (
     CacheFolder,
     UseCache,
@@ -25,10 +25,9 @@ from slalom_xai.cli.options import (
     without_default,
 )
 from slalom_xai.cli.output import Write
-from slalom_xai.cli.watching import Watch, somebody_watches
 from slalom_xai.options import ExplainOptions
+from slalom_xai.system.files import check_writable
 from slalom_xai.system.interrupts import leaving_at_once
-from slalom_xai.system.writable import check_writable
 
 _EPILOG = """\
 Examples:

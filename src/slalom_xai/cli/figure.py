@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from slalom_xai.cli.options import argument, without_default
+from slalom_xai.system.files import check_writable
 from slalom_xai.system.interrupts import leaving_at_once
-from slalom_xai.system.writable import check_writable
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -94,8 +94,8 @@ def draw_figure(
 ) -> Path:
     """Draws one kind of figure and saves it; what the reader should know goes to standard error."""
     from slalom_xai.errors import InputError
+    from slalom_xai.methods.scores import DEFAULT_SCORE
     from slalom_xai.reports import figures
-    from slalom_xai.surrogates.scores import DEFAULT_SCORE
 
     if kind in ("scatter", "text", "bars") and len(explanations) != 1:
         raise InputError(

@@ -17,6 +17,6 @@ def register(app: typer.Typer) -> None:
 
 def _methods(as_json: AsJson = False) -> None:
     """Lists the methods that --method takes."""
-    from slalom_xai.estimators import methods
+    from slalom_xai.methods import methods
 
     echo_list(methods(), as_json)

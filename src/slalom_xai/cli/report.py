@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from slalom_xai.cli.options import argument, without_default
+from slalom_xai.system.files import check_writable
 from slalom_xai.system.interrupts import leaving_at_once
-from slalom_xai.system.writable import check_writable
 
 _HELP = (
     "Puts saved explanations into one interactive page: "

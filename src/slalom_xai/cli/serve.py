@@ -16,11 +16,11 @@ from slalom_xai.cli.options import (
     switch,
     without_default,
 )
+from slalom_xai.models.bundled import EMBEDDED, is_bundled
 from slalom_xai.options import ExplainOptions
-from slalom_xai.system.bundled import EMBEDDED, is_bundled
 
 if TYPE_CHECKING:
-    from slalom_xai.app.work.spec import DataSpec
+    from slalom_xai.serve.work.spec import DataSpec
 
 _EPILOG = """\
 Examples:
@@ -114,13 +114,12 @@ def _serve(
 ) -> None:
     """Opens a page where people explain texts, compare models and ask what if."""
     _check_installed()
-    from slalom_xai.app.data import Dataset
-    from slalom_xai.app.folder import open_folder
-    from slalom_xai.app.limits import Limits
-    from slalom_xai.app.service import Service
-    from slalom_xai.app.serving import Address, access, default_store, listening, serve
-    from slalom_xai.app.store.file import Store
-    from slalom_xai.app.work.spec import DataSpec, WorkerSpec, bound_to
+    from slalom_xai.serve.data import Dataset
+    from slalom_xai.serve.folder import open_folder
+    from slalom_xai.serve.service import Service
+    from slalom_xai.serve.serving import Address, access, default_store, listening, serve
+    from slalom_xai.serve.store.file import Store
+    from slalom_xai.serve.work.spec import DataSpec, Limits, WorkerSpec, bound_to
 
     shown = None if folder is None else open_folder(folder.absolute())
     place = Address(host, port, _checked_path(base_path))

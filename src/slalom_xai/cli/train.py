@@ -19,7 +19,7 @@ from slalom_xai.cli.output import echo_json
 from slalom_xai.system.interrupts import STATUS, leaving_at_once
 
 if TYPE_CHECKING:
-    from slalom_xai.training import Score, TrainingReport
+    from slalom_xai.data.training import Score, TrainingReport
 
 _HELP = (
     "Trains a text classifier on a table, from scratch, from a pretrained model or from a teacher."
@@ -184,7 +184,7 @@ def _train(
 ) -> None:
     """The command; ``_HELP`` says what it does."""
     with leaving_at_once():
-        from slalom_xai.training import TrainingOptions, train
+        from slalom_xai.data.training import TrainingOptions, train
 
     options = TrainingOptions(
         text=text, label=label, pair=pair,

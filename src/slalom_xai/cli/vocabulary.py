@@ -21,11 +21,11 @@ from slalom_xai.cli.options import (
 )
 from slalom_xai.cli.output import Write, echo_json, write_all
 from slalom_xai.options import ExplainOptions
+from slalom_xai.system.files import check_writable
 from slalom_xai.system.interrupts import leaving_at_once
-from slalom_xai.system.writable import check_writable
 
 if TYPE_CHECKING:
-    from slalom_xai.vocabulary import Vocabulary, VocabularyPlan
+    from slalom_xai.data.vocabulary import Vocabulary, VocabularyPlan
 
 _HELP = "Finds what every word is worth to a model, over many texts or for a list of words."
 _EPILOG = """\
@@ -108,11 +108,11 @@ def _vocabulary(
     _check(table, list, show, out, figure)
     if show is not None:
         with leaving_at_once():
-            from slalom_xai.vocabulary import Vocabulary
+            from slalom_xai.data.vocabulary import Vocabulary
 
         return _finish(Vocabulary.load(show), None, figure, word or [], rows, as_json)
     with leaving_at_once():
-        from slalom_xai.vocabulary.command import PlanOnly, build_from_files
+        from slalom_xai.data.vocabulary.build import PlanOnly, build_from_files
 
         sizes = None if lengths is None else [_whole(part) for part in names(lengths)]
 
@@ -208,7 +208,7 @@ def _finish(
     else:
         from rich.console import Console
 
-        from slalom_xai.vocabulary.table import render
+        from slalom_xai.data.vocabulary.showing import render
 
         Console(highlight=False).print(render(vocabulary, chosen))
         for path in written:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from slalom_xai.estimators import Findings
 from slalom_xai.explanation import Explanation
+from slalom_xai.methods import Findings
 from slalom_xai.models import TextModel
 from slalom_xai.models.base import AnswersQuestion, SaysNotes
 from slalom_xai.queries import Queries

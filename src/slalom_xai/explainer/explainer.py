@@ -12,31 +12,31 @@ from typing import Any, overload
 import numpy as np
 import torch
 
-from slalom_xai.designs import check_budget
 from slalom_xai.errors import InputError, ModelError, ServiceError, SlalomError
-from slalom_xai.estimators import Estimator, Findings, estimator
-from slalom_xai.estimators.findings import one_distinct_unit
 from slalom_xai.explainer.assembling import AskedAs, assembled
-from slalom_xai.explainer.caching import CacheOption, opened_cache
 from slalom_xai.explainer.inputs import (
+    CacheOption,
     check_call,
     check_options,
     check_text,
     checked_context,
+    opened_cache,
     paired,
+    read_for_removal,
 )
-from slalom_xai.explainer.noise import NoiseCheck
-from slalom_xai.explainer.ranges import RangeProbe
-from slalom_xai.explainer.removing import read_for_removal
+from slalom_xai.explainer.probes import NoiseCheck, RangeProbe
 from slalom_xai.explanation import Explanation
+from slalom_xai.methods import Estimator, Findings, estimator
+from slalom_xai.methods.base import one_distinct_unit
 from slalom_xai.models import Prompt, TextModel
 from slalom_xai.models.base import TakesQuestions
 from slalom_xai.models.load import text_model
-from slalom_xai.progress import progress_bar, quiet_in_notebooks
 from slalom_xai.queries import AnswerSource, Batches, Progress, Queries, WorkPool, out_of_memory
 from slalom_xai.queries.cache import KeptAnswers
 from slalom_xai.queries.many_texts import explain_together
-from slalom_xai.system.threads import at_most, for_fit
+from slalom_xai.slalom.rows import check_budget
+from slalom_xai.system.process import at_most, for_fit
+from slalom_xai.system.progress import progress_bar, quiet_in_notebooks
 
 
 class Explainer:

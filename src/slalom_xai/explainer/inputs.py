@@ -1,14 +1,29 @@
-"""Checks what a user hands over, before any model is asked."""
+"""What a user hands over, checked before any model is asked, and what follows from it."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from slalom_xai.errors import InputError, check_seed, one_of
-from slalom_xai.text import GRANULARITIES
+from slalom_xai.errors import CannotHideError, InputError, check_seed, one_of
+from slalom_xai.models import Prompt, TextModel, prompt
+from slalom_xai.models.base import (
+    AnswersQuestion,
+    HidesTokens,
+    KeepsAnswers,
+    ShowsItsWeights,
+    TakesQuestions,
+)
+from slalom_xai.models.text import GRANULARITIES
+from slalom_xai.queries import AnswerCache
+from slalom_xai.queries.cache import KeptAnswers
+
+# Checks what a user hands over, before any model is asked.
+
 
 REMOVALS = ("auto", "hide", "delete", "mask", "unk")
 LONE_SURROGATES = (0xD800, 0xDFFF)  # code points that are half a character
@@ -145,3 +160,120 @@ def _whole_and_positive(number: object) -> bool:
     if isinstance(number, bool) or not isinstance(number, (int, np.integer)):
         return False
     return int(number) > 0
+
+
+# What leaving out a unit means for a model: as was asked for, or as suits it.
+
+
+OPPOSED = (
+    "Hiding words moves this model's output another way than deleting them: compare with"
+    ' removal="delete" before you rely on one of the two.'
+)
+
+
+def read_for_removal(
+    model: TextModel,
+    text: str,
+    text_pair: str | None = None,
+    *,
+    granularity: str,
+    removal: str,
+    usual: str | None = None,
+    truncation: bool = False,
+) -> Prompt:
+    """A text as a model reads it, ready for units to be left out in one way.
+
+    Args:
+        model: reads the text.
+        text: as the user gave it.
+        text_pair: the second text of a pair.
+        granularity: what the units are.
+        removal: "hide", "delete", "mask", "unk" or "auto": hidden where the model allows it and
+            deleted otherwise. What a language model answers is explained by deleting.
+        usual: what "auto" means to a method; None: what suits the model.
+        truncation: cut a text that is too long, instead of refusing it.
+
+    Raises:
+        CannotHideError: "hide", for a model that cannot.
+    """
+
+    def read(chosen: str) -> Prompt:
+        reading = model.read(text, text_pair, truncation=truncation, removal=chosen)
+        question = prompt(reading, granularity, chosen)
+        if chosen != "hide" or not isinstance(model, HidesTokens):
+            return question
+        if model.hiding_opposes_deleting:
+            return replace(question, notes=(*question.notes, OPPOSED))
+        return question
+
+    may_hide = isinstance(model, HidesTokens) and model.hides
+    if removal != "auto":
+        if removal == "hide" and not isinstance(model, HidesTokens):
+            raise CannotHideError.because(
+                f"{model.name} is not a model of the transformers library"
+            )
+        return read(removal)
+    if usual is not None or not may_hide or isinstance(model, AnswersQuestion):
+        return read(usual or "delete")
+    try:
+        return read("hide")
+    except CannotHideError as error:
+        deleted = read("delete")
+        note = f"Units are deleted and not hidden: {error.reason}."
+        return replace(deleted, notes=(*deleted.notes, note))
+
+
+# Which cache an explainer uses: on for models that are paid for, off for local ones.
+
+
+CacheOption = bool | str | Path | AnswerCache | KeptAnswers | None
+
+
+def opened_cache(cache: CacheOption, model: TextModel) -> KeptAnswers | None:
+    """The answers of a model in the cache that was asked for; None where there is none.
+
+    Args:
+        cache: None: a cache for models that keep their answers, and none for others; True: in the
+            user's own folder; a folder; a cache; or a cache that is opened under a name.
+        model: what is explained. One that keeps its answers uses the cache from now on.
+
+    Raises:
+        InputError: no cache, one that cannot be used, or a model that cannot be told from others.
+    """
+    if cache is False or (cache is None and not isinstance(model, KeepsAnswers)):
+        return None
+    if isinstance(model, TakesQuestions) and not isinstance(model, KeepsAnswers):
+        raise InputError(
+            f"a cache was asked for, but the answers of {model.name} are not kept in one: leave "
+            "the cache out, or ask a language model on a server, whose answers are kept"
+        )
+    if isinstance(cache, KeptAnswers):
+        opened = cache
+    elif isinstance(cache, AnswerCache):
+        opened = cache.opened_for(_fingerprint(model))
+    elif cache is None or cache is True:
+        fingerprint = _fingerprint(model)  # refused before a file is made
+        opened = AnswerCache().opened_for(fingerprint)
+    elif isinstance(cache, (str, Path)):
+        fingerprint = _fingerprint(model)
+        opened = AnswerCache(cache).opened_for(fingerprint)
+    else:
+        raise InputError(
+            f"cache is a {type(cache).__name__}: give True, False, a folder or an AnswerCache"
+        )
+    if isinstance(model, KeepsAnswers):
+        model.use(opened)
+    return opened
+
+
+def _fingerprint(model: TextModel) -> str:
+    """What tells the model from every other one."""
+    if isinstance(model, KeepsAnswers):
+        return model.fingerprint
+    if isinstance(model, ShowsItsWeights):
+        return model.weights_fingerprint()
+    raise InputError(
+        f"a cache cannot tell {model.name} from other models, because it does not see what "
+        "the model is made of: name the model and its version yourself, "
+        'cache=AnswerCache().opened_for("my model 1"), or leave the cache out'
+    )

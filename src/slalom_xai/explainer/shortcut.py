@@ -7,10 +7,10 @@ from typing import Any
 
 import torch
 
-from slalom_xai.estimators import Estimator
-from slalom_xai.explainer.caching import CacheOption
 from slalom_xai.explainer.explainer import Explainer
+from slalom_xai.explainer.inputs import CacheOption
 from slalom_xai.explanation import Explanation
+from slalom_xai.methods import Estimator
 from slalom_xai.models import TextModel
 
 

@@ -12,14 +12,12 @@ import torch
 from torch import Tensor
 
 from slalom_xai.errors import shortened
-from slalom_xai.explanation.file_checks import refuse
-from slalom_xai.explanation.function_data import AnyFunction
+from slalom_xai.explanation.file_checks import AnyFunction, refuse
 from slalom_xai.explanation.saving import explanation_to_dict
+from slalom_xai.methods.additive import AdditiveSurrogate, PairsSurrogate
+from slalom_xai.methods.paper.formula import SlalomSurrogate
+from slalom_xai.methods.process import BITS, Process
 from slalom_xai.slalom import BoundedSlalom
-from slalom_xai.surrogates.additive import AdditiveSurrogate
-from slalom_xai.surrogates.formula import SlalomSurrogate
-from slalom_xai.surrogates.pairs import PairsSurrogate
-from slalom_xai.surrogates.process import BITS, Process
 
 if TYPE_CHECKING:
     from slalom_xai.explanation import Array, Explanation

@@ -17,9 +17,9 @@ from slalom_xai.explanation.saving import (
     file_content,
 )
 from slalom_xai.explanation.scored_text import ScoredText
-from slalom_xai.surrogates.scores import DEFAULT_SCORE
+from slalom_xai.methods.scores import DEFAULT_SCORE
+from slalom_xai.models.text import Unit
 from slalom_xai.system.files import read_json, write_file
-from slalom_xai.text import Unit
 
 if TYPE_CHECKING:
     import pandas as pd

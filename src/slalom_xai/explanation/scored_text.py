@@ -22,21 +22,15 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from slalom_xai.errors import InputError, one_of, shortened
-from slalom_xai.explanation.function_data import kind_of
-from slalom_xai.outputs import Outputs, Target
+from slalom_xai.explanation.file_checks import kind_of
+from slalom_xai.methods.paper.formula import SlalomSurrogate
+from slalom_xai.methods.paper.shapley import shapley_values
+from slalom_xai.methods.scores import DEFAULT_SCORE, SCORES, OneScore, one_score, slalom_score
+from slalom_xai.models.outputs import Outputs, Target
+from slalom_xai.models.text import ALL_UNKNOWN, Unit
 from slalom_xai.slalom import BoundedSlalom
 from slalom_xai.slalom.formula import score_units
 from slalom_xai.slalom.trust import Fidelity
-from slalom_xai.surrogates.exact_shapley import shapley_values
-from slalom_xai.surrogates.formula import SlalomSurrogate
-from slalom_xai.surrogates.scores import (
-    DEFAULT_SCORE,
-    SCORES,
-    OneScore,
-    one_score,
-    slalom_score,
-)
-from slalom_xai.text import ALL_UNKNOWN, Unit
 
 Array = NDArray[np.float64]
 

@@ -9,9 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from slalom_xai.errors import InputError
-from slalom_xai.metrics.base import Measured, Metric, Number, register
-from slalom_xai.metrics.case import Case
-from slalom_xai.metrics.needs import Need
+from slalom_xai.metrics.base import Case, Measured, Metric, Need, Number, register
 
 
 @register

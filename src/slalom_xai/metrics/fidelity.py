@@ -12,18 +12,20 @@ Changes are compared, not outputs, so that an error which all rows share does no
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 import torch
 
-from slalom_xai.designs import LOCAL, uniform_counts
 from slalom_xai.errors import InputError
-from slalom_xai.metrics.base import Measured, Metric, Number, register
-from slalom_xai.metrics.case import Case
-from slalom_xai.metrics.needs import Need
+from slalom_xai.explainer import Explainer
+from slalom_xai.explanation import Array, Explanation
+from slalom_xai.metrics.base import Case, Measured, Metric, Need, Number, register
+from slalom_xai.metrics.model_answers import Asker, asker
+from slalom_xai.reports.figures.curves import Curve
+from slalom_xai.slalom.rows import LOCAL, uniform_counts
 from slalom_xai.slalom.trust import agreement
 
 
@@ -95,3 +97,125 @@ class FidelityWide(_Fidelity):
     name: ClassVar[str] = "fidelity-wide"
     summary: ClassVar[str] = "predicts what deleting any number of units does"
     most: ClassVar[int | None] = None
+
+
+# The fidelity curve: how wrong an explanation's predictions are as more of the text is deleted.
+#
+# For each number k of deleted units, random rows that lack k units are asked. With F the model, f
+# the explanation, x the whole text and z a row, the error of the row is
+#
+#     ((f(z) - f(x)) - (F(z) - F(x))) ** 2
+#
+# the squared error of the predicted change. Changes are compared, not outputs, so that a constant
+# offset of an explanation does not count. ``reports.figures.fidelity_curve`` draws the means.
+
+
+_Errors = dict[int, list[Array]]  # squared errors by number of deleted units, (rows,) for each text
+
+
+@dataclass(frozen=True)
+class _Answers:
+    """What the model said about rows that all lack the same number of units.
+
+    Attributes:
+        deleted: how many units they lack.
+        masks: (m, n), which units each row keeps.
+        changes: (m,), the model's output for each row, less that for the whole text.
+    """
+
+    deleted: int
+    masks: Array
+    changes: Array
+
+
+def deletion_errors(
+    explainer: Explainer,
+    explanations: Sequence[Explanation],
+    *,
+    most: int = LOCAL,
+    rows: int = 40,
+    random_state: int = 0,
+) -> list[Curve]:
+    """Asks the model about random deletions, and compares its changes with the predicted ones.
+
+    All explanations of one text are judged on the same deletions. These are drawn afresh, so some
+    may have been among the calls that an explanation was fitted to. Explanations of several texts
+    by one method make one curve.
+
+    Args:
+        explainer: holds the model; its method does not matter.
+        explanations: of one or several texts, by one or several methods.
+        most: units deleted at most.
+        rows: deletions asked for each text and each number of deleted units; fewer where there are
+            not as many.
+        random_state: draws the deletions.
+    """
+    if most < 1 or rows < 1:
+        raise InputError(f"most is {most} and rows is {rows}: give whole numbers of at least 1")
+    if not explanations:
+        raise InputError("there is nothing to draw: give at least one explanation")
+    by_method: dict[str, _Errors] = {}
+    known: dict[tuple[object, ...], list[_Answers]] = {}
+    for explanation in explanations:
+        key = _question(explanation)
+        if key not in known:
+            rng = np.random.default_rng(random_state)
+            ask = asker(explainer, explanation)
+            known[key] = _answers(ask, len(explanation), most, rows, rng)
+        _add_errors(by_method.setdefault(explanation.method, {}), explanation, known[key])
+    if not any(by_method.values()):
+        raise InputError("texts of one unit have nothing to delete: give a longer text")
+    return [_curve(method, errors) for method, errors in by_method.items()]
+
+
+def _question(explanation: Explanation) -> tuple[object, ...]:
+    """The same for explanations that can be judged by the same answers."""
+    return (
+        explanation.text,
+        explanation.text_pair,
+        explanation.granularity,
+        explanation.removal,
+        explanation.target_index,
+    )
+
+
+def _answers(
+    ask: Asker, units: int, most: int, rows: int, rng: np.random.Generator
+) -> list[_Answers]:
+    """For each number of deleted units, the rows drawn and how the model's output changed."""
+    whole = ask(np.ones((1, units), dtype=bool))[0]
+    pool = ask.pool()
+    answers = []
+    for deleted in range(1, min(most, units - 1) + 1):
+        masks = pool.draw(rows, uniform_counts(deleted, deleted, rng), rng)
+        if len(masks):
+            answers.append(_Answers(deleted, masks.astype(np.float64), ask(masks) - whole))
+    return answers
+
+
+def _add_errors(errors: _Errors, explanation: Explanation, answers: list[_Answers]) -> None:
+    """Adds the squared errors of one explanation to those of its method."""
+    whole = explanation.predict(np.ones((1, len(explanation))))
+    for answer in answers:
+        squares = (explanation.predict(answer.masks) - whole - answer.changes) ** 2
+        errors.setdefault(answer.deleted, []).append(squares)
+
+
+def _curve(method: str, errors: _Errors) -> Curve:
+    deleted = sorted(errors)
+    squares = [np.concatenate(errors[number]) for number in deleted]
+    return Curve(
+        method,
+        deleted=np.array(deleted, dtype=float),
+        mse=np.array([each.mean() for each in squares]),
+        standard_errors=np.array([_standard_error(each) for each in squares]),
+        rows=np.array([len(each) for each in squares], dtype=float),
+    )
+
+
+def _standard_error(numbers: Array) -> float:
+    """Of the mean of these numbers, (rows,); NaN for a single one."""
+    if len(numbers) < 2:
+        return float("nan")
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return float(numbers.std(ddof=1) / np.sqrt(len(numbers)))

@@ -13,13 +13,13 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from slalom_xai.designs import RowPool
 from slalom_xai.errors import InputError
-from slalom_xai.estimators.row_budget import accepts_empty
 from slalom_xai.explainer import REMOVALS, Explainer, read_for_removal
 from slalom_xai.explanation import Explanation
+from slalom_xai.methods.evidence import accepts_empty
 from slalom_xai.models import Prompt
-from slalom_xai.outputs import Target
+from slalom_xai.models.outputs import Target
+from slalom_xai.models.text import GRANULARITIES, Unit
 from slalom_xai.queries import Queries
 from slalom_xai.queries.repeats import (
     UnitRows,
@@ -31,7 +31,7 @@ from slalom_xai.queries.repeats import (
     has_one_place,
     has_room_for_a_copy,
 )
-from slalom_xai.text import GRANULARITIES, Unit
+from slalom_xai.slalom.rows import RowPool
 
 Array = NDArray[np.float64]
 Masks = NDArray[np.bool_]

@@ -18,11 +18,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from slalom_xai.designs import uniform_counts
 from slalom_xai.errors import InputError
-from slalom_xai.metrics.base import Measured, Metric, Number, register
-from slalom_xai.metrics.case import Array, Case, Masks
-from slalom_xai.metrics.needs import Need
+from slalom_xai.metrics.base import Case, Measured, Metric, Need, Number, register
+from slalom_xai.metrics.model_answers import Array, Masks
+from slalom_xai.slalom.rows import uniform_counts
 
 _FEWEST_EDITS = 4  # two to learn from and two to guess
 

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from slalom_xai.errors import InputError, shortened
-from slalom_xai.text.sentence_splitting import sentence_starts
+from slalom_xai.models.text import sentence_starts
 
 WHOLE = "answer"  # the label of the whole answer, which comes first
 KINDS = (WHOLE, "sentences", "tokens")

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from slalom_xai.errors import ModelError, few_numbers, one_of, shortened
 from slalom_xai.models.base import TextModel
-from slalom_xai.outputs import Outputs
+from slalom_xai.models.outputs import Outputs
 
 CONVENTIONS = ("auto", "probabilities", "logits")
 

@@ -26,13 +26,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from slalom_xai.errors import CannotHideError
-from slalom_xai.models.configurations import names_of, reserved_positions
-from slalom_xai.models.decoders import reach, text_config
-from slalom_xai.models.padding import HALF_PRECISION, SINGLE_PRECISION
+from slalom_xai.models.configurations import names_of, reach, reserved_positions, text_config
+from slalom_xai.models.padded import HALF_PRECISION, SINGLE_PRECISION
 from slalom_xai.models.reading import TokenReading
-from slalom_xai.models.rows import Indices
+from slalom_xai.models.rows import Hiding, Indices, KeptTokens, TokenText
 from slalom_xai.models.token_batch import TokenBatch
-from slalom_xai.models.token_rows import Hiding, KeptTokens, TokenText
 
 
 @dataclass(frozen=True)

@@ -11,14 +11,14 @@ import torch
 from slalom_xai.errors import InputError, ModelError
 from slalom_xai.models.answers import check_convention
 from slalom_xai.models.base import TextModel
+from slalom_xai.models.bundled import bundled_folder, is_bundled
 from slalom_xai.models.callables import CallableModel
-from slalom_xai.models.loading import GIVE_MODEL, load_tokenizer, loading, located
+from slalom_xai.models.hub import GIVE_MODEL, load_tokenizer, loading, located
 from slalom_xai.models.onnx import OnnxModel, find_onnx, load_onnx
+from slalom_xai.models.outputs import checked_labels
 from slalom_xai.models.sklearn import sklearn_model
 from slalom_xai.models.torch_modules import ModuleModel
 from slalom_xai.models.transformers import TransformersModel
-from slalom_xai.outputs import checked_labels
-from slalom_xai.system.bundled import bundled_folder, is_bundled
 
 
 def text_model(

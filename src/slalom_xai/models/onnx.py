@@ -18,12 +18,12 @@ from slalom_xai.models.configurations import (
     segment_count,
     token_limit,
 )
-from slalom_xai.models.loading import load_tokenizer, loading
+from slalom_xai.models.hub import load_tokenizer, loading
 from slalom_xai.models.locks import lock_of
+from slalom_xai.models.outputs import Outputs
 from slalom_xai.models.padded import PaddedModel
 from slalom_xai.models.token_batch import TokenBatch
 from slalom_xai.models.tokens import Tokens
-from slalom_xai.outputs import Outputs
 
 KNOWN_INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 

@@ -1,19 +1,24 @@
 """Rows: the shortened or rearranged texts that a model is asked, many at a time.
 
 Models that read strings get a list of them (``StringRows``). Rows of models that read token ids
-stay tables for as long as possible (``token_rows``).
+stay tables for as long as possible.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Literal
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
-from slalom_xai.row_keys import Keys
+from slalom_xai.errors import ModelError
+from slalom_xai.system.row_keys import Keys, kept_keys, mixed, place_keys, sequence_keys
 
 Row = Hashable  # one question to a model: a string, or token ids
 Indices = NDArray[np.int64]
@@ -61,3 +66,392 @@ class StringRows(Rows):
     def row(self, index: int) -> Row:
         """One row."""
         return self.rows[index]
+
+
+# Rows of token ids about one text, told apart and measured without spelling them out.
+#
+# A row is either a mask over the text's tokens (``KeptTokens``) or a sequence of ids that is
+# written out (``WrittenTokens``). Both stay tables of numpy until a batch of them is asked; only
+# then are inputs built, on the model's device. A million rows of a text thus cost a bit per
+# token.
+#
+# Shapes: m rows, T tokens of the whole text with its special ones, W tokens of the longest row. A
+# stream is what a model reads in parallel: token ids first, then segments where it has them.
+#
+# Rows of a text whose removed tokens are hidden hold the kept tokens and their places in the
+# text, counted from 0. A row whose tokens have the places 0, 1, 2, ... is an ordinary one.
+
+
+# One row: its ids; segments, where the model has them; and places, where tokens are hidden. A row
+# with places and without segments has an empty tuple between the two.
+TokenRow = tuple[tuple[int, ...], ...]
+Streams = tuple[NDArray[np.int64], ...]
+
+# How a model is told which tokens of a text are hidden: rows hold the kept tokens with their
+# position ids, or they keep their length, and the attention mask has holes.
+Hiding = Literal["positions", "holes"]
+
+_SEGMENTS = 1 << 40  # where the numbers of segments start, apart from those of ids
+_WITH_PLACES = 3  # streams of a row that is written out with places
+
+
+@dataclass(frozen=True)
+class TokenText:
+    """The whole text as token ids.
+
+    Attributes:
+        streams: (T,) each: the ids of the whole text, special tokens included, and its segments
+            where the model has them.
+        filler: the id that stands for a removed token; None where nothing does.
+        hiding: how removed tokens are hidden; None where they are deleted or replaced.
+    """
+
+    streams: Streams
+    filler: int | None = None
+    hiding: Hiding | None = None
+    _placed: dict[torch.device, tuple[Tensor, ...]] = field(
+        default_factory=dict, repr=False, compare=False
+    )
+
+    def __len__(self) -> int:
+        return len(self.streams[0])
+
+    @cached_property
+    def codes(self) -> NDArray[np.uint64]:
+        """Mixed codes (T,), equal where two tokens read the same."""
+        return stream_codes(self.streams)
+
+    @cached_property
+    def filler_codes(self) -> NDArray[np.uint64]:
+        """Mixed codes (T,), or one for all, of a filler in the place of each token."""
+        return stream_codes((np.array(self.filler), *self.streams[1:]))
+
+    def on(self, device: torch.device) -> tuple[Tensor, ...]:
+        """The streams as tensors on a device, moved there once."""
+        if device not in self._placed:
+            tensors = [torch.as_tensor(stream, device=device) for stream in self.streams]
+            self._placed[device] = tuple(tensors)
+        return self._placed[device]
+
+
+class TokenRows(Rows):
+    """Rows of token ids, of one text."""
+
+    sizes: Indices
+    """(m,), tokens in each row as the model reads it, special ones and holes included."""
+    hiding: Hiding | None = None
+    """How tokens that were removed are hidden; None where none are."""
+
+    @property
+    def counts(self) -> Indices:
+        """(m,), tokens in each row, special ones included and holes not."""
+        return self.sizes
+
+    @property
+    def ends(self) -> Indices:
+        """(m,), the place behind the last token of each row."""
+        return self.sizes
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+    @property
+    @abstractmethod
+    def ids(self) -> NDArray[np.int64]:
+        """Every token id that occurs, and perhaps others."""
+
+    @abstractmethod
+    def take(self, indices: Indices) -> TokenRows:
+        """Some of the rows."""
+
+    @abstractmethod
+    def row(self, index: int) -> TokenRow:
+        """One row, written out."""
+
+    @abstractmethod
+    def tensors(self, width: int, pad: int, side: str, device: torch.device) -> tuple[Tensor, ...]:
+        """Ids (m, width) and, where the model has them, segments, padded on one side.
+
+        Where tokens are hidden, their places are the last stream.
+        """
+
+
+class KeptTokens(TokenRows):
+    """A text with some of its tokens left out, or replaced where it has a filler.
+
+    Args:
+        text: the whole text.
+        keep: (m, T), which of its tokens stay; special ones always do.
+    """
+
+    def __init__(self, text: TokenText, keep: NDArray[np.bool_]) -> None:
+        self.text = text
+        self.hiding = text.hiding
+        self._keep = keep
+        if text.filler is not None:
+            self.sizes = np.full(len(keep), keep.shape[1])
+        elif text.hiding == "holes":
+            self.sizes = self.ends
+        else:
+            self.sizes = self.counts
+
+    @cached_property
+    def counts(self) -> Indices:
+        """(m,), tokens in each row, special ones included and holes not."""
+        if self.text.filler is not None:
+            return self.sizes
+        counts: Indices = np.count_nonzero(self._keep, axis=1).astype(np.int64)
+        return counts
+
+    @cached_property
+    def ends(self) -> Indices:
+        """(m,), the place behind the last token of each row."""
+        if self.hiding is None:
+            return self.sizes
+        from_end = self._keep[:, ::-1].argmax(axis=1)
+        ends: Indices = np.where(self._keep.any(axis=1), self._keep.shape[1] - from_end, 0)
+        return ends
+
+    @cached_property
+    def keys(self) -> Keys:
+        """Numbers (m,) that are equal where two rows read the same."""
+        if self.hiding is not None:
+            return place_keys(self._keep, self.text.codes)
+        if self.text.filler is None:
+            return kept_keys(self._keep, self.text.codes)
+        filled = np.where(self._keep, self.text.codes, self.text.filler_codes)
+        return sequence_keys(filled, self.sizes)
+
+    @property
+    def ids(self) -> NDArray[np.int64]:
+        """Every token id that occurs, and perhaps others."""
+        ids = self.text.streams[0]
+        if self.text.filler is None:
+            return ids
+        return np.append(ids, self.text.filler).astype(np.int64)
+
+    @property
+    def shared(self) -> Indices:
+        """How many tokens each row may borrow from the beginning of the whole text, (m,).
+
+        A row with holes borrows none.
+        """
+        if self.hiding == "holes":
+            return np.zeros(len(self), dtype=np.int64)
+        whole = self._keep.all(axis=1)
+        first_gone = (~self._keep).argmax(axis=1)
+        common: Indices = np.where(whole, self._keep.shape[1], first_gone)
+        return common
+
+    def write_masks(self, table: NDArray[np.bool_]) -> None:
+        """Writes which tokens stay into a table (m, T or more)."""
+        table[:, : self._keep.shape[1]] = self._keep
+
+    def take(self, indices: Indices) -> KeptTokens:
+        """Some of the rows."""
+        return KeptTokens(self.text, self._keep[indices])
+
+    def row(self, index: int) -> TokenRow:
+        """One row, written out."""
+        keep = self._keep[index]
+        ids, *others = self.text.streams
+        if self.text.filler is None:
+            places = None if self.hiding is None else np.flatnonzero(keep)
+            return _written([stream[keep] for stream in self.text.streams], places)
+        return _written([np.where(keep, ids, self.text.filler), *others])
+
+    def tensors(self, width: int, pad: int, side: str, device: torch.device) -> tuple[Tensor, ...]:
+        """Ids (m, width) and, where the model has them, segments, padded on one side."""
+        streams = self.text.on(device)
+        keep = to_device(self._keep, device)  # (m, T)
+        if self.text.filler is not None:
+            ids = torch.where(keep, streams[0], self.text.filler)
+            return ids, *(stream.expand(len(keep), -1) for stream in streams[1:])
+        if self.hiding is not None:
+            streams = (*streams, torch.arange(len(self.text), device=device))
+        return _moved_together(streams, keep, self.counts, width, pad, side)
+
+
+class WrittenTokens(TokenRows):
+    """Rows written out as ids.
+
+    Args:
+        streams: (m, W) each: ids and, where the model has them, segments; what is behind a row's
+            size does not count.
+        counts: (m,), tokens in each row.
+        places: (m, W), where each token stands in its text; None: one behind the other.
+        hiding: how the model is told of places that no token has.
+    """
+
+    def __init__(
+        self,
+        streams: Streams,
+        counts: Indices,
+        places: NDArray[np.int64] | None = None,
+        hiding: Hiding | None = None,
+    ) -> None:
+        self._streams = streams
+        self._counts = counts
+        self._places = places
+        self.hiding = None if places is None else hiding
+        self.sizes = self.ends if self.hiding == "holes" else counts
+
+    @classmethod
+    def of(cls, rows: Sequence[TokenRow], hiding: Hiding | None = None) -> WrittenTokens:
+        """Rows from tuples.
+
+        Args:
+            rows: any number of them; with places or without.
+            hiding: how the model is told of places, where a row has some.
+        """
+        counts = np.array([len(row[0]) for row in rows], dtype=np.int64)
+        shape = (len(rows), int(counts.max()))
+        named = [row[:2] if len(row) > 1 and row[1] else row[:1] for row in rows]
+        streams = tuple(np.zeros(shape, dtype=np.int64) for _ in named[0])
+        for index, row in enumerate(named):
+            for stream, tokens in zip(streams, row, strict=True):
+                stream[index, : len(tokens)] = tokens
+        if all(len(row) < _WITH_PLACES for row in rows):
+            return cls(streams, counts)
+        if hiding is None:
+            raise ModelError("a row with hidden tokens was given to a model that cannot hide any")
+        places = np.tile(np.arange(shape[1]), (shape[0], 1))
+        for index, row in enumerate(rows):
+            if len(row) == _WITH_PLACES:
+                places[index, : len(row[-1])] = row[-1]
+        return cls(streams, counts, places, hiding)
+
+    @property
+    def counts(self) -> Indices:
+        """(m,), tokens in each row, special ones included and holes not."""
+        return self._counts
+
+    @cached_property
+    def ends(self) -> Indices:
+        """(m,), the place behind the last token of each row."""
+        if self._places is None:
+            return self._counts
+        inside = np.arange(self._places.shape[1]) < self._counts[:, None]
+        ends: Indices = np.where(inside, self._places + 1, 0).max(axis=1)
+        return ends
+
+    @cached_property
+    def keys(self) -> Keys:
+        """Numbers (m,) that are equal where two rows read the same."""
+        return sequence_keys(stream_codes(self._streams), self._counts, self._places)
+
+    @property
+    def ids(self) -> NDArray[np.int64]:
+        """Every token id that occurs, and perhaps others."""
+        return np.unique(self._streams[0])
+
+    def take(self, indices: Indices) -> WrittenTokens:
+        """Some of the rows."""
+        streams = tuple(stream[indices] for stream in self._streams)
+        places = None if self._places is None else self._places[indices]
+        return WrittenTokens(streams, self._counts[indices], places, self.hiding)
+
+    def row(self, index: int) -> TokenRow:
+        """One row, written out."""
+        count = self._counts[index]
+        places = None if self._places is None else self._places[index, :count]
+        return _written([stream[index, :count] for stream in self._streams], places)
+
+    def tensors(self, width: int, pad: int, side: str, device: torch.device) -> tuple[Tensor, ...]:
+        """Ids (m, width) and, where the model has them, segments, padded on one side."""
+        counts = self._counts[:, None]
+        source = np.arange(width) - np.zeros_like(counts)  # (m, width), which token stands where
+        if side == "left":
+            source -= width - counts
+        inside = (source >= 0) & (source < counts)
+        source = source.clip(0, self._streams[0].shape[1] - 1)
+        padded = []
+        streams = self._streams if self._places is None else (*self._streams, self._places)
+        for stream, filler in zip(streams, _fillers(pad, len(streams)), strict=True):
+            tokens = np.where(inside, np.take_along_axis(stream, source, axis=1), filler)
+            padded.append(to_device(tokens, device))
+        return tuple(padded)
+
+
+def tensors_of_several(
+    parts: Sequence[KeptTokens], width: int, pad: int, side: str, device: torch.device
+) -> tuple[Tensor, ...]:
+    """As ``KeptTokens.tensors``, for rows of several texts without fillers, one text after another.
+
+    Tokens are hidden in all of the texts, or in none.
+
+    Many short texts share a batch. This takes a few steps for all of them, and not for each.
+    """
+    rows = np.array([len(part) for part in parts])
+    longest = max(len(part.text) for part in parts)
+    keep = np.zeros((int(rows.sum()), longest), dtype=bool)
+    tables = [np.zeros((len(parts), longest), dtype=np.int64) for _ in parts[0].text.streams]
+    start = 0
+    for number, part in enumerate(parts):
+        part.write_masks(keep[start : start + len(part)])
+        start += len(part)
+        for table, stream in zip(tables, part.text.streams, strict=True):
+            table[number, : len(stream)] = stream
+    owner = to_device(np.repeat(np.arange(len(parts)), rows), device)
+    streams = [to_device(table, device)[owner] for table in tables]  # (m, T)
+    if parts[0].hiding is not None:
+        streams.append(torch.arange(longest, device=device))
+    counts = np.concatenate([part.counts for part in parts])
+    return _moved_together(streams, to_device(keep, device), counts, width, pad, side)
+
+
+def _moved_together(
+    streams: Sequence[Tensor], keep: Tensor, sizes: Indices, width: int, pad: int, side: str
+) -> tuple[Tensor, ...]:
+    """What masks keep of streams, moved together and padded on one side, (m, width) each.
+
+    Args:
+        streams: (T,) or (m, T) each.
+        keep: (m, T).
+        sizes: (m,), how many tokens each row keeps.
+        width: tokens of a row that is filled up.
+        pad: the token that fills it.
+        side: where.
+    """
+    rows, device = len(keep), keep.device
+    position = keep.cumsum(dim=1).sub_(1)  # (m, T), where each kept token goes
+    if side == "left":
+        position += width - to_device(sizes, device)[:, None]
+    position.masked_fill_(~keep, width)  # what is left out goes into an entry that is cut off
+    padded = []
+    for stream, filler in zip(streams, _fillers(pad, len(streams)), strict=True):
+        empty = torch.full((rows, width + 1), filler, dtype=stream.dtype, device=device)
+        padded.append(empty.scatter_(1, position, stream.expand(rows, -1))[:, :width])
+    return tuple(padded)
+
+
+def stream_codes(streams: Streams) -> NDArray[np.uint64]:
+    """Mixed codes of tokens: of the id and, where there is one, the segment."""
+    codes = mixed(streams[0])
+    if len(streams) == 1:
+        return codes
+    return codes ^ mixed(streams[1] + _SEGMENTS)
+
+
+def _written(
+    streams: Sequence[NDArray[np.int64]], places: NDArray[np.int64] | None = None
+) -> TokenRow:
+    """A row as tuples; places are left out where tokens stand one behind the other."""
+    row = tuple(tuple(stream.tolist()) for stream in streams)
+    if places is None or np.array_equal(places, np.arange(len(places))):
+        return row
+    segments = row[1] if len(row) > 1 else ()
+    return (row[0], segments, tuple(places.tolist()))
+
+
+def _fillers(pad: int, streams: int) -> tuple[int, ...]:
+    """What fills each stream of a row: the pad token, segment 0, and place 0."""
+    return (pad, *[0] * (streams - 1))
+
+
+def to_device(array: NDArray[np.bool_] | NDArray[np.int64], device: torch.device) -> Tensor:
+    """An array on a device, without waiting for a GPU."""
+    tensor = torch.from_numpy(np.ascontiguousarray(array))
+    if device.type != "cuda":
+        return tensor.to(device)
+    return tensor.pin_memory().to(device, non_blocking=True)

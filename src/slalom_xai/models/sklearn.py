@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from slalom_xai.errors import InputError, ModelError, shortened
 from slalom_xai.models.answers import check_convention
 from slalom_xai.models.callables import CallableModel
-from slalom_xai.outputs import Outputs
+from slalom_xai.models.outputs import Outputs
 
 # What is asked of a model for each ``output``: the first of these methods that it has.
 _WANTED = {

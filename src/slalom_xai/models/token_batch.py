@@ -8,9 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from slalom_xai.models.rows import Indices
-from slalom_xai.models.token_rows import (
+from slalom_xai.models.rows import (
     Hiding,
+    Indices,
     KeptTokens,
     TokenRow,
     TokenRows,

@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 
 from slalom_xai.errors import CannotHideError, InputError, ModelError, shortened
 from slalom_xai.models.reading import TokenReading
-from slalom_xai.models.rows import Indices, Row
-from slalom_xai.models.token_rows import Streams, TokenRow, TokenText
-from slalom_xai.text import Unit, disjoint, equal_codes, trimmed
+from slalom_xai.models.rows import Indices, Row, Streams, TokenRow, TokenText
+from slalom_xai.models.text import Unit, disjoint, equal_codes, trimmed
 
 # How sentence pieces and byte-level tokens say that a word begins.
 _MARKERS = "\u2581\u0120 "

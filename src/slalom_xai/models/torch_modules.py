@@ -20,11 +20,11 @@ from slalom_xai.models.configurations import (
 )
 from slalom_xai.models.internals import Internals, evaluating, only_token_table
 from slalom_xai.models.locks import lock_of
+from slalom_xai.models.outputs import Outputs
 from slalom_xai.models.padded import HALF, PaddedModel, has_small_steps, written_batch
 from slalom_xai.models.rows import Row
 from slalom_xai.models.token_batch import TokenBatch
 from slalom_xai.models.tokens import Tokens
-from slalom_xai.outputs import Outputs
 
 
 class ModuleModel(PaddedModel):

@@ -24,16 +24,14 @@ from slalom_xai.models.configurations import (
 from slalom_xai.models.fingerprints import transformers_fingerprint
 from slalom_xai.models.hiding import HidingWays, spread_to_decoder
 from slalom_xai.models.internals import Internals, evaluating
-from slalom_xai.models.locks import lock_of
+from slalom_xai.models.locks import is_stateless, lock_of
+from slalom_xai.models.outputs import Outputs
 from slalom_xai.models.padded import HALF, PaddedModel, has_small_steps, written_batch
 from slalom_xai.models.prefix import PrefixCache
 from slalom_xai.models.reading import TokenReading
-from slalom_xai.models.rows import Row
-from slalom_xai.models.stateless import is_stateless
+from slalom_xai.models.rows import Hiding, Row, TokenRow, TokenText
 from slalom_xai.models.token_batch import TokenBatch
-from slalom_xai.models.token_rows import Hiding, TokenRow, TokenText
 from slalom_xai.models.tokens import Tokens
-from slalom_xai.outputs import Outputs
 from slalom_xai.system.switches import Switch
 
 # Lets a GPU multiply float32 matrices in TF32, several times faster. What that rounds is far below

@@ -2,9 +2,7 @@
 
 from slalom_xai.queries.batches import Batches, out_of_memory
 from slalom_xai.queries.cache import AnswerCache
-from slalom_xai.queries.queries import Purpose, Queries
-from slalom_xai.queries.sources import AnswerSource, Progress
-from slalom_xai.queries.work import OneByOne, WorkPool
+from slalom_xai.queries.queries import AnswerSource, OneByOne, Progress, Purpose, Queries, WorkPool
 
 __all__ = [
     "AnswerCache",

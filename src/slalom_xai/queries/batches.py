@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -17,23 +20,73 @@ from slalom_xai.models.answers import checked_logits
 from slalom_xai.models.base import (
     AnswersTogether,
     IsPaidFor,
+    KeepsAnswers,
     LendsPrefixes,
     SaysItsSize,
     TakesThreads,
     TakesTokens,
 )
-from slalom_xai.models.rows import Indices, Rows
-from slalom_xai.models.stores import KeepsAnswers
+from slalom_xai.models.rows import Indices, Rows, TokenRows, TokenText
 from slalom_xai.models.token_batch import TokenBatch
-from slalom_xai.models.token_rows import TokenRows, TokenText
 from slalom_xai.queries.cache import KeptAnswers
-from slalom_xai.queries.cutting import cut_by_padding
-from slalom_xai.queries.numbered_rows import Batch, BatchRows, NumberedRows, some_rows, taken_rows
-from slalom_xai.queries.shared_batches import plan_batches
-from slalom_xai.queries.side_by_side import side_by_side
-from slalom_xai.queries.sources import Progress
-from slalom_xai.queries.stored_rows import StoredRows
-from slalom_xai.system.threads import THREADS, at_most, for_batches
+from slalom_xai.queries.cutting import cut_by_padding, plan_batches
+from slalom_xai.queries.queries import Progress
+from slalom_xai.queries.rows import (
+    Batch,
+    BatchRows,
+    NumberedRows,
+    StoredRows,
+    some_rows,
+    taken_rows,
+)
+from slalom_xai.system.process import THREADS, at_most, for_batches, work_alone
+
+# Does several things at once, each in a thread of its own, and gives the results in order.
+#
+# Torch can share the work of one operation among threads, but these wait for each other after
+# every one. Where operations are short, and above all where other programs want the processor,
+# most of the time goes into that waiting. Threads that have a batch each wait for nobody. Each of
+# them computes as one thread would by itself, so that results do not depend on how many there
+# are.
+
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+def side_by_side(
+    work: Callable[[Item], Result],
+    items: Iterable[Item],
+    threads: int,
+    alone: Callable[[Item], bool],
+) -> Iterator[Result]:
+    """What ``work`` makes of each item, in their order.
+
+    Args:
+        work: called in several threads at once.
+        items: taken one by one, so that only a few of them are in memory.
+        threads: how many.
+        alone: whether an item is worked on by itself, after those before it and before those
+            after it.
+    """
+    pool = ThreadPoolExecutor(threads, initializer=work_alone)
+    under_way: deque[Future[Result]] = deque()
+    try:
+        for item in items:
+            by_itself = alone(item)
+            while under_way and (by_itself or len(under_way) >= threads):
+                yield under_way.popleft().result()
+            under_way.append(pool.submit(work, item))
+            if by_itself:
+                yield under_way.popleft().result()
+        while under_way:
+            yield under_way.popleft().result()
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+# Hands rows to a model in batches of similar length, as many at a time as memory allows.
+
 
 LARGEST = 1e100  # answers from here on are refused: sums of their squares would not be finite
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, Protocol, TypeVar
 
 import numpy as np
 import torch
@@ -11,10 +11,75 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from slalom_xai.errors import BudgetError
-from slalom_xai.models import Prompt
+from slalom_xai.models import Prompt, TextModel
 from slalom_xai.models.rows import Rows
-from slalom_xai.queries.sources import AnswerSource, Progress
-from slalom_xai.queries.work import OneByOne, WorkPool
+
+# What answers rows, and what is told how far that is.
+
+
+class Progress(Protocol):
+    """What a progress bar must do."""
+
+    def start(self, total: int) -> None:
+        """Expect this many more rows."""
+
+    def advance(self, rows: int, spent: str = "") -> None:
+        """Some rows are answered, by a model that has cost so much so far."""
+
+
+class AnswerSource(Protocol):
+    """What answers rows: ``Batches``, or whoever collects what several texts ask."""
+
+    @property
+    def model(self) -> TextModel:
+        """What is asked."""
+
+    def columns(
+        self,
+        asked: Sequence[Rows],
+        progress: Progress | None = None,
+        before: Sequence[int] | None = None,
+    ) -> list[Tensor]:
+        """The explained columns (m, C), float64, of each set of rows.
+
+        A model answers with logits; ``Outputs.columns`` makes columns of them.
+
+        Args:
+            asked: sets of rows.
+            progress: shown while asking.
+            before: of each set, how often its row was asked before, where the model shall answer
+                once more whatever is stored; None: nothing is asked once more.
+        """
+
+
+# Computations that may wait for those of other texts, so that all are done in one go.
+#
+# A fit is many small steps. Those of ten texts take hardly longer than those of one when they are
+# done together. So a method hands a fit to a ``WorkPool`` and does not care whether others join
+# it.
+
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+class WorkPool(Protocol):
+    """Where computations are handed in."""
+
+    def run(self, work: Callable[[Sequence[Item]], Sequence[Result]], item: Item) -> Result:
+        """What ``work`` makes of an item; ``work`` takes several items at once, in their order."""
+
+
+class OneByOne:
+    """Computes at once."""
+
+    def run(self, work: Callable[[Sequence[Item]], Sequence[Result]], item: Item) -> Result:
+        """What ``work`` makes of an item, alone."""
+        return work([item])[0]
+
+
+# All calls to a model about one text: each distinct row is asked once, every call is counted.
+
 
 Purpose = Literal["fit", "check"]
 

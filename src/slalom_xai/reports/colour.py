@@ -12,7 +12,7 @@ from itertools import pairwise
 import numpy as np
 
 from slalom_xai.explanation import Array, Explanation
-from slalom_xai.surrogates.scores import DEFAULT_SCORE
+from slalom_xai.methods.scores import DEFAULT_SCORE
 
 UP = (33, 102, 172)  # blue and orange stay apart for the colour-blind
 DOWN = (201, 92, 15)

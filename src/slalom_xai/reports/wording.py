@@ -8,8 +8,8 @@ import unicodedata
 from collections.abc import Sequence
 
 from slalom_xai.explanation import Explanation
+from slalom_xai.models.text import Unit, is_unspaced
 from slalom_xai.reports.colour import printable
-from slalom_xai.text import Unit, is_unspaced
 
 _REPLY = 120  # characters of an answer in a heading
 _PATH = re.compile(r"[/\\.~]|[A-Za-z]:[/\\]")  # how a path begins; a hub id begins with a name

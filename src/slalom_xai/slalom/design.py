@@ -17,9 +17,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from slalom_xai.designs import HeldOut, RowPool, draw_held_out, few_rows, held_out_size
-from slalom_xai.designs.masks import Masks, even_counts, every_mask, log_uniform_counts
-from slalom_xai.designs.settings import DESIGN
+from slalom_xai.slalom.plan import HeldOut, draw_held_out, few_rows
+from slalom_xai.slalom.rows import (
+    DESIGN,
+    Masks,
+    RowPool,
+    even_counts,
+    every_mask,
+    held_out_size,
+    log_uniform_counts,
+)
 from slalom_xai.slalom.settings import CallSettings
 
 

@@ -41,7 +41,7 @@ from slalom_xai.slalom.solver import (
     look_back,
     settle,
 )
-from slalom_xai.system.threads import work_side_by_side
+from slalom_xai.system.process import work_side_by_side
 
 CPU = torch.device("cpu")
 Scale = tuple[Tensor, Tensor]  # the middle of the range and half of its width, (C,) each

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from slalom_xai.errors import InputError, shortened
-from slalom_xai.system.files import is_draft, read_json, write_file
-from slalom_xai.system.writable import make_folder
+from slalom_xai.system.files import is_draft, make_folder, read_json, write_file
 
 _SETTINGS = "settings.json"
 

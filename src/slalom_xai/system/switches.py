@@ -18,7 +18,7 @@ from typing import Generic, TypeVar
 
 Value = TypeVar("Value")
 
-_lock = threading.RLock()  # of all switches: taken only while one is set
+_switching = threading.RLock()  # of all switches: taken only while one is set
 
 
 class Switch(Generic[Value]):
@@ -49,14 +49,14 @@ class Switch(Generic[Value]):
             self._leave()
 
     def _enter(self) -> None:
-        with _lock:
+        with _switching:
             if self._holders == 0:
                 self._users = self._read()
                 self._write(self._wanted)
             self._holders += 1
 
     def _leave(self) -> None:
-        with _lock:
+        with _switching:
             self._holders -= 1
             if self._holders:
                 return

@@ -8,9 +8,9 @@ import torch
 
 from research.paper.nets import FullyConnected
 from research.paper.word_tokenizer import word_tokenizer
-from slalom_xai.training.encoding import EncodedTexts, answers
-from slalom_xai.training.loop import Course, Lesson, fit
-from slalom_xai.training.report import score
+from slalom_xai.data.training.encoding import EncodedTexts, answers
+from slalom_xai.data.training.loop import Course, Lesson, fit
+from slalom_xai.data.training.saving import score
 
 COURSE = Course(
     epochs=3, rate=0.01, rows=8, tokens=1000, decay=0.0, holes=0.0, patience=None, seed=0

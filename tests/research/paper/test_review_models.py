@@ -20,9 +20,9 @@ from research.paper.review_models import (
     label_of,
     left_out,
 )
+from slalom_xai.data.tables.examples import Examples
 from slalom_xai.errors import InputError
 from slalom_xai.metrics import measure
-from slalom_xai.tables.examples import Examples
 
 NEW = ModelSpec(
     "GPT-2 type",

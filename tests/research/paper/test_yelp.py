@@ -20,10 +20,10 @@ from research.paper.yelp import STEAK, Found, Study
 from research.paper.yelp_sizes import BERT, GPT2, MAMBA_TYPE, SMOLLM2, Size
 from research.registry import experiments
 from research.report import save
-from slalom_xai.bench.items import Item
+from slalom_xai.data.bench.items import Item
+from slalom_xai.data.tables.examples import Examples
 from slalom_xai.errors import InputError
 from slalom_xai.system.shards import Shard
-from slalom_xai.tables.examples import Examples
 
 NEW = ModelSpec(
     BERT,

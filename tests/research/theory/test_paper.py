@@ -32,8 +32,8 @@ from research.theory.paper.transformer import (
     random_slalom,
     row_counts,
 )
-from slalom_xai.surrogates.formula import SlalomSurrogate
-from slalom_xai.surrogates.recover import recover_with_sink
+from slalom_xai.methods.paper.exact import recover_with_sink
+from slalom_xai.methods.paper.formula import SlalomSurrogate
 
 SAME = 1e-9  # two answers in float64 that should be equal
 

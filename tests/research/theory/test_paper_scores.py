@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from research.theory.paper.embedded import embedded_log_odds
 from research.theory.paper.shapley import brute_force, two_kinds
 from research.theory.paper.transformer import answers, planted, random_rows, random_slalom
-from slalom_xai.surrogates.exact_shapley import shapley_values
-from slalom_xai.surrogates.formula import SlalomSurrogate
-from slalom_xai.surrogates.scores import slalom_score
+from slalom_xai.methods.paper.formula import SlalomSurrogate
+from slalom_xai.methods.paper.shapley import shapley_values
+from slalom_xai.methods.scores import slalom_score
 
 # Appendix B.7
 

@@ -45,7 +45,7 @@ from research.theory.slides.reviews import (
 )
 from research.theory.slides.reviews import accuracy as classified
 from slalom_xai.errors import InputError
-from slalom_xai.metrics.ranks import auroc
+from slalom_xai.metrics.statistics import auroc
 
 TEXT = "the soup was superb and the bread was fresh but our waiter was rude so the bill was awful"
 

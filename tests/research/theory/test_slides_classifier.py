@@ -16,7 +16,7 @@ from research.theory.slides.gradients import (
 )
 from slalom_xai import Explainer
 from slalom_xai.errors import InputError
-from slalom_xai.estimators.gradients import Gradient
+from slalom_xai.methods.gradients import Gradient
 
 WORDS = [f"word{number}" for number in range(20)]
 TEXT = "word3 word1 word4 word1 word5 word9 word2 word6"

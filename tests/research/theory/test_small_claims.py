@@ -12,7 +12,7 @@ from research.theory.paper.transformer import answers
 from research.theory.paper.unnormalised import OneLayer
 from research.theory.slides.averages import WordAverages
 from research.theory.slides.show_anchors import AllRows
-from slalom_xai.surrogates.formula import SlalomSurrogate
+from slalom_xai.methods.paper.formula import SlalomSurrogate
 
 WEIGHTS = torch.tensor([1.0, -2.0, 4.0], dtype=torch.float64)
 

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from slalom_xai.errors import InputError
-from slalom_xai.outputs import Outputs
-from slalom_xai.spans import placed
-from slalom_xai.surrogates.additive import AdditiveSurrogate
+from slalom_xai.explanation.exchange.spans import placed
+from slalom_xai.methods.additive import AdditiveSurrogate
+from slalom_xai.models.outputs import Outputs
 
 Array = NDArray[np.float64]
 Fields = dict[str, Any]  # what an Explanation is made from, by name

@@ -16,8 +16,8 @@ from slalom_xai.explanation.exchange.scores import (
     from_scores,
     without_place,
 )
-from slalom_xai.spans import has_place, read_tokens
-from slalom_xai.surrogates.scores import DEFAULT_SCORE
+from slalom_xai.explanation.exchange.spans import has_place, read_tokens
+from slalom_xai.methods.scores import DEFAULT_SCORE
 
 if TYPE_CHECKING:
     from slalom_xai.explanation import Explanation

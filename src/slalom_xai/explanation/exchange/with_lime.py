@@ -14,7 +14,7 @@ import numpy as np
 
 from slalom_xai.errors import InputError, one_of
 from slalom_xai.explanation.exchange.scores import Array, Fields, from_scores
-from slalom_xai.text import Unit
+from slalom_xai.models.text import Unit
 
 
 def from_lime(explanation: Any, text: str | None = None, label: str | int | None = None) -> Fields:

@@ -22,8 +22,8 @@ from slalom_xai.explanation.exchange.scores import (
     per_label,
     without_place,
 )
-from slalom_xai.outputs import Outputs
-from slalom_xai.text import Unit
+from slalom_xai.models.outputs import Outputs
+from slalom_xai.models.text import Unit
 
 if TYPE_CHECKING:
     from slalom_xai.explanation import Explanation

@@ -7,18 +7,17 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from slalom_xai.errors import InputError, ModelError, ServiceError, shortened
-from slalom_xai.models.remote.addresses import endpoint
+from slalom_xai.models.outputs import Outputs
 from slalom_xai.models.remote.failures import not_the_protocol
-from slalom_xai.models.remote.label_tokens import (
+from slalom_xai.models.remote.likely_tokens import (
     LabelFinder,
     checked_tokens,
     label_in,
     listed_tokens,
 )
 from slalom_xai.models.remote.model import RemoteModel, with_options
-from slalom_xai.models.remote.settings import Connection, check_number
+from slalom_xai.models.remote.settings import Connection, check_number, endpoint
 from slalom_xai.models.remote.spending import Spending
-from slalom_xai.outputs import Outputs
 
 if TYPE_CHECKING:
     import httpx

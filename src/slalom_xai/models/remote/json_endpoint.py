@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from slalom_xai.errors import InputError, ModelError, one_of, shortened
 from slalom_xai.models.answers import Answers
+from slalom_xai.models.outputs import Outputs, checked_labels
 from slalom_xai.models.remote.model import RemoteModel
 from slalom_xai.models.remote.settings import Connection, check_number
 from slalom_xai.models.remote.spending import Spending
-from slalom_xai.outputs import Outputs, checked_labels
 
 if TYPE_CHECKING:
     import httpx

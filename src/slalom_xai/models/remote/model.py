@@ -2,30 +2,127 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
+import queue
 import threading
 from abc import ABC, abstractmethod
-from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from collections import Counter, deque
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 import torch
 from torch import Tensor
 
 from slalom_xai.errors import optional_packages
-from slalom_xai.models.remote.addresses import check_secrecy, checked_address
-from slalom_xai.models.remote.asking import Round
-from slalom_xai.models.remote.keys import EnvironmentKey
-from slalom_xai.models.remote.settings import Connection
+from slalom_xai.models.base import AnswerStore
+from slalom_xai.models.callables import ReadsWords
+from slalom_xai.models.outputs import Outputs
+from slalom_xai.models.remote.settings import (
+    Connection,
+    EnvironmentKey,
+    check_secrecy,
+    checked_address,
+)
 from slalom_xai.models.remote.spending import Spending
 from slalom_xai.models.rows import Row
-from slalom_xai.models.stores import AnswerStore
-from slalom_xai.models.word_reading import ReadsWords
-from slalom_xai.outputs import Outputs
 
 if TYPE_CHECKING:
     import httpx
+
+# Asks a server many things at once, in a thread with an event loop of its own.
+#
+# The thread that asks waits meanwhile. So this works where an event loop runs already, as in a
+# notebook, and Ctrl-C is heard at once.
+
+
+Client = TypeVar("Client")
+Item = TypeVar("Item")
+
+_OFTEN = 0.2  # seconds between two looks at whether somebody pressed Ctrl-C
+
+
+class Round(Generic[Item, Client]):
+    """Works on items, a few at a time.
+
+    Args:
+        open_client: what all items are worked on with.
+        work: works on an item; what it raises ends the round.
+        concurrency: items under way, at most.
+    """
+
+    def __init__(
+        self,
+        open_client: Callable[[], AbstractAsyncContextManager[Client]],
+        work: Callable[[Client, Item], Awaitable[Any]],
+        concurrency: int,
+    ) -> None:
+        self._open_client, self._work, self._concurrency = open_client, work, concurrency
+        self._done: queue.SimpleQueue[tuple[Item, Any] | None] = queue.SimpleQueue()
+        self._failure: BaseException | None = None
+
+    def run(self, items: Sequence[Item], done: Callable[[Item, Any], None]) -> None:
+        """Works on all items, in this order.
+
+        After a failure no other item is begun. Those under way are finished, because they will be
+        paid for; only Ctrl-C drops them.
+
+        Args:
+            items: to work on.
+            done: is given each item with its result, in this thread.
+        """
+        loop = asyncio.new_event_loop()
+        task = loop.create_task(self._all(deque(items)))
+        thread = threading.Thread(target=self._in_thread, args=(loop, task), daemon=True)
+        thread.start()
+        try:
+            while (found := self._next()) is not None:
+                done(*found)
+        finally:
+            if thread.is_alive():  # nothing to cancel after the last item
+                loop.call_soon_threadsafe(task.cancel)
+            thread.join()
+            loop.close()
+        if self._failure is not None:
+            raise self._failure
+
+    def _next(self) -> tuple[Item, Any] | None:
+        while True:
+            try:
+                return self._done.get(timeout=_OFTEN)
+            except queue.Empty:
+                continue
+
+    def _in_thread(self, loop: asyncio.AbstractEventLoop, task: asyncio.Task[None]) -> None:
+        try:
+            loop.run_until_complete(task)
+        except asyncio.CancelledError:
+            pass
+        except BaseException as error:
+            self._failure = error
+        finally:
+            loop.run_until_complete(loop.shutdown_asyncgens())
+            self._done.put(None)
+
+    async def _all(self, waiting: deque[Item]) -> None:
+        async with self._open_client() as client:
+            workers = min(self._concurrency, len(waiting))
+            await asyncio.gather(
+                *(self._one_after_another(client, waiting) for _ in range(workers))
+            )
+
+    async def _one_after_another(self, client: Client, waiting: deque[Item]) -> None:
+        while waiting and self._failure is None:
+            item = waiting.popleft()
+            try:
+                self._done.put((item, await self._work(client, item)))
+            except Exception as error:
+                self._failure = self._failure or error
+
+
+# What all models behind an API have in common: rows are texts, and answers are kept.
 
 
 class Remembered:

@@ -13,10 +13,17 @@ import httpx
 import stamina
 
 from slalom_xai.errors import ServiceError, shortened
-from slalom_xai.models.remote.failures import Failed, Refusal, Unusable, own_words
-from slalom_xai.models.remote.keys import EnvironmentKey
-from slalom_xai.models.remote.receiving import PACKED, Unreadable, parsed, read
-from slalom_xai.models.remote.settings import Connection
+from slalom_xai.models.remote.failures import (
+    PACKED,
+    Failed,
+    Refusal,
+    Unreadable,
+    Unusable,
+    own_words,
+    parsed,
+    read,
+)
+from slalom_xai.models.remote.settings import Connection, EnvironmentKey
 from slalom_xai.models.remote.spending import Reservation, Spending
 
 _LONGEST_MESSAGE = 100_000  # bytes of an error that are looked at

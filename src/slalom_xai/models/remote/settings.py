@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import re
 from dataclasses import dataclass, field
+from itertools import takewhile
+from typing import Any
+from urllib.parse import SplitResult, urlsplit
 
-from slalom_xai.errors import InputError, shown_number
+from slalom_xai.errors import InputError, one_of, shortened, shown_number
 
 _MOST = 1e15  # of any number here
 
@@ -80,3 +85,164 @@ def check_number(
     what = "a whole number" if whole else "a number"
     bound = f"above {least:g}" if above else f"of at least {least:g}"
     raise InputError(f"{name} is {shown_number(given)}: give {what} {bound}")
+
+
+# Addresses of servers: checked before anything is sent there.
+
+
+_HERE = ("localhost", "127.0.0.1", "::1")
+_PATHS = {"chat": "/chat/completions", "completions": "/completions"}  # of OpenAI's protocol
+
+
+def checked_address(url: str) -> SplitResult:
+    """The parts of an address.
+
+    Raises:
+        InputError: no address of a server, or one with a password in it.
+    """
+    try:
+        parts = urlsplit(url)
+        valid = parts.scheme in ("http", "https") and bool(parts.hostname)
+        _ = parts.port  # a wrong one is refused here
+    except (ValueError, AttributeError, TypeError):
+        valid = False
+    if not valid:
+        raise InputError(
+            f"the address is {shortened(str(url))}: give that of a server, "
+            "such as http://localhost:8000/v1"
+        )
+    if parts.username or parts.password:
+        raise InputError(
+            "the address has a name or password in it: leave them out, and put the key into an "
+            "environment variable"
+        )
+    return parts
+
+
+def check_secrecy(parts: SplitResult, variable: str | None) -> None:
+    """Refuses to send a key over a network that anybody can read along."""
+    if parts.scheme == "https" or parts.hostname in _HERE:
+        return
+    raise InputError(
+        f"the key in {variable} would be sent to {parts.hostname} unencrypted: give an address "
+        "with https, or name no variable for the key"
+    )
+
+
+def endpoint(url: str, kind: str | None) -> tuple[str, str]:
+    """The address of an endpoint of OpenAI's protocol, and its kind.
+
+    Args:
+        url: of the server, with the path of the endpoint or without.
+        kind: "chat" or "completions"; None: as the address ends, else "chat".
+    """
+    if kind is not None and kind not in _PATHS:
+        raise one_of("kind", kind, _PATHS)
+    parts = checked_address(url)
+    path = parts.path.rstrip("/")
+    for known, ending in _PATHS.items():
+        if path.endswith(ending):
+            if kind not in (None, known):
+                raise InputError(
+                    f"kind is {kind!r}, but the address ends in {ending}: leave one of them out"
+                )
+            return parts.geturl(), known
+    kind = kind or "chat"
+    return parts._replace(path=path + _PATHS[kind]).geturl(), kind
+
+
+# Keys: read from the environment when a request is sent, and held nowhere else.
+
+
+HIDDEN = "[key]"
+_STARS = "***"  # how servers repeat a part of a key that they refuse
+_WORD = re.compile(r"\S+")
+_ESCAPED = re.compile(r'\\(?:u([0-9a-fA-F]{4})|(["\\/]))')  # a character as JSON writes it
+_WRAPPED = 3  # a message may be JSON in JSON in JSON
+# Characters that the beginning of a key has at least. In messages few, because nothing is lost with
+# them; in answers more, because a word of a text may begin as a key does.
+_IN_MESSAGES, _IN_ANSWERS = 4, 8
+_HALF = re.compile("[\ud800-\udfff]")  # of a character, which no file can hold
+
+
+class EnvironmentKey:
+    """A key in an environment variable. The object knows the variable's name, not the key.
+
+    Args:
+        variable: its name; None: there is no key.
+        header: that carries the key.
+    """
+
+    def __init__(self, variable: str | None, header: str) -> None:
+        self.variable = variable
+        self.header = header
+
+    @property
+    def is_set(self) -> bool:
+        """Whether there is a key."""
+        return bool(self._key())
+
+    def check(self) -> None:
+        """Refuses a key that no header can hold, without repeating it."""
+        if not all("!" <= character <= "~" for character in self._key()):
+            raise InputError(
+                f"the key in {self.variable} has characters that a header cannot hold, such as "
+                "spaces or line breaks: set it again"
+            )
+
+    def headers(self) -> dict[str, str]:
+        """What a request carries."""
+        key = self._key()
+        if not key:
+            return {}
+        return {self.header: f"Bearer {key}" if self.header == "Authorization" else key}
+
+    def without(self, answer: Any) -> Any:
+        """The JSON of an answer, in which no string holds the key or a beginning of it.
+
+        Halves of characters (lone surrogates) become U+FFFD. A key of fewer than 8 characters, such
+        as "EMPTY" for a server of one's own, is no secret, and may be a word of the text.
+
+        Raises:
+            RecursionError: it is nested too deep.
+        """
+        key = self._key()
+        return _cleaned(answer, key if len(key) >= _IN_ANSWERS else "")
+
+    def hidden(self, text: str) -> str:
+        """A message of a server without the key and beginnings of it, also where it is escaped."""
+        for _ in range(_WRAPPED):
+            text = _ESCAPED.sub(_unescaped, text)
+        text = _masked(text, self._key(), _IN_MESSAGES)
+        return _WORD.sub(lambda word: HIDDEN if _STARS in word[0] else word[0], text)
+
+    def _key(self) -> str:
+        return os.environ.get(self.variable, "").strip() if self.variable else ""
+
+
+def _cleaned(answer: Any, key: str) -> Any:
+    if isinstance(answer, str):
+        return _HALF.sub("\ufffd", _masked(answer, key, _IN_ANSWERS))
+    if isinstance(answer, list):
+        return [_cleaned(each, key) for each in answer]
+    if isinstance(answer, dict):
+        return {_cleaned(name, key): _cleaned(each, key) for name, each in answer.items()}
+    return answer
+
+
+def _masked(text: str, key: str, least: int) -> str:
+    """A text in which a key, and a beginning of it of at least so many characters, is hidden."""
+    if not key:
+        return text
+    start, rest = key[:least], key[least:]
+    before, *others = text.split(start)
+    return HIDDEN.join([before, *(each[_count_equal(each, rest) :] for each in others)])
+
+
+def _count_equal(one: str, other: str) -> int:
+    """How many characters two texts begin with both."""
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
+
+
+def _unescaped(found: re.Match[str]) -> str:
+    return chr(int(found[1], 16)) if found[1] else found[2]

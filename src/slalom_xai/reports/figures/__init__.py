@@ -16,7 +16,7 @@ from slalom_xai.reports.figures.plane import scatter
 from slalom_xai.reports.figures.ranked import bars, side_by_side
 
 if TYPE_CHECKING:
-    from slalom_xai.metrics.curves import deletion_errors
+    from slalom_xai.metrics.fidelity import deletion_errors
 
 __all__ = [
     "Curve",
@@ -39,7 +39,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    return import_module("slalom_xai.metrics.curves").deletion_errors
+    return import_module("slalom_xai.metrics.fidelity").deletion_errors
 
 
 def __dir__() -> list[str]:

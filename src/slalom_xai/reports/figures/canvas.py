@@ -13,6 +13,7 @@ matplotlib is imported only when something is drawn, so that this module costs n
 from __future__ import annotations
 
 import io
+import math
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -22,8 +23,9 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from slalom_xai.errors import InputError, optional_package
-from slalom_xai.explanation import Array
+from slalom_xai.explanation import Array, Explanation
 from slalom_xai.reports.colour import DOWN, UP, printable
+from slalom_xai.reports.wording import with_source
 from slalom_xai.system.files import write_file
 
 if TYPE_CHECKING:
@@ -196,3 +198,57 @@ def strongest(scores: Array, count: int) -> list[int]:
     """Indices of the scores that are largest either way, strongest first; NaN counts as 0."""
     order = np.argsort(-np.abs(np.nan_to_num(scores)), kind="stable")
     return [int(index) for index in order[: max(count, 0)]]
+
+
+# The words in figures: names of scores and scales, headlines, and short names.
+
+
+TITLES = {
+    "value": "value",
+    "importance": "importance",
+    "alone": "prediction from this alone",
+    "linearized": "linearized score",
+    "slope": "slope",
+    "removal": "lost when removed",
+    "shapley": "Shapley value",
+    "filled": "output of the text filled with it",
+}
+SCALES = {
+    "binary": "log odds",
+    "multiclass": "centred log probability",
+    "multilabel": "logit",
+    "answers": "logit",
+    "single": "logit",
+    "regression": "output",
+}
+
+
+def score_title(explanation: Explanation, score: str) -> str:
+    """The name of a score in a figure, and whether it was measured or fitted."""
+    return with_source(explanation, score, TITLES[score])
+
+
+def measured_in(explanation: Explanation) -> str:
+    """What the numbers of an explanation are measured in."""
+    return f"{SCALES[explanation.outputs.kind]} of {label(explanation.target)}"
+
+
+def headline(explanation: Explanation) -> str:
+    """The explained label and the model's output."""
+    scale = SCALES[explanation.outputs.kind]
+    return f"{label(explanation.target)}: {scale} {signed(explanation.prediction)}"
+
+
+def signed(number: float) -> str:
+    """A number with its sign, and with a minus that is as wide as the plus."""
+    if not math.isfinite(number):
+        return str(number)
+    return f"{number:+.2f}".replace("-", "\N{MINUS SIGN}")
+
+
+def label(text: str, limit: int = 24) -> str:
+    """A text on one short line; nothing in it moves a cursor."""
+    clean = printable(" ".join(text.split())) or "(blank)"
+    if len(clean) <= limit:
+        return clean
+    return clean[: limit - 1].rstrip() + "…"

@@ -12,8 +12,15 @@ import numpy as np
 from slalom_xai.errors import InputError
 from slalom_xai.explanation import Explanation
 from slalom_xai.reports.colour import HIGHLIGHT
-from slalom_xai.reports.figures.canvas import WIDTH, look, new_figure, strongest
-from slalom_xai.reports.figures.captions import label, measured_in, score_title
+from slalom_xai.reports.figures.canvas import (
+    WIDTH,
+    label,
+    look,
+    measured_in,
+    new_figure,
+    score_title,
+    strongest,
+)
 from slalom_xai.reports.figures.plane import LABELS
 from slalom_xai.reports.figures.points import (
     Points,

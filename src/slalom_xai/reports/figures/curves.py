@@ -1,6 +1,6 @@
 """The fidelity curve: how wrong an explanation's predictions are as more of the text is removed.
 
-``metrics.curves.deletion_errors`` calls the model and computes the numbers; here they are drawn.
+``metrics.fidelity.deletion_errors`` calls the model and computes the numbers; here they are drawn.
 """
 
 from __future__ import annotations

@@ -14,16 +14,14 @@ from slalom_xai.reports.figures.canvas import (
     DARK,
     FAINT,
     WIDTH,
-    look,
-    new_figure,
-    strongest,
-)
-from slalom_xai.reports.figures.captions import (
     headline,
     label,
+    look,
     measured_in,
+    new_figure,
     score_title,
     signed,
+    strongest,
 )
 from slalom_xai.reports.figures.points import (
     Points,

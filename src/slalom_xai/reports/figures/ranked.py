@@ -11,24 +11,23 @@ import numpy as np
 
 from slalom_xai.errors import InputError, shortened
 from slalom_xai.explanation import Array, Explanation
+from slalom_xai.methods.scores import DEFAULT_SCORE
 from slalom_xai.reports.figures.canvas import (
     DARK,
     GREY,
     GRID,
+    TITLES,
     WIDTH,
+    headline,
+    label,
     look,
+    measured_in,
     new_figure,
     relative,
+    score_title,
     strong,
     strongest,
     tint,
-)
-from slalom_xai.reports.figures.captions import (
-    TITLES,
-    headline,
-    label,
-    measured_in,
-    score_title,
 )
 from slalom_xai.reports.figures.words import (
     Word,
@@ -40,7 +39,6 @@ from slalom_xai.reports.figures.words import (
 )
 from slalom_xai.reports.wording import source
 from slalom_xai.slalom.trust import percent
-from slalom_xai.surrogates.scores import DEFAULT_SCORE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

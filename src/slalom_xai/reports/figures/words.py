@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slalom_xai.explanation import Array, Explanation
-from slalom_xai.reports.figures.captions import label
+from slalom_xai.models.text import Unit, words
+from slalom_xai.reports.figures.canvas import label
 from slalom_xai.slalom import BoundedSlalom
-from slalom_xai.text import Unit, words
 
 _NEARLY = 1 - 1e-12  # a value at an end of the range has no finite place before the bound
 _WHOLE = (

@@ -1,0 +1,1 @@
+"""What is done with many texts: tables of them, a corpus, an audit, a vocabulary, training."""
