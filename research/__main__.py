@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from slalom_xai.system.interrupts import leaving_at_once
+from slalom_xai.system.interrupts import exit_on_interrupt
 
 if __name__ == "__main__":
-    with leaving_at_once():
+    with exit_on_interrupt():
         from research.command import main
     main()

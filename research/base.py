@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 
 from slalom_xai.data.tables import Table, read_table
 from slalom_xai.data.tables.examples import Examples, Fields, read_examples
-from slalom_xai.data.tables.table import listed
+from slalom_xai.data.tables.table import quote_names
 from slalom_xai.errors import InputError
 from slalom_xai.system.shards import WHOLE, Shard
 
@@ -205,7 +205,7 @@ class DataFile:
         table = read_table(self.find(experiment, folder))
         missing = [f"no column {column!r}" for column in self.columns if column not in table.fields]
         if missing:
-            there = listed(table.fields) if table.fields else "none at all"
+            there = quote_names(table.fields) if table.fields else "none at all"
             raise InputError(
                 f"{table.path} has {' and '.join(missing)}, only {there}: rename its columns, or "
                 f"give another table: {self.origin}"

@@ -21,7 +21,7 @@ import torch
 from research.base import Settings
 from slalom_xai.data.training.saving import versions
 from slalom_xai.errors import InputError
-from slalom_xai.models.load import chosen_device
+from slalom_xai.models.load import choose_device
 from slalom_xai.system.files import append_line
 from slalom_xai.system.result_folder import open_folder, read_lines
 
@@ -142,7 +142,7 @@ def _key(made: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
 
 def made_here() -> dict[str, str]:
     """The device and the versions of this process."""
-    device = chosen_device(None)
+    device = choose_device(None)
     name = f"{platform.machine()}, {torch.get_num_threads()} threads"
     if device.type == "cuda":
         name = torch.cuda.get_device_name(device)

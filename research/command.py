@@ -10,7 +10,7 @@ import typer
 from slalom_xai.cli.command import run
 from slalom_xai.cli.options import AsJson, Shards, argument, switch, without_default
 from slalom_xai.cli.output import echo_json
-from slalom_xai.system.interrupts import leaving_at_once
+from slalom_xai.system.interrupts import exit_on_interrupt
 from slalom_xai.system.shards import Shard
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def reproduce(
     """Runs the theorems behind the scores and the paper's experiments, and checks what they say."""
     from slalom_xai.errors import InputError, check_seed
 
-    with leaving_at_once():
+    with exit_on_interrupt():
         from research.base import Settings
         from research.registry import chosen, everything
         from research.report import prepare
@@ -187,7 +187,7 @@ def check_ready(one: Reproduction, settings: Settings, *, yes: bool) -> None:
         InputError: a table or a column is missing, or the full size has no GPU.
     """
     from slalom_xai.errors import InputError
-    from slalom_xai.models.load import chosen_device
+    from slalom_xai.models.load import choose_device
 
     if settings.finished:
         return  # nothing will be measured
@@ -198,7 +198,7 @@ def check_ready(one: Reproduction, settings: Settings, *, yes: bool) -> None:
         )
     for needed in one.data:
         needed.table(one.name, settings.data)
-    if settings.full and not yes and not one.server and chosen_device(None).type == "cpu":
+    if settings.full and not yes and not one.server and choose_device(None).type == "cpu":
         raise InputError(
             f"{one.name} at full size takes about {one.hours:g} hours on two cores, "
             "and there is no GPU here: give --yes to start it, or leave --full out"

@@ -42,7 +42,7 @@ def main() -> None:
         tuple(given.metrics.split(",")),
         rationale="given",
         corpus="given",
-    ).settled()
+    ).resolve()
     log = Log.open(given.folder, json.loads((given.folder / "settings.json").read_text()))
     texts = sorted({text for text, _ in log.measured}, key=int)
     complete = [text for text in texts if _is_complete(log, text, options)]

@@ -54,9 +54,7 @@ def made(length: int, seed: int) -> Explanation:
     def draw(*shape: int) -> torch.Tensor:
         return torch.tensor(rng.normal(size=shape))
 
-    function = SlalomSurrogate(
-        draw(1, length, 1), draw(1, length), draw(1, 1), draw(1)
-    ).normalised()
+    function = SlalomSurrogate(draw(1, length, 1), draw(1, length), draw(1, 1), draw(1)).normalise()
     return Explanation(
         text=text,
         units=words(text),

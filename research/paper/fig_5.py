@@ -13,7 +13,7 @@ import pandas as pd
 from research.base import PAPER, Check, Outcome, Settings, at_least, at_most, reproduction
 from research.paper.imdb import DATA, STUDY, Found, Study
 from research.paper.imdb_methods import EFF, OURS, gives
-from slalom_xai.data.tables.table import listed
+from slalom_xai.data.tables.table import quote_names
 from slalom_xai.explanation import Explanation
 from slalom_xai.metrics.model_answers import Array
 from slalom_xai.reports.figures import highlighted, scatter
@@ -71,7 +71,7 @@ def outcome(found: Found) -> Outcome:
             "no numbers; it draws BERT and GPT-2.",
             *(
                 f"The {spec.name} reads the beginning of the review only, without "
-                f"{listed(unread(explanation))}."
+                f"{quote_names(unread(explanation))}."
                 for (spec, method), explanation in explanations.items()
                 if method == EFF and unread(explanation)
             ),

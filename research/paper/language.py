@@ -21,7 +21,7 @@ from research.cells import Cells, Numbers
 from research.paper.language_fits import surrogate_predictions
 from research.paper.language_models import NET, WORD, Learner, Pupil, Size
 from research.theory.paper.synthetic import WORDS, linear_log_odds, sample_rows
-from slalom_xai.models.load import chosen_device
+from slalom_xai.models.load import choose_device
 
 STUDY = "linear-language"
 HOURS = 50  # of the full size on two cores: some 10^16 operations
@@ -79,7 +79,7 @@ def measured(pupil: Pupil, size: Size, seed: int) -> Numbers:
         the model's own log odds as ``MODEL``.
     """
     seeds = np.random.SeedSequence([seed, pupil.run]).generate_state(4).tolist()
-    device = chosen_device(None)
+    device = choose_device(None)
     gpus = [device] if device.type == "cuda" else []
     with torch.random.fork_rng(devices=gpus):
         torch.manual_seed(seeds[0])

@@ -22,10 +22,10 @@ from slalom_xai.data.training.loop import Course, Lesson, fit
 from slalom_xai.data.training.options import DEFAULTS, LOOP
 from slalom_xai.data.training.start import name_classes, new_tokenizer
 from slalom_xai.models import TextModel
-from slalom_xai.models.hub import load_tokenizer, quiet
-from slalom_xai.models.load import chosen_device
+from slalom_xai.models.hub import hide_loading_messages, load_tokenizer
+from slalom_xai.models.load import choose_device
 from slalom_xai.models.torch_modules import ModuleModel
-from slalom_xai.system.files import replacing
+from slalom_xai.system.files import replace_file
 
 FAMILY = "mamba"  # of a ``ModelSpec``
 _WEIGHTS = "weights.pt"  # written last: a folder with it is whole
@@ -60,7 +60,10 @@ class MambaClassifier(torch.nn.Module):
         name_classes(self.config, labels)
         self.backbone = library.MambaModel(self.config)
         self.head = torch.nn.Linear(width, len(labels))
-        with quiet(), torch.no_grad():  # it tells once, when first asked, that it could be faster
+        with (
+            hide_loading_messages(),
+            torch.no_grad(),
+        ):  # it tells once, when first asked, that it could be faster
             self.backbone(input_ids=torch.zeros(1, 1, dtype=torch.long))
 
     @property
@@ -109,7 +112,7 @@ def mamba_model(
     assert spec.layers is not None
     assert spec.width is not None
     assert spec.vocabulary is not None
-    device = chosen_device(None)
+    device = choose_device(None)
     if not (place / _WEIGHTS).is_file():
         tokenizer = new_tokenizer(
             learnt.texts, vocabulary=spec.vocabulary, limit=spec.limit, family=FAMILY
@@ -120,7 +123,7 @@ def mamba_model(
             model = MambaClassifier(tokenizer, layers=spec.layers, width=spec.width).to(device)
             _teach(model, tokenizer, spec, (learnt, validation), seed)
         tokenizer.save_pretrained(place)
-        with replacing(place / _WEIGHTS) as draft:
+        with replace_file(place / _WEIGHTS) as draft:
             torch.save(model.state_dict(), draft)
     tokenizer = load_tokenizer(place)
     tokenizer.model_max_length = spec.limit
@@ -140,7 +143,7 @@ def _teach(
     reader = Reader(model, tokenizer, spec.limit)
     lessons = []
     for part in examples:
-        encoded, _ = reader.read(part, chosen_device(None))
+        encoded, _ = reader.read(part, choose_device(None))
         classes = [LABELS.index(label_of(label)) for label in part.labels]
         lessons.append(Lesson(encoded, torch.tensor(classes)))
     course = Course(

@@ -32,8 +32,8 @@ from slalom_xai.data.training.encoding import Reader, answers, harmless_side
 from slalom_xai.data.training.saving import score as scored
 from slalom_xai.errors import InputError
 from slalom_xai.models import TextModel
-from slalom_xai.models.hub import load_tokenizer, quiet
-from slalom_xai.models.load import chosen_device
+from slalom_xai.models.hub import hide_loading_messages, load_tokenizer
+from slalom_xai.models.load import choose_device
 from slalom_xai.models.transformers import TransformersModel
 from slalom_xai.system.files import lock, write_file
 
@@ -184,11 +184,11 @@ class ReviewModel:
         """A model folder, on the GPU if there is one."""
         from transformers import AutoModelForSequenceClassification
 
-        with quiet():
+        with hide_loading_messages():
             network: Any = AutoModelForSequenceClassification.from_pretrained(folder)
         tokenizer = load_tokenizer(folder)
         tokenizer.model_max_length = spec.limit
-        return cls(spec, network.float().to(chosen_device(None)).eval(), tokenizer)
+        return cls(spec, network.float().to(choose_device(None)).eval(), tokenizer)
 
     @cached_property
     def text_model(self) -> TextModel:
@@ -218,7 +218,7 @@ class ReviewModel:
     def accuracy(self, examples: Examples) -> float:
         """The share of reviews whose class it finds."""
         reader = Reader(self.network, self.tokenizer, self.spec.limit)
-        encoded, _ = reader.read(examples, chosen_device(None))
+        encoded, _ = reader.read(examples, choose_device(None))
         logits = answers(self.network, encoded, side=harmless_side(self.network, encoded))
         classes = [LABELS.index(label_of(label)) for label in examples.labels]
         return scored(logits, torch.tensor(classes)).accuracy

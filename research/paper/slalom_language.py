@@ -29,7 +29,7 @@ from slalom_xai.methods.naive_bayes import NaiveBayes
 from slalom_xai.methods.paper.fit import fit_slalom
 from slalom_xai.methods.paper.formula import SlalomSurrogate
 from slalom_xai.metrics.statistics import spearman
-from slalom_xai.models.load import chosen_device
+from slalom_xai.models.load import choose_device
 from slalom_xai.models.outputs import Outputs
 
 STUDY = "slalom-language"
@@ -90,7 +90,7 @@ def planted(reviews: Examples, words: int, seed: int) -> tuple[tuple[str, ...], 
     values = 2 * torch.from_numpy(corpus.weights(counts, chosen)[:, 0])
     noise = torch.from_numpy(rng.normal(size=len(chosen)))
     importances = 5 * values.abs() ** 1.5 + noise / 2
-    truth = SlalomSurrogate(values[None, :, None], importances[None]).normalised()
+    truth = SlalomSurrogate(values[None, :, None], importances[None]).normalise()
     return tuple(chosen), truth
 
 
@@ -98,7 +98,7 @@ def first_words(
     words: tuple[str, ...], truth: SlalomSurrogate, count: int
 ) -> tuple[tuple[str, ...], SlalomSurrogate]:
     """The first words of a language, with their values, and importances up to a shift."""
-    kept = SlalomSurrogate(truth.values[:, :count], truth.importances[:, :count]).normalised()
+    kept = SlalomSurrogate(truth.values[:, :count], truth.importances[:, :count]).normalise()
     return words[:count], kept
 
 
@@ -180,7 +180,7 @@ def measured(
         lambda rows: truth.predict(row_counts(rows, len(words)))[:, 0],
         framed=True,
     )
-    device = chosen_device(None)
+    device = choose_device(None)
     gpus = [device] if device.type == "cuda" else []
     with torch.random.fork_rng(devices=gpus):
         torch.manual_seed(seeds[1])
@@ -192,7 +192,7 @@ def measured(
     numbers: Numbers = {"accuracy": accuracy, "sd": float(right.std())}
     for name, sink in (("plain", False), ("sink", True)):
         fitted = fit_slalom(row_counts(seen, len(words)), answers, sink=sink, prior=_PRIOR)
-        surrogate = fitted.surrogate.normalised()
+        surrogate = fitted.surrogate.normalise()
         differences = surrogate.predict(row_counts(fresh, len(words)))[:, 0] - right
         for number, value in _recovered(surrogate, truth, differences).items():
             numbers[f"{name} {number}"] = value

@@ -22,7 +22,7 @@ from slalom_xai.data.training.options import LOOP
 from slalom_xai.data.training.start import new_tokenizer
 from slalom_xai.explainer import Explainer
 from slalom_xai.metrics import Case, asker, measure
-from slalom_xai.models.load import chosen_device
+from slalom_xai.models.load import choose_device
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -109,7 +109,7 @@ class _Net:
 
     def __init__(self, reviews: Examples, size: Size, seed: int) -> None:
         self._size, self._seed = size, seed
-        self._device = chosen_device(None)
+        self._device = choose_device(None)
         used = min(len(reviews), size.learnt + size.texts + size.texts)
         reviews = reviews.chosen(_drawn(len(reviews), used, seed))
         self._classes = ordered_classes(reviews, None, REVIEWS.name)

@@ -30,7 +30,7 @@ from slalom_xai.explainer import Explainer
 from slalom_xai.explanation import Explanation
 from slalom_xai.methods import Estimator
 from slalom_xai.models import TextModel
-from slalom_xai.models.load import chosen_device, text_model
+from slalom_xai.models.load import choose_device, text_model
 
 ALONE = "kernel-shap, one row a call"
 _BY_ROW = "row by row"  # ends the names of cells
@@ -157,7 +157,7 @@ class Clock:
 
     @cached_property
     def _device(self) -> torch.device:
-        return chosen_device(None)
+        return choose_device(None)
 
     @cached_property
     def _model(self) -> TextModel:

@@ -15,7 +15,7 @@ from slalom_xai.methods.counts import Sequences
 from slalom_xai.methods.evidence import AnsweredRows, Evidence
 from slalom_xai.methods.paper.fits import fit_with_best_prior
 from slalom_xai.methods.paper.formula import SlalomSurrogate
-from slalom_xai.models.load import chosen_device
+from slalom_xai.models.load import choose_device
 from slalom_xai.queries.queries import OneByOne
 
 
@@ -49,7 +49,7 @@ def fit_vocabulary(
     """
     before, after = _frame(model.tokenizer)
     rows = [[*before, *(tokens[index] for index in pair), *after] for pair in pairs]
-    device = chosen_device(None)
+    device = choose_device(None)
     pad = model.tokenizer.pad_token_id
     encoded = EncodedTexts([np.array(row) for row in rows], None, pad, device, ())
     side = harmless_side(model.network, encoded)
@@ -58,7 +58,7 @@ def fit_vocabulary(
     counts = Sequences(torch.as_tensor(pairs), len(tokens))
     answered = AnsweredRows(counts, outputs)
     evidence = Evidence(answered, None, None, outputs.mean(dim=0), OneByOne())
-    return fit_with_best_prior(evidence, counts).surrogate.normalised()
+    return fit_with_best_prior(evidence, counts).surrogate.normalise()
 
 
 def _frame(tokenizer: Any) -> tuple[list[int], list[int]]:

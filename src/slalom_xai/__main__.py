@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from slalom_xai.system.interrupts import leaving_at_once
+from slalom_xai.system.interrupts import exit_on_interrupt
 
 
 def main() -> None:
     """Imports the command line, which Ctrl-C may interrupt without a traceback, and runs it."""
-    with leaving_at_once():
+    with exit_on_interrupt():
         from slalom_xai.cli import main as run
     run()
 

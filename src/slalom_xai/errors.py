@@ -101,17 +101,17 @@ def check_seed(name: str, given: Any, most: int = 2**63 - 1) -> None:
     is_whole = isinstance(given, Integral) and not isinstance(given, bool)
     if is_whole and 0 <= int(given) <= most:
         return
-    raise InputError(f"{name} is {shown_number(given)}: give a whole number from 0 to {most}")
+    raise InputError(f"{name} is {quote_number(given)}: give a whole number from 0 to {most}")
 
 
-def shown_number(given: Any) -> str:
+def quote_number(given: Any) -> str:
     """What was given instead of a number, or a number however long, for a one-line message."""
     if isinstance(given, Integral) and abs(int(given)) >= 10**_LONG_NUMBER:
         return f"a number of more than {_LONG_NUMBER} digits"
-    return shortened(repr(given), 60)[1:-1]
+    return quote_text(repr(given), 60)[1:-1]
 
 
-def shortened(text: str, limit: int = 120) -> str:
+def quote_text(text: str, limit: int = 120) -> str:
     """A text quoted for a one-line message."""
     if len(text) > limit:
         text = text[: limit - 1] + "…"

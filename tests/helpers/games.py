@@ -17,12 +17,12 @@ def surrogate(
         return torch.randn(*shape, generator=generator, dtype=torch.float64)
 
     parts = (draw(heads, classes), draw(heads)) if sink else (None, None)
-    return SlalomSurrogate(2 * draw(heads, units, classes), draw(heads, units), *parts).normalised()
+    return SlalomSurrogate(2 * draw(heads, units, classes), draw(heads, units), *parts).normalise()
 
 
 def from_slots(values: torch.Tensor, importances: torch.Tensor, sink: bool) -> SlalomSurrogate:
     """From values (K, p, C) and importances (K, p) over slots, a sink last."""
     if not sink:
-        return SlalomSurrogate(values, importances).normalised()
+        return SlalomSurrogate(values, importances).normalise()
     of_units = values[:, :-1], importances[:, :-1]
-    return SlalomSurrogate(*of_units, values[:, -1], importances[:, -1]).normalised()
+    return SlalomSurrogate(*of_units, values[:, -1], importances[:, -1]).normalise()

@@ -10,7 +10,7 @@ import torch
 
 from slalom_xai.explanation import Array, Explanation
 from slalom_xai.methods.additive import AdditiveSurrogate, PairsSurrogate
-from slalom_xai.methods.gaussian_process import Changes, conditioned
+from slalom_xai.methods.gaussian_process import Changes, condition
 from slalom_xai.methods.paper.formula import SlalomSurrogate
 from slalom_xai.methods.process import Kernel, Noise, Process
 from slalom_xai.methods.scores import SCORES, OneScore
@@ -125,7 +125,7 @@ def drawn_process(draw: Callable[..., torch.Tensor], n: int, full: torch.Tensor)
     noise = Noise(full.new_tensor(0.1), full.new_tensor(0.5))
     changes = draw(12, len(full))
     seen = Changes(rows, changes, torch.ones_like(full))
-    return conditioned(Kernel(*numbers), noise, seen, full)
+    return condition(Kernel(*numbers), noise, seen, full)
 
 
 def made(
@@ -175,7 +175,7 @@ def made(
     elif of_paper:
         count = max(heads, 1)
         ends = (draw(count, columns), draw(count)) if sink else (None, None)
-        function = SlalomSurrogate(draw(count, n, columns), draw(count, n), *ends).normalised()
+        function = SlalomSurrogate(draw(count, n, columns), draw(count, n), *ends).normalise()
     else:
         some = [(first, first + 1) for first in range(0, n - 1, 4)] if together else []
         function = make_form(

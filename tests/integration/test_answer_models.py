@@ -60,7 +60,7 @@ def test_rows_borrow_their_beginning(kind):
     model = asked(kind)
     question = prompt(model.read(CONTEXT), "sentence")
     text = question.rows(question.whole).text
-    with model.lending(text) as lent:
+    with model.lend_prefix(text) as lent:
         assert lent == len(text) - model.spans[0].stop - 1
 
 

@@ -242,7 +242,7 @@ def test_control_c_inside_an_import_that_swallows_it_ends_the_command(module):
 
 LOST = """
 import os, signal, weakref
-from slalom_xai.system.interrupts import sent_again
+from slalom_xai.system.interrupts import resend_interrupts
 
 class Thing:
     pass
@@ -252,7 +252,7 @@ def callback(_):
     for _ in range(1000):
         pass
 
-with sent_again():
+with resend_interrupts():
     thing = Thing()
     reference = weakref.ref(thing, callback)
     try:

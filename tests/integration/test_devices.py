@@ -7,7 +7,7 @@ from tiny import TEXT, tiny
 
 from slalom_xai import Explainer
 from slalom_xai.errors import ModelError
-from slalom_xai.methods.process import packed_rows, unpacked_rows
+from slalom_xai.methods.process import pack_rows, unpack_rows
 
 needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")
 PLACES = [
@@ -45,9 +45,9 @@ def test_a_model_answers_much_the_same_in_any_precision(folder, device, dtype):
 @needs_cuda
 def test_rows_lose_no_bits_when_they_are_packed_on_cuda():
     rows = (torch.rand(200, 130, generator=torch.Generator().manual_seed(0)) < 0.5).double()
-    packed = packed_rows(rows.cuda())
-    assert torch.equal(packed.cpu(), packed_rows(rows))
-    assert torch.equal(unpacked_rows(packed, 130).cpu(), rows)
+    packed = pack_rows(rows.cuda())
+    assert torch.equal(packed.cpu(), pack_rows(rows))
+    assert torch.equal(unpack_rows(packed, 130).cpu(), rows)
 
 
 @needs_cuda

@@ -193,7 +193,7 @@ def test_borrowed_beginnings_change_nothing(architecture):
     keep = masks(len(reading.pieces), 200, seed=4)
     keep[:, :8] = True
     rows = reading.rows_keeping(keep)
-    with model.lending(reading.tokens) as lent:
+    with model.lend_prefix(reading.tokens) as lent:
         assert lent > 8
         shared = int(min(rows.shared.min(), rows.sizes.min() - 1, lent))
         lends = model.answer_tokens(TokenBatch([rows], shared))

@@ -23,7 +23,7 @@ from slalom_xai.data.corpus import ExplainOptions
 from slalom_xai.data.training.start import load_start, load_teacher
 from slalom_xai.errors import InputError, ModelError, SlalomError
 from slalom_xai.models.fingerprints import fingerprint
-from slalom_xai.models.hub import check_words, load_tokenizer, located
+from slalom_xai.models.hub import check_words, load_tokenizer, locate_model
 from slalom_xai.models.language import AnswerModel
 
 # Before version 5, transformers says by itself that there is no tokenizer.
@@ -318,14 +318,14 @@ def test_a_missing_file_is_said_at_once(tmp_path):
 
 
 def test_what_may_be_a_hub_id_is_left_to_the_hub(tmp_path, monkeypatch):
-    assert [located(name) for name in ("gpt2", "org/name", "org/name-1.5")] == [
+    assert [locate_model(name) for name in ("gpt2", "org/name", "org/name-1.5")] == [
         "gpt2",
         "org/name",
         "org/name-1.5",
     ]
     monkeypatch.setenv("HOME", str(tmp_path))
     saved(tmp_path / "mine")
-    assert located("~/mine") == str(tmp_path / "mine")
+    assert locate_model("~/mine") == str(tmp_path / "mine")
     assert Explainer("~/mine", budget=60)("a quiet film").units
 
 

@@ -23,7 +23,12 @@ from transformers import (
 
 from slalom_xai import Explainer, Explanation
 from slalom_xai.data.training import TrainingOptions, train
-from slalom_xai.data.training.distil import best_scale, partial, projected_embeddings, stretched
+from slalom_xai.data.training.distil import (
+    best_scale,
+    partial,
+    projected_embeddings,
+    undo_saturation,
+)
 from slalom_xai.data.training.encoding import EncodedTexts
 from slalom_xai.data.training.start import new_tokenizer
 from slalom_xai.errors import InputError, ModelError
@@ -578,11 +583,11 @@ def test_a_partial_text_is_a_span_with_or_without_holes():
 def test_stretching_keeps_the_order_and_undoes_saturation():
     true = torch.linspace(-8, 8, 33)[:, None] * torch.tensor([[-1.0, 1.0]])
     saturated = 3 * torch.tanh(true / 3)
-    result = stretched(saturated)
+    result = undo_saturation(saturated)
     assert torch.equal(result.argsort(0), true.argsort(0))
     assert torch.allclose(result.sum(1), torch.zeros(33), atol=1e-5)
     assert float(result.abs().max()) > 1.5 * float(saturated.abs().max())
-    assert torch.allclose(stretched(0.01 * saturated[16:17] + 0), torch.zeros(1, 2))
+    assert torch.allclose(undo_saturation(0.01 * saturated[16:17] + 0), torch.zeros(1, 2))
 
 
 def test_the_scale_is_the_temperature_that_was_planted():

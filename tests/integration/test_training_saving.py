@@ -180,5 +180,5 @@ def test_seeds_that_no_generator_takes_are_refused(seed):
     with pytest.raises(
         InputError, match=r"--seed is .*: give a whole number from 0 to 9223372036854775807"
     ) as caught:
-        TrainingOptions(seed=seed).settled()
+        TrainingOptions(seed=seed).resolve()
     assert len(str(caught.value)) < 200

@@ -50,7 +50,7 @@ def test_a_shift_of_all_importances_changes_nothing(surrogate, shift, seed):
     )
     counts = rows(surrogate, seed)
     assert torch.allclose(surrogate.predict(counts), moved.predict(counts))
-    assert torch.allclose(surrogate.normalised().predict(counts), surrogate.predict(counts))
+    assert torch.allclose(surrogate.normalise().predict(counts), surrogate.predict(counts))
 
 
 @given(slaloms(heads=1), st.integers(0, 99))
@@ -222,7 +222,7 @@ def test_outputs_on_another_scale_have_predictions_on_that_scale(form, shift, fa
 @given(st.one_of(slaloms(), forms()), st.text())
 def test_saving_and_loading_gives_the_same_explanation(function, text):
     if isinstance(function, SlalomSurrogate):
-        function = function.normalised()
+        function = function.normalise()
     known = explanation(function, text)
     loaded = Explanation.from_dict(json.loads(json.dumps(known.to_dict(), allow_nan=False)))
     assert loaded == known

@@ -12,7 +12,7 @@ import torch
 from slalom_xai import Explainer, Explanation
 from slalom_xai.models import prompt
 from slalom_xai.models.load import text_model
-from slalom_xai.serve.work.questions import edited
+from slalom_xai.serve.work.questions import edit_row
 
 TEXT = "A slow start, but a wonderful film."
 
@@ -52,7 +52,7 @@ def test_an_edited_text_is_what_the_model_says_to_it(server, explanation):
     model = text_model(None)
     reading = model.read(TEXT)
     asked = prompt(reading, "word")
-    row = edited(asked, np.array(counts))
+    row = edit_row(asked, np.array(counts))
     with torch.no_grad():
         logits = model.answer([row.row(0)])[0]
     both = [[1] * len(counts), counts]

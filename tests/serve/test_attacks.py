@@ -13,7 +13,7 @@ import uvicorn
 from servers import serving, until
 
 from slalom_xai.serve.guard import Access, Guard
-from slalom_xai.serve.serving import Address, listening, timed
+from slalom_xai.serve.serving import Address, make_timed_protocol, open_port
 from slalom_xai.serve.work.spec import Limits
 
 TOKEN = "a-token-for-the-tests_1234"
@@ -357,9 +357,9 @@ def hasty():
 
     limits = Limits(head_seconds=0.3, body_seconds=0.3)
     guard = Guard(app, Access(frozenset({"localhost"})), limits, log_texts=False)
-    config = uvicorn.Config(guard, http=timed(0.3), lifespan="off", log_config=None)
+    config = uvicorn.Config(guard, http=make_timed_protocol(0.3), lifespan="off", log_config=None)
     running = uvicorn.Server(config)
-    port = listening(Address(port=0))
+    port = open_port(Address(port=0))
     thread = threading.Thread(target=running.run, args=([port],))
     thread.start()
     yield port.getsockname()[1]

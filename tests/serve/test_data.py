@@ -176,7 +176,7 @@ def test_rows_come_once_whatever_comes_in_between_two_pages(many):
         first = many.page(model="m", sort=sort, limit=100)
         many.keep_explained("m", "row 5 is wonderful", f"b{sort}", 0.1)
         many.keep_explained("m", "row 700 is wonderful", f"c{sort}", 0.5)
-        unseen = many.unpredicted("m", 10)
+        unseen = many.find_unpredicted("m", 10)
         given = [Prediction(row, "positive", 0.99) for row, _ in unseen]
         many.keep_predictions("m", given, label_names=["negative", "positive"])
         rows, page = list(first.rows), first

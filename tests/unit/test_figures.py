@@ -28,7 +28,7 @@ from slalom_xai.reports.colour import intensities, strongest_units
 from slalom_xai.reports.figures.canvas import TITLES
 from slalom_xai.reports.figures.passage import Chunk, Line, Run, scored_lines, visual_order
 from slalom_xai.reports.figures.points import place_labels
-from slalom_xai.reports.figures.words import merged, unit_labels, word_scores
+from slalom_xai.reports.figures.words import merge_units, unit_labels, word_scores
 
 ROOT = Path(__file__).parents[2]
 REVIEW = "The opening is slow, but the two leads are wonderful and I would gladly watch it again."
@@ -181,7 +181,7 @@ class TestWords:
 
     def test_sub_words_become_the_words_of_the_text(self):
         explanation = explained(self.text, units=self.pieces)
-        assert [word.text for word in merged(explanation)] == ["unwatchable", "film", "."]
+        assert [word.text for word in merge_units(explanation)] == ["unwatchable", "film", "."]
         assert unit_labels(explanation) == ["un", "-watch", "-able", "film", "."]
 
     def test_a_word_has_the_score_of_its_tokens_as_one_unit(self):
@@ -204,7 +204,7 @@ class TestWords:
         # importances of fewer units are normalised anew
         shift = np.log(joined_weights).mean()
         for name in SCORES[:-1]:
-            found, wanted = word_scores(parts, merged(parts), name), whole.scores(name)
+            found, wanted = word_scores(parts, merge_units(parts), name), whole.scores(name)
             wanted = (
                 wanted + shift
                 if name == "importance"
@@ -215,13 +215,13 @@ class TestWords:
             if name not in ("shapley",):  # a fair part depends on who plays
                 assert np.allclose(found, wanted), name
         assert math.isclose(
-            word_scores(parts, merged(parts), "shapley").sum(), parts.scores("shapley").sum()
+            word_scores(parts, merge_units(parts), "shapley").sum(), parts.scores("shapley").sum()
         )
 
     def test_a_word_of_a_bounded_formula_has_the_mean_of_its_values_behind_the_bound(self):
         units = tuple(Unit(self.text[start:end], start, end) for start, end in self.pieces)
         explanation = made(self.text, units=units, granularity="token")
-        found = word_scores(explanation, merged(explanation), "value")
+        found = word_scores(explanation, merge_units(explanation), "value")
         form = explanation.function
         weights = form.importances[:3].exp()
         inner = (weights[:, None] * form.inner_values[:3]).sum(dim=0) / weights.sum()
@@ -234,7 +234,7 @@ class TestWords:
     def test_values_are_averaged_before_the_bound(self):
         text = "An unforgettably slow film."
         explanation = Explainer(granularity="token", target=1, budget=60)(text)
-        found = merged(explanation)
+        found = merge_units(explanation)
         (word,) = [index for index, one in enumerate(found) if len(one.indices) > 1]
         parts = list(found[word].indices)
         function = explanation.function
@@ -248,19 +248,19 @@ class TestWords:
             self.text, [1.0, 2.0, 3.0, 4.0, 5.0], units=self.pieces, method="linear"
         )
         assert np.allclose(
-            word_scores(explanation, merged(explanation), "removal"), [6.0, 4.0, 5.0]
+            word_scores(explanation, merge_units(explanation), "removal"), [6.0, 4.0, 5.0]
         )
 
     def test_the_only_word_loses_everything(self):
         explanation = explained("unwatchable", units=self.pieces[:3])
-        lost = word_scores(explanation, merged(explanation), "removal")
+        lost = word_scores(explanation, merge_units(explanation), "removal")
         assert np.allclose(lost, explanation.predict(np.ones((1, 3))) - explanation.base_value)
 
     @given(st.text(max_size=60))
     def test_every_character_with_a_score_is_in_one_word(self, text):
         explanation = explained(text) if text.split() else None
         if explanation is not None:
-            indices = [index for word in merged(explanation) for index in word.indices]
+            indices = [index for word in merge_units(explanation) for index in word.indices]
             assert sorted(indices) == list(range(len(explanation.units)))
 
 

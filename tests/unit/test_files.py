@@ -13,8 +13,8 @@ from made import made
 
 from slalom_xai.errors import InputError
 from slalom_xai.explanation import Explanation
-from slalom_xai.system.files import append_line, is_draft, replacing, write_file
-from slalom_xai.system.folders import recover, replacing_folder
+from slalom_xai.system.files import append_line, is_draft, replace_file, write_file
+from slalom_xai.system.folders import recover, replace_folder
 
 HELPERS = Path(__file__).parents[1] / "helpers"
 
@@ -83,7 +83,7 @@ def test_an_error_leaves_what_was_there_and_nothing_beside_it(tmp_path):
     path = write_file(tmp_path / "a.txt", "before")
 
     def stopped(error):
-        with replacing(path) as draft:
+        with replace_file(path) as draft:
             draft.write_text("half")
             raise error
 
@@ -109,7 +109,7 @@ def test_what_cannot_be_written_is_one_line(tmp_path):
 
 def test_two_writers_do_not_take_each_others_drafts(tmp_path):
     path = tmp_path / "a.txt"
-    with replacing(path) as mine:
+    with replace_file(path) as mine:
         mine.write_text("mine")
         write_file(path, "theirs")
         assert mine.exists()
@@ -206,9 +206,9 @@ def test_a_draft_that_a_kill_left_is_removed_by_the_next_write(tmp_path):
     path = write_file(tmp_path / "a.json", "whole")
     code = """
 import os, signal, sys
-from slalom_xai.system.files import replacing
+from slalom_xai.system.files import replace_file
 
-with replacing(sys.argv[1]) as draft:
+with replace_file(sys.argv[1]) as draft:
     draft.write_text("half")
     os.kill(os.getpid(), signal.SIGKILL)
 """
@@ -251,7 +251,7 @@ def test_a_folder_is_replaced_and_the_files_of_others_stay(tmp_path):
     folder.chmod(0o750)
     link = tmp_path / "current"
     link.symlink_to(folder)
-    with replacing_folder(link, without=["weights", "vocabulary"]) as draft:
+    with replace_folder(link, without=["weights", "vocabulary"]) as draft:
         (draft / "weights").write_text("new")
         assert (folder / "weights").read_text() == "old"
     assert link.is_symlink()
@@ -267,7 +267,7 @@ def test_an_error_leaves_the_old_folder(tmp_path):
     folder = folder_of(tmp_path / "model", weights="old")
 
     def stopped():
-        with replacing_folder(folder) as draft:
+        with replace_folder(folder) as draft:
             (draft / "weights").write_text("half")
             raise RuntimeError
 
@@ -293,10 +293,10 @@ root = Path(sys.argv[1])
 folder = root / "model"
 exchange = sys.argv[2] == "True"
 if not exchange:
-    folders._exchanged = lambda one, other: False
+    folders._exchange = lambda one, other: False
 
 def put(content):
-    with folders.replacing_folder(folder, without=["weights", "config"]) as draft:
+    with folders.replace_folder(folder, without=["weights", "config"]) as draft:
         (draft / "weights").write_text(content)
         (draft / "config").write_text(content)
 
@@ -322,7 +322,7 @@ assert left == ["model"], left
 
 def test_a_folder_that_is_being_written_is_no_leftover(tmp_path):
     folder = tmp_path / "model"
-    with replacing_folder(folder) as draft:
+    with replace_folder(folder) as draft:
         (draft / "weights").write_text("new")
         recover(folder)
         assert draft.is_dir()

@@ -18,7 +18,7 @@ from transformers import AutoModelForSequenceClassification
 
 from slalom_xai import Explainer
 from slalom_xai.methods.lrp import relevance_rules
-from slalom_xai.models.internals import eager
+from slalom_xai.models.internals import eager_attention
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "lrp"
 NAMES = ["bert", "gpt2"]
@@ -40,7 +40,7 @@ def input_times_gradient(model, ids, around):
     Both are computed with ``around`` in force.
     """
     embeddings = model.get_input_embeddings()(torch.tensor([ids])).detach().requires_grad_()
-    with eager(model), around(model):
+    with eager_attention(model), around(model):
         logits = model(
             inputs_embeds=embeddings, attention_mask=torch.ones(1, len(ids), dtype=torch.long)
         ).logits[0]

@@ -27,7 +27,7 @@ from slalom_xai.metrics import (
     Number,
     Simulatability,
     against_best,
-    aligned,
+    align,
     asker,
     base,
     bootstrap,
@@ -97,7 +97,7 @@ def slalom(units=6, seed=0):
     shapes = ((1, units, 1), (1, units), (1, 1), (1,))
     function = SlalomSurrogate(
         *(torch.randn(*shape, generator=generator, dtype=torch.float64) for shape in shapes)
-    ).normalised()
+    ).normalise()
     explanation = additive(np.zeros(units))
     return replace(
         explanation,
@@ -664,10 +664,10 @@ def test_finer_units_are_added_up():
     coarse = additive(
         [10.0, 20, 30, 40], text=text, units=pieces(text, (0, 9), (10, 14), (16, 18), (19, 21))
     )
-    one, other, compared = aligned(fine, coarse)
+    one, other, compared = align(fine, coarse)
     assert (one.tolist(), other.tolist()) == ([3, 3, 4, 5], [10, 20, 30, 40])
     assert compared == 9 / 10  # the comma has no counterpart
-    swapped = aligned(coarse, fine)
+    swapped = align(coarse, fine)
     assert (swapped[0].tolist(), swapped[1].tolist(), swapped[2]) == (
         other.tolist(),
         one.tolist(),
@@ -711,7 +711,7 @@ def test_what_cannot_be_compared_is_refused_with_the_reason(other, message):
 
 def test_importances_are_not_added_up():
     with pytest.raises(InputError, match="cannot be added up"):
-        aligned(
+        align(
             slalom(4),
             replace(
                 slalom(2), text="w0 w1 w2 w3", units=tuple(pieces("w0 w1 w2 w3", (0, 5), (6, 11)))

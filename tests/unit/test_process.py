@@ -14,15 +14,15 @@ from slalom_xai.methods.gaussian_process import (
     Changes,
     Likelihood,
     Pull,
-    conditioned,
-    factored,
+    compute_cholesky,
+    condition,
+    find_mode,
     fit_process,
-    likeliest,
     parts,
-    solved,
+    solve_step,
     start_numbers,
 )
-from slalom_xai.methods.process import Kernel, Noise, packed_rows, unpacked_rows
+from slalom_xai.methods.process import Kernel, Noise, pack_rows, unpack_rows
 
 
 def some_kernel(units=5, seed=0):
@@ -52,7 +52,7 @@ def test_conditioning_is_that_of_all_rows_with_a_sure_whole_text():
     changes = torch.randn(len(rows), 2, generator=torch.Generator().manual_seed(1)).double()
     full = torch.tensor([3.0, -1.0]).double()
     scale = torch.tensor([2.0, 0.5]).double()
-    found = conditioned(kernel, noise, Changes(rows, changes, scale), full)
+    found = condition(kernel, noise, Changes(rows, changes, scale), full)
     every = torch.cat([rows, torch.ones(1, 5).double()])
     matrix = kernel.between(every, every)
     matrix = matrix + torch.diag(torch.cat([noise.of(rows), torch.zeros(1).double()]))
@@ -66,9 +66,9 @@ def test_conditioning_is_that_of_all_rows_with_a_sure_whole_text():
 @pytest.mark.parametrize("units", [1, 47, 48, 49, 130])
 def test_rows_are_packed_and_unpacked(units):
     rows = drawn(9, units)
-    packed = packed_rows(rows)
+    packed = pack_rows(rows)
     assert packed.shape == (9, -(-units // 48))
-    assert torch.equal(unpacked_rows(packed, units), rows)
+    assert torch.equal(unpack_rows(packed, units), rows)
 
 
 def some_changes(units=6, rows=40, columns=2, seed=0):
@@ -117,7 +117,7 @@ def test_the_curvature_is_the_one_that_is_expected():
 def test_a_matrix_that_is_singular_but_for_rounding_is_factored():
     bad = torch.ones(3, 3).double()
     bad[0, 0] -= 1e-9
-    found = factored(bad.clone())
+    found = compute_cholesky(bad.clone())
     assert torch.allclose(found @ found.T, bad, atol=1e-2)
 
 
@@ -134,22 +134,22 @@ def test_the_pull_is_the_formula():
     step = 1e-3 * torch.randn(13, generator=generator).double()
     difference = float(pull.loss(at + step) - pull.loss(at - step))
     assert float(pull.slope(at) @ step) == pytest.approx(difference / 2)
-    table = pull.added_to(torch.zeros(13, 13).double())
-    assert torch.allclose(table @ step, pull.curved(step))
+    table = pull.add_to(torch.zeros(13, 13).double())
+    assert torch.allclose(table @ step, pull.multiply_curvature(step))
 
 
 def test_many_numbers_are_solved_for_without_a_table():
     generator = torch.Generator().manual_seed(0)
     roots, slope = (torch.randn(*size, generator=generator).double() for size in ((60, 27), (27,)))
     pull = Pull(torch.zeros(27).double())
-    in_rounds = solved(roots, pull, slope, dense=0)
-    assert torch.allclose(in_rounds, solved(roots, pull, slope), rtol=1e-4, atol=1e-6)
+    in_rounds = solve_step(roots, pull, slope, dense=0)
+    assert torch.allclose(in_rounds, solve_step(roots, pull, slope), rtol=1e-4, atol=1e-6)
 
 
 def test_the_search_finds_a_likelier_kernel_than_its_start():
     changes = some_changes(8, 150, columns=1)
     likelihood, start = Likelihood(changes), start_numbers(changes.rows)
-    found = likelihood.at(likeliest(likelihood, start, PROCESS.steps)).loss
+    found = likelihood.at(find_mode(likelihood, start, PROCESS.steps)).loss
     assert found < likelihood.at(start).loss - 10
 
 

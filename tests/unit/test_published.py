@@ -78,7 +78,7 @@ def test_the_true_weights_are_found_at_the_true_values():
     generator = torch.Generator().manual_seed(0)
     values = torch.randn(1, 8, 1, generator=generator, dtype=torch.float64)
     importances = torch.randn(1, 8, generator=generator, dtype=torch.float64)
-    known = SlalomSurrogate(values, importances).normalised()
+    known = SlalomSurrogate(values, importances).normalise()
     rows = (torch.rand(60, 8, generator=generator) < 0.6).double()
     rows = rows[rows.sum(dim=1) > 0]
     outputs = known.predict(rows)

@@ -41,7 +41,7 @@ def test_heads_add():
 @pytest.mark.parametrize("gamma", [0.0, 1.0])
 def test_gamma_fixes_the_sum_and_not_the_function(gamma):
     known = surrogate()
-    moved = known.normalised(gamma)
+    moved = known.normalise(gamma)
     assert moved.importances.sum().item() == pytest.approx(gamma)
     counts = torch.rand(10, 5).double()
     assert torch.allclose(known.predict(counts), moved.predict(counts))

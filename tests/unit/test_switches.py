@@ -7,7 +7,7 @@ import threading
 import pytest
 import torch
 
-from slalom_xai.models.hub import quiet
+from slalom_xai.models.hub import hide_loading_messages
 from slalom_xai.models.transformers import TENSOR_CORES
 from slalom_xai.system.switches import Switch
 
@@ -120,7 +120,7 @@ def test_loaders_are_quiet_in_overlapping_threads_and_talk_again_afterwards():
         inside = threading.Barrier(2)
 
         def load(hold):
-            with quiet():
+            with hide_loading_messages():
                 inside.wait(10)
                 assert library.get_verbosity() == logging.ERROR
                 assert not library.is_progress_bar_enabled()

@@ -6,7 +6,7 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 from slalom_xai.models import prompt
-from slalom_xai.models.text import GRANULARITIES, Unit, disjoint, joined, owners, words
+from slalom_xai.models.text import GRANULARITIES, Unit, disjoint, join_pieces, owners, words
 from slalom_xai.models.tokens import Tokens
 
 
@@ -41,7 +41,7 @@ def test_pieces_are_grouped_into_units(granularity, expected):
     pieces = words(text)
     owner = owners([text], pieces, np.arange(len(pieces)), granularity)
     assert [
-        joined([text], [pieces[i] for i in np.flatnonzero(owner == unit)]).text
+        join_pieces([text], [pieces[i] for i in np.flatnonzero(owner == unit)]).text
         for unit in range(owner.max() + 1)
     ] == expected
 
@@ -76,7 +76,7 @@ def test_sentences_do_not_end_at_abbreviations(text, expected):
     pieces = words(text)
     owner = owners([text], pieces, np.arange(len(pieces)), "sentence")
     assert [
-        joined([text], [pieces[i] for i in np.flatnonzero(owner == unit)]).text
+        join_pieces([text], [pieces[i] for i in np.flatnonzero(owner == unit)]).text
         for unit in range(owner.max() + 1)
     ] == expected
 

@@ -265,7 +265,7 @@ def test_only_models_as_their_library_made_them_take_several_threads():
         return text_model(None, device="cpu")._model
 
     assert is_stateless(model())
-    with text_model(None, device="cpu").held_for_threads() as possible:
+    with text_model(None, device="cpu").hold_for_threads() as possible:
         assert possible
     hooked = model()
     hooked.bert.encoder.register_forward_hook(lambda *_: None)

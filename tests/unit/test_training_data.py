@@ -273,7 +273,7 @@ def test_other_tables_must_have_the_classes_of_the_first(tmp_path):
             match=r"1 rows of .*other.csv have labels that the training table does not have, "
             r"'2': .* '0', '1'",
         ):
-            prepare(path, TrainingOptions(**{name: other}).settled())
+            prepare(path, TrainingOptions(**{name: other}).resolve())
 
 
 @pytest.mark.parametrize(
@@ -296,13 +296,13 @@ def test_other_tables_must_have_the_classes_of_the_first(tmp_path):
 )
 def test_options_out_of_range_or_company(options, message):
     with pytest.raises(InputError, match=message):
-        TrainingOptions(**options).settled()
+        TrainingOptions(**options).resolve()
 
 
 def test_defaults_depend_on_what_is_done():
-    assert TrainingOptions().settled().layers == 2
-    assert TrainingOptions(size="base", layers=2).settled().width == 512
-    assert TrainingOptions(init="x").settled().epochs == 3
-    assert TrainingOptions(init="x").settled().layers is None
-    assert TrainingOptions(teacher="x").settled().parts == 4
-    assert TrainingOptions(teacher="x", parts=0).settled().parts == 0
+    assert TrainingOptions().resolve().layers == 2
+    assert TrainingOptions(size="base", layers=2).resolve().width == 512
+    assert TrainingOptions(init="x").resolve().epochs == 3
+    assert TrainingOptions(init="x").resolve().layers is None
+    assert TrainingOptions(teacher="x").resolve().parts == 4
+    assert TrainingOptions(teacher="x", parts=0).resolve().parts == 0

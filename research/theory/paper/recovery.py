@@ -163,7 +163,7 @@ def _wrong_signs(seed: int) -> list[dict[str, object]]:
     drawn = _with_ties(_SHOWN, seed)
     # A reference unlike the others: where it is average, the sign of Eq. 58 does not matter.
     drawn.importances[0, 0] = 4.0
-    known = drawn.normalised()
+    known = drawn.normalise()
     tried = {
         "none: all mended": Signs(),
         "Eq. 55: s(τ) − s(τ̂) = log(1/g − 1)": Signs(difference=True),

@@ -166,10 +166,10 @@ def _small(units: int, sink: bool, seed: int) -> dict[str, object]:
     if sink:
         has_sink = "yes"
         sink_parts = drawn.values[:, units], drawn.importances[:, units]
-        known = SlalomSurrogate(values, importances, *sink_parts).normalised()
+        known = SlalomSurrogate(values, importances, *sink_parts).normalise()
     else:
         has_sink = "no"
-        known = SlalomSurrogate(values, importances).normalised()
+        known = SlalomSurrogate(values, importances).normalise()
     truth = brute_force(known)
     integral = shapley_values(known)[:, 0]
     printed = brute_force(known, as_printed=True)

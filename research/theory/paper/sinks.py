@@ -89,7 +89,7 @@ def sink_curve(times: Tensor, log_odds: Tensor) -> SlalomSurrogate:
             best = SlalomSurrogate(value, log_weight.reshape(1, 1), sink_value, sink_log_weight)
             best_error = error
     assert best is not None
-    return best.normalised()
+    return best.normalise()
 
 
 @reproduction(

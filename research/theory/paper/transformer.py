@@ -184,7 +184,7 @@ def random_slalom(
     if outputs > 1:
         values = values - values.mean(dim=2, keepdim=True)
     importances = torch.randn(heads, units, generator=generator, dtype=torch.float64)
-    return SlalomSurrogate(values, importances).normalised()
+    return SlalomSurrogate(values, importances).normalise()
 
 
 def random_rows(count: int, units: int, longest: int, seed: int) -> list[list[int]]:

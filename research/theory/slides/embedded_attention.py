@@ -12,7 +12,7 @@ from torch import Tensor
 
 from research.theory.paper.synthetic import one_thread
 from research.theory.slides.arrays import Floats
-from slalom_xai.models.internals import eager
+from slalom_xai.models.internals import eager_attention
 from slalom_xai.models.load import text_model
 from slalom_xai.models.transformers import TransformersModel
 
@@ -58,7 +58,7 @@ class LastLayer:
         heard: list[Tensor] = []
         handle = self._part.value.register_forward_hook(lambda _, given, out: heard.append(out[0]))
         try:
-            with torch.no_grad(), eager(self._model):
+            with torch.no_grad(), eager_attention(self._model):
                 answer = self._model(input_ids=self._ids, output_attentions=True)
         finally:
             handle.remove()

@@ -244,7 +244,7 @@ class Api(BaseModel):
 
 
 @contextmanager
-def accounted(model: RemoteClassifier | RemoteAnswerModel | None) -> Iterator[None]:
+def report_spending(model: RemoteClassifier | RemoteAnswerModel | None) -> Iterator[None]:
     """Says at the end what was spent, also where something failed."""
     if model is None:
         yield

@@ -17,7 +17,7 @@ from slalom_xai.cli.options import (
 )
 from slalom_xai.cli.output import echo_json
 from slalom_xai.options import ExplainOptions
-from slalom_xai.system.interrupts import leaving_at_once
+from slalom_xai.system.interrupts import exit_on_interrupt
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -93,7 +93,7 @@ def _audit(
     fail_if: _FailIf = None,
     as_json: AsJson = False,
 ) -> int:
-    with leaving_at_once():
+    with exit_on_interrupt():
         from slalom_xai.data.audit import (
             NUMBERS,
             AuditFields,

@@ -18,7 +18,7 @@ from slalom_xai.cli.options import (
 )
 from slalom_xai.errors import InputError
 from slalom_xai.options import ExplainOptions
-from slalom_xai.system.interrupts import leaving_at_once
+from slalom_xai.system.interrupts import exit_on_interrupt
 from slalom_xai.system.shards import Shard
 
 if TYPE_CHECKING:
@@ -117,12 +117,12 @@ def _bench(
     as_json: _AsJson = False,
 ) -> None:
     """The command; ``_HELP`` says what it does."""
-    with leaving_at_once():
+    with exit_on_interrupt():
         from slalom_xai.data.bench import BenchOptions, bench
 
     plan = BenchOptions(
-        methods=_named(methods),
-        metrics=_named(metrics),
+        methods=_split_names(methods),
+        metrics=_split_names(metrics),
         texts=texts or None,
         budget=budget or None,
         text=text,
@@ -183,7 +183,7 @@ def _finish(frame: pd.DataFrame, out: Path) -> None:
         raise typer.Exit(1)
 
 
-def _named(given: str) -> tuple[str, ...]:
+def _split_names(given: str) -> tuple[str, ...]:
     """Names separated by commas, without empty ones."""
     return tuple(name for name in names(given) if name)
 

@@ -9,7 +9,7 @@ import typer
 
 from slalom_xai.cli.options import AsJson, switch, without_default
 from slalom_xai.cli.output import echo_json
-from slalom_xai.system.interrupts import leaving_at_once
+from slalom_xai.system.interrupts import exit_on_interrupt
 
 if TYPE_CHECKING:
     from slalom_xai.queries.cache import KeptAnswers
@@ -35,7 +35,7 @@ def register(app: typer.Typer) -> None:
 
 def _cache(folder: _Folder = None, clear: _Clear = False, as_json: AsJson = False) -> None:
     """Shows where models' answers are kept on disk and how many there are, or removes them."""
-    with leaving_at_once():
+    with exit_on_interrupt():
         from slalom_xai.queries.cache import AnswerCache
 
     cache = AnswerCache(folder)

@@ -10,10 +10,10 @@ import typer
 
 from slalom_xai.cli.api import (
     Api,
-    accounted,
+    report_spending,
 )
 from slalom_xai.cli.cache import report_cache
-from slalom_xai.cli.one_text import Watch, explained, finish, read_text, somebody_watches
+from slalom_xai.cli.one_text import Watch, explain_text, finish, read_text, somebody_watches
 from slalom_xai.cli.options import (
     AsJson,
     CacheFolder,
@@ -27,7 +27,7 @@ from slalom_xai.cli.options import (
 from slalom_xai.cli.output import Write
 from slalom_xai.options import ExplainOptions
 from slalom_xai.system.files import check_writable
-from slalom_xai.system.interrupts import leaving_at_once
+from slalom_xai.system.interrupts import exit_on_interrupt
 
 if TYPE_CHECKING:
     from slalom_xai.explainer import Explainer
@@ -132,7 +132,7 @@ def _cite(
     check_writable("--out", out)
     check_writable("--html", html)
     watch = Watch() if somebody_watches() and not as_json else None
-    with leaving_at_once():  # most of the waiting before the first call is imports
+    with exit_on_interrupt():  # most of the waiting before the first call is imports
         from slalom_xai.explainer import Explainer
 
         prompt = None if template is None else read_text(template)
@@ -151,8 +151,8 @@ def _cite(
         _agree(behind, remote, explainer, given, question, answer)
     ask = partial(_ask, explainer, given, question, answer)
     try:
-        with accounted(remote):
-            explanation, interrupted = explained(ask, watch)
+        with report_spending(remote):
+            explanation, interrupted = explain_text(ask, watch)
     finally:
         if explainer.cache is not None:
             report_cache(explainer.cache)

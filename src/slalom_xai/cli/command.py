@@ -26,7 +26,7 @@ from slalom_xai.cli import (
     vocabulary,
 )
 from slalom_xai.cli.output import for_command_line
-from slalom_xai.system.interrupts import STATUS, sent_again
+from slalom_xai.system.interrupts import STATUS, resend_interrupts
 
 app = typer.Typer(
     help="Explains text classifiers: a value and an importance for every token.",
@@ -88,7 +88,7 @@ def run(app: typer.Typer, name: str) -> None:
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without emoji shows a question mark
     try:
-        with sent_again():
+        with resend_interrupts():
             code = app(sys.argv[1:] or ["--help"], standalone_mode=False)
         if code == STATUS:  # how some versions of typer report Ctrl-C
             raise KeyboardInterrupt

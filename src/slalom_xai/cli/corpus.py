@@ -24,7 +24,7 @@ from slalom_xai.cli.options import (
 )
 from slalom_xai.cli.output import echo_json
 from slalom_xai.options import ExplainOptions
-from slalom_xai.system.interrupts import leaving_at_once
+from slalom_xai.system.interrupts import exit_on_interrupt
 from slalom_xai.system.shards import Shard
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def _corpus(
     behind: Api,
 ) -> int:
     behind.check(options.model)
-    with leaving_at_once():
+    with exit_on_interrupt():
         from slalom_xai.data.corpus import explain_corpus
         from slalom_xai.data.corpus.engines import Engine
         from slalom_xai.data.corpus.source import CorpusFields

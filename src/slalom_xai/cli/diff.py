@@ -17,7 +17,7 @@ from slalom_xai.cli.options import (
 )
 from slalom_xai.cli.output import echo_json, write_all
 from slalom_xai.options import ExplainOptions
-from slalom_xai.system.interrupts import leaving_at_once
+from slalom_xai.system.interrupts import exit_on_interrupt
 
 if TYPE_CHECKING:
     from slalom_xai.data.diff import DiffPlan
@@ -79,7 +79,7 @@ def _diff(
     workers: _Workers = None,
     as_json: AsJson = False,
 ) -> int:
-    with leaving_at_once():
+    with exit_on_interrupt():
         from rich.console import Console
 
         from slalom_xai.data.corpus.source import CorpusFields

@@ -10,11 +10,11 @@ import typer
 
 from slalom_xai.cli.api import (
     Api,
-    accounted,
+    report_spending,
 )
 from slalom_xai.cli.cache import report_cache
 from slalom_xai.cli.figure import check_figure, draw_figure
-from slalom_xai.cli.one_text import Watch, explained, finish, read_text, somebody_watches
+from slalom_xai.cli.one_text import Watch, explain_text, finish, read_text, somebody_watches
 from slalom_xai.cli.options import (
     CacheFolder,
     UseCache,
@@ -27,7 +27,7 @@ from slalom_xai.cli.options import (
 from slalom_xai.cli.output import Write
 from slalom_xai.options import ExplainOptions
 from slalom_xai.system.files import check_writable
-from slalom_xai.system.interrupts import leaving_at_once
+from slalom_xai.system.interrupts import exit_on_interrupt
 
 _EPILOG = """\
 Examples:
@@ -92,18 +92,18 @@ def _explain(
     check_writable("--out", out)
     check_writable("--html", html)
     if figure is not None:
-        with leaving_at_once():
+        with exit_on_interrupt():
             check_figure("--figure", figure, kind)
     watch = Watch() if somebody_watches() and not as_json else None
-    with leaving_at_once():  # most of the waiting before the first call is imports
+    with exit_on_interrupt():  # most of the waiting before the first call is imports
         remote = behind.classifier()
         on_round = None if watch is None else watch.on_round
         explainer = options.load(remote, on_round=on_round, cache=wanted_cache)
     if remote is not None:
         behind.agree(explainer, remote, given, pair)
     try:
-        with accounted(remote):
-            explanation, interrupted = explained(partial(explainer, given, pair), watch)
+        with report_spending(remote):
+            explanation, interrupted = explain_text(partial(explainer, given, pair), watch)
     finally:
         if explainer.cache is not None:
             report_cache(explainer.cache)

@@ -11,7 +11,7 @@ import typer
 
 from slalom_xai.cli.options import argument, without_default
 from slalom_xai.system.files import check_writable
-from slalom_xai.system.interrupts import leaving_at_once
+from slalom_xai.system.interrupts import exit_on_interrupt
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -62,7 +62,7 @@ def _figure(
     labels: _Labels = _MOST_LABELS,
 ) -> None:
     """Draws saved explanations for print: SVG, PDF or PNG."""
-    with leaving_at_once():
+    with exit_on_interrupt():
         check_figure("--out", out, kind)
 
         from slalom_xai.explanation import Explanation
@@ -102,7 +102,7 @@ def draw_figure(
             f"{len(explanations)} results were given, but --kind {kind} draws only one: "
             "give one, or --kind side-by-side or corpus"
         )
-    figure = _drawn(explanations, kind, score or DEFAULT_SCORE, labels)
+    figure = _draw(explanations, kind, score or DEFAULT_SCORE, labels)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         saved = figures.save(figure, out)
@@ -111,7 +111,7 @@ def draw_figure(
     return saved
 
 
-def _drawn(explanations: Sequence[Explanation], kind: str, score: str, labels: int) -> Figure:
+def _draw(explanations: Sequence[Explanation], kind: str, score: str, labels: int) -> Figure:
     """The figure of one kind."""
     from slalom_xai.reports import figures
 

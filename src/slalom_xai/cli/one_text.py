@@ -103,7 +103,9 @@ def _read_bytes(file: Path | None) -> bytes:
     return sys.stdin.buffer.read()
 
 
-def explained(explain: Callable[[], Explanation], watch: Watch | None) -> tuple[Explanation, bool]:
+def explain_text(
+    explain: Callable[[], Explanation], watch: Watch | None
+) -> tuple[Explanation, bool]:
     """The explanation, and whether it is a preliminary one, because Ctrl-C ended its refinement."""
     if watch is None:
         return explain(), False

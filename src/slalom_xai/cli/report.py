@@ -9,7 +9,7 @@ import typer
 
 from slalom_xai.cli.options import argument, without_default
 from slalom_xai.system.files import check_writable
-from slalom_xai.system.interrupts import leaving_at_once
+from slalom_xai.system.interrupts import exit_on_interrupt
 
 _HELP = (
     "Puts saved explanations into one interactive page: "
@@ -46,11 +46,11 @@ def _report(
     from slalom_xai.errors import InputError, SlalomError
 
     check_writable("--html", html)
-    with leaving_at_once():
+    with exit_on_interrupt():
         from slalom_xai.explanation import Explanation
         from slalom_xai.reports.html import write_report
     explanations = []
-    for path in _expanded(files):
+    for path in _expand_folders(files):
         try:
             explanations.append(Explanation.load(path))
         except SlalomError as error:
@@ -61,7 +61,7 @@ def _report(
     typer.echo(f"Saved: {write_report(explanations, html, title=title)}")
 
 
-def _expanded(files: list[Path]) -> list[Path]:
+def _expand_folders(files: list[Path]) -> list[Path]:
     """Folders as the result files in them, in the order of their names."""
     from slalom_xai.errors import InputError
 

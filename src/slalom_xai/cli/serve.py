@@ -117,19 +117,19 @@ def _serve(
     from slalom_xai.serve.data import Dataset
     from slalom_xai.serve.folder import open_folder
     from slalom_xai.serve.service import Service
-    from slalom_xai.serve.serving import Address, access, default_store, listening, serve
+    from slalom_xai.serve.serving import Address, access, default_store, open_port, serve
     from slalom_xai.serve.store.file import Store
     from slalom_xai.serve.work.spec import DataSpec, Limits, WorkerSpec, bound_to
 
     shown = None if folder is None else open_folder(folder.absolute())
-    place = Address(host, port, _checked_path(base_path))
+    place = Address(host, port, _check_sub_path(base_path))
     visitors = access(place, token, allow_host or [])
     file = (store or default_store()).absolute()
     limits = Limits(queue=queue)
     given: DataSpec | None = None
     if data is not None:
         given = DataSpec(str(data.absolute()), str(file.parent), text_field, label_field)
-    sources = _named(model or [EMBEDDED])
+    sources = _parse_models(model or [EMBEDDED])
     called = _label_names(labels or [], list(sources))
     specs = [
         WorkerSpec(
@@ -147,7 +147,7 @@ def _serve(
         )
         for name, source in sources.items()
     ]
-    opened = listening(place)
+    opened = open_port(place)
     kept = Store(file)
     dataset = None
     if given is not None:
@@ -170,7 +170,7 @@ def _check_installed() -> None:
         )
 
 
-def _checked_path(given: str) -> str:
+def _check_sub_path(given: str) -> str:
     """A sub-path with a slash before it and none after it."""
     import re
 
@@ -184,7 +184,7 @@ def _checked_path(given: str) -> str:
     return f"/{path}"
 
 
-def _named(given: list[str]) -> dict[str, str | None]:
+def _parse_models(given: list[str]) -> dict[str, str | None]:
     """What models are loaded from, by their names; None: the bundled model."""
     from slalom_xai.errors import InputError
 

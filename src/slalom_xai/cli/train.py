@@ -16,7 +16,7 @@ from slalom_xai.cli.options import (
     without_default,
 )
 from slalom_xai.cli.output import echo_json
-from slalom_xai.system.interrupts import STATUS, leaving_at_once
+from slalom_xai.system.interrupts import STATUS, exit_on_interrupt
 
 if TYPE_CHECKING:
     from slalom_xai.data.training import Score, TrainingReport
@@ -183,7 +183,7 @@ def _train(
     as_json: _AsJson = False,
 ) -> None:
     """The command; ``_HELP`` says what it does."""
-    with leaving_at_once():
+    with exit_on_interrupt():
         from slalom_xai.data.training import TrainingOptions, train
 
     options = TrainingOptions(

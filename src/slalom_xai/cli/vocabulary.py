@@ -22,7 +22,7 @@ from slalom_xai.cli.options import (
 from slalom_xai.cli.output import Write, echo_json, write_all
 from slalom_xai.options import ExplainOptions
 from slalom_xai.system.files import check_writable
-from slalom_xai.system.interrupts import leaving_at_once
+from slalom_xai.system.interrupts import exit_on_interrupt
 
 if TYPE_CHECKING:
     from slalom_xai.data.vocabulary import Vocabulary, VocabularyPlan
@@ -107,11 +107,11 @@ def _vocabulary(
 ) -> int:
     _check(table, list, show, out, figure)
     if show is not None:
-        with leaving_at_once():
+        with exit_on_interrupt():
             from slalom_xai.data.vocabulary import Vocabulary
 
         return _finish(Vocabulary.load(show), None, figure, word or [], rows, as_json)
-    with leaving_at_once():
+    with exit_on_interrupt():
         from slalom_xai.data.vocabulary.build import PlanOnly, build_from_files
 
         sizes = None if lengths is None else [_whole(part) for part in names(lengths)]
@@ -162,7 +162,7 @@ def _check(
     if figure is not None:
         from slalom_xai.cli.figure import check_figure
 
-        with leaving_at_once():
+        with exit_on_interrupt():
             check_figure("--figure", figure, "scatter")
 
 

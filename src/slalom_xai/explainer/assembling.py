@@ -31,7 +31,7 @@ class AskedAs:
     random_state: int
 
 
-def assembled(
+def assemble(
     queries: Queries, findings: Findings, target: int, asked_as: AskedAs, notes: tuple[str, ...]
 ) -> Explanation:
     """The explanation of a text.

@@ -13,15 +13,15 @@ import numpy as np
 import torch
 
 from slalom_xai.errors import InputError, ModelError, ServiceError, SlalomError
-from slalom_xai.explainer.assembling import AskedAs, assembled
+from slalom_xai.explainer.assembling import AskedAs, assemble
 from slalom_xai.explainer.inputs import (
     CacheOption,
     check_call,
+    check_context,
     check_options,
     check_text,
-    checked_context,
-    opened_cache,
-    paired,
+    open_cache,
+    pair_texts,
     read_for_removal,
 )
 from slalom_xai.explainer.probes import NoiseCheck, RangeProbe
@@ -127,7 +127,7 @@ class Explainer:
         self.random_state = int(random_state)
         self.show_progress = show_progress
         self.on_round = on_round
-        self._cache = opened_cache(cache, self.model)
+        self._cache = open_cache(cache, self.model)
         self._batches = Batches(self.model, batch_tokens, self._cache)
         self._noise = NoiseCheck(self._batches)
         self._range = RangeProbe(self._batches)
@@ -203,14 +203,14 @@ class Explainer:
         """
         check_call(unknown, signature(Explainer).parameters)
         if question is not None or sources is not None or answer is not None:
-            return self._asking(checked_context(text, text_pair, sources), question, answer)
+            return self._asking(check_context(text, text_pair, sources), question, answer)
         if text is None:
             raise InputError("expected a text (str) or a list of texts, got None: give a text")
         one_text = isinstance(text, str)
         if one_text:
             questions = [self._read(text, text_pair)]
         else:
-            both = enumerate(paired(text, text_pair))
+            both = enumerate(pair_texts(text, text_pair))
             questions = [self._read(*texts, f"text {index}: ") for index, texts in both]
         finished: dict[int, Explanation] = {}
         failed: list[Exception] = []
@@ -246,7 +246,7 @@ class Explainer:
             ServiceError: the server behind the model serves us no more.
         """
         questions: dict[int, Prompt] = {}
-        for number, both in enumerate(paired(texts, text_pairs)):
+        for number, both in enumerate(pair_texts(texts, text_pairs)):
             try:
                 questions[number] = self._read(*both)
             except SlalomError as error:
@@ -442,4 +442,4 @@ class Explainer:
         notes = self._noise.notes(queries)
         if self._cache is not None:
             notes += self._cache.problems()
-        return assembled(queries, findings, target, asked_as, notes)
+        return assemble(queries, findings, target, asked_as, notes)

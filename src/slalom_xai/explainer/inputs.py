@@ -50,7 +50,9 @@ def check_text(text: Any, where: str) -> None:
         where: begins the message, such as "text 3: ".
     """
     if not isinstance(text, str):
-        raise InputError(f"{where}expected a text (str), got {_shown(text)}: {_advice(text)}")
+        raise InputError(
+            f"{where}expected a text (str), got {_describe_input(text)}: {_advice(text)}"
+        )
     if not text:
         raise InputError(f"{where}the text is empty: give at least one word")
     if not text.strip():
@@ -62,7 +64,7 @@ def check_text(text: Any, where: str) -> None:
         )
 
 
-def _shown(given: object) -> str:
+def _describe_input(given: object) -> str:
     """What was given in the place of a text, by its kind."""
     size = f" of {len(given)}" if isinstance(given, (tuple, list)) else ""
     return f"{type(given).__name__}{size}"
@@ -101,7 +103,7 @@ def check_call(unknown: Collection[str], options: Collection[str]) -> None:
         )
 
 
-def paired(texts: Any, pairs: Any) -> list[tuple[Any, Any]]:
+def pair_texts(texts: Any, pairs: Any) -> list[tuple[Any, Any]]:
     """Texts with their second texts, or with None.
 
     Raises:
@@ -132,7 +134,7 @@ def paired(texts: Any, pairs: Any) -> list[tuple[Any, Any]]:
     return list(zip(first, second, strict=True))
 
 
-def checked_context(text: Any, text_pair: Any, sources: Any) -> str | list[str]:
+def check_context(text: Any, text_pair: Any, sources: Any) -> str | list[str]:
     """What a question is about: one text, or several sources.
 
     Raises:
@@ -229,7 +231,7 @@ def read_for_removal(
 CacheOption = bool | str | Path | AnswerCache | KeptAnswers | None
 
 
-def opened_cache(cache: CacheOption, model: TextModel) -> KeptAnswers | None:
+def open_cache(cache: CacheOption, model: TextModel) -> KeptAnswers | None:
     """The answers of a model in the cache that was asked for; None where there is none.
 
     Args:

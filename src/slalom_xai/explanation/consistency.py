@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from slalom_xai.errors import shortened
+from slalom_xai.errors import quote_text
 from slalom_xai.explanation.file_checks import AnyFunction, refuse
 from slalom_xai.explanation.saving import explanation_to_dict
 from slalom_xai.methods.additive import AdditiveSurrogate, PairsSurrogate
@@ -59,7 +59,7 @@ def _problems(explanation: Explanation, data: dict[str, Any]) -> Iterator[str]:
     known = {*explanation_to_dict(explanation), "scores", "sources", "interactions"}
     foreign = sorted(map(str, data.keys() - known))
     if foreign:
-        yield f"unknown fields {', '.join(shortened(name, 40) for name in foreign[:5])}"
+        yield f"unknown fields {', '.join(quote_text(name, 40) for name in foreign[:5])}"
 
 
 def _output_problems(explanation: Explanation) -> Iterator[str]:

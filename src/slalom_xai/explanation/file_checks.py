@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike
 
-from slalom_xai.errors import InputError, shortened
+from slalom_xai.errors import InputError, quote_text
 from slalom_xai.methods.additive import AdditiveSurrogate, PairsSurrogate
 from slalom_xai.methods.paper.formula import SlalomSurrogate
 from slalom_xai.methods.process import Process
@@ -47,7 +47,7 @@ def kind_of(function: AnyFunction) -> str:
     return _NAMES[type(function)]
 
 
-def listed(numbers: ArrayLike) -> list[float | None]:
+def list_numbers(numbers: ArrayLike) -> list[float | None]:
     """Numbers (n,) as a list; what is not finite becomes None."""
     found: list[float | None] = []
     for number in np.asarray(numbers, dtype=float).tolist():
@@ -182,7 +182,7 @@ def _span_problems(data: dict[str, Any]) -> Iterator[str]:
         part = unit.get("part", 0)
         if part >= len(texts) or not unit["start"] <= unit["end"] <= len(texts[part]):
             yield (
-                f"the unit {shortened(unit['text'], 40)} is at {unit['start']} to {unit['end']}, "
+                f"the unit {quote_text(unit['text'], 40)} is at {unit['start']} to {unit['end']}, "
                 "which is not in the text"
             )
             return

@@ -16,7 +16,7 @@ from slalom_xai.explanation.file_checks import (
     function_from_dict,
     function_to_dict,
     is_whole,
-    listed,
+    list_numbers,
     refuse,
     without_nan,
 )
@@ -57,12 +57,12 @@ def update_data(data: dict[str, Any]) -> dict[str, Any]:
     if data.get("version") not in (1, 2):
         return data
     try:
-        return _updated(data)
+        return _update_format(data)
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RuntimeError):
         return data
 
 
-def _updated(data: dict[str, Any]) -> dict[str, Any]:
+def _update_format(data: dict[str, Any]) -> dict[str, Any]:
     now = {**data, "version": 3}
     function = dict(data["function"])
     corrected = any(function.get(name) is not None for name in (*_DROPPED, *_GONE))
@@ -151,10 +151,10 @@ def explanation_to_dict(explanation: Explanation) -> dict[str, Any]:
         fidelity = [without_nan(asdict(column)) for column in explanation.column_fidelity]
     errors = []
     for by_score in explanation.column_errors:
-        errors.append({name: listed(numbers) for name, numbers in by_score.items()})
+        errors.append({name: list_numbers(numbers) for name, numbers in by_score.items()})
     measured = []
     for by_score in explanation.column_measured:
-        measured.append({name: listed(numbers) for name, numbers in by_score.items()})
+        measured.append({name: list_numbers(numbers) for name, numbers in by_score.items()})
     outputs = explanation.outputs
     return {
         "format": FORMAT,
@@ -198,7 +198,7 @@ def scores_to_dict(explanation: Explanation) -> dict[str, Any]:
     """
     names = explanation.score_names
     return {
-        "scores": {name: listed(explanation.scores(name)) for name in names},
+        "scores": {name: list_numbers(explanation.scores(name)) for name in names},
         "sources": {name: explanation.source(name) for name in names},
         "interactions": [asdict(pair) for pair in explanation.interactions],
     }

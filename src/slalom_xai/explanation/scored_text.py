@@ -21,7 +21,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from slalom_xai.errors import InputError, one_of, shortened
+from slalom_xai.errors import InputError, one_of, quote_text
 from slalom_xai.explanation.file_checks import kind_of
 from slalom_xai.methods.paper.formula import SlalomSurrogate
 from slalom_xai.methods.paper.shapley import shapley_values
@@ -116,7 +116,7 @@ class ScoredText:
         if len(self.units) == 1:
             units = "1 unit"
         told = f"{self.target} {self.prediction:+.3f}, {units}, {self.method}"
-        return f"<Explanation of {shortened(self.text, 40)}: {' '.join(told.split())}>"
+        return f"<Explanation of {quote_text(self.text, 40)}: {' '.join(told.split())}>"
 
     def __len__(self) -> int:
         return len(self.units)
@@ -240,7 +240,7 @@ class ScoredText:
             by_score[name] = np.array(errors)
         if self.has_importances and "linearized" in by_score:
             by_score["linearized"] *= np.exp(self._per_occurrence())
-        return {name: _frozen(errors) for name, errors in by_score.items()}
+        return {name: _freeze(errors) for name, errors in by_score.items()}
 
     @property
     def fidelity(self) -> Fidelity | None:
@@ -309,7 +309,7 @@ class ScoredText:
                 scores = scores + gamma / len(self.units)
             if name == "linearized":
                 scores = scores * np.exp(gamma / len(self.units))
-            return _frozen(scores)
+            return _freeze(scores)
         if name == "importance":
             raise InputError(
                 f"method {self.method!r} has no importances: it gives one score per unit; "
@@ -317,7 +317,7 @@ class ScoredText:
             )
         target = self._target
         scores = one_score(self.function, name, target.column).numpy()
-        return _frozen(scores * target.sign + 0.0)  # + 0.0: no negative zeros
+        return _freeze(scores * target.sign + 0.0)  # + 0.0: no negative zeros
 
     @property
     def score_names(self) -> tuple[str, ...]:
@@ -382,7 +382,7 @@ class ScoredText:
         Returns:
             (m,), on the scale of ``prediction``.
         """
-        rows = _checked_rows(keep, len(self.units))
+        rows = _check_rows(keep, len(self.units))
         predicted = self.function.predict(torch.as_tensor(rows))[:, self._target.column]
         return predicted.numpy() * self._target.sign
 
@@ -401,7 +401,7 @@ class ScoredText:
         return float(columns[self._target.column]) * self._target.sign
 
 
-def _checked_rows(keep: ArrayLike, units: int) -> Array:
+def _check_rows(keep: ArrayLike, units: int) -> Array:
     """What ``predict`` was given as numbers, (m, units)."""
     if isinstance(keep, Tensor):
         keep = keep.detach().cpu()
@@ -423,6 +423,6 @@ def _checked_rows(keep: ArrayLike, units: int) -> Array:
     return rows
 
 
-def _frozen(array: Array) -> Array:
+def _freeze(array: Array) -> Array:
     array.setflags(write=False)
     return array

@@ -161,7 +161,7 @@ class _Products:
         return cls(removed, total[1:] - sums[:, 1:], gram.diagonal())
 
     @classmethod
-    def summed(cls, parts: Sequence[_Products]) -> _Products:
+    def from_folds(cls, parts: Sequence[_Products]) -> _Products:
         """Of all rows, from those of folds."""
         first = parts[0]
         gram, target, kept = first.gram, first.target, first.kept
@@ -200,7 +200,7 @@ def fit_additive(
     row_weights = torch.ones_like(outputs[:, 0]) if weights is None else weights
     row_weights = row_weights / row_weights.sum()
     parts = _folds(counts, full - outputs, row_weights, settings.folds)
-    products = _Products.summed([part.products for part in parts])
+    products = _Products.from_folds([part.products for part in parts])
     ridge = _best_ridge(parts, products, settings)
     gram = products.gram
     penalty = ridge * gram.diagonal().mean() + settings.least_ridge

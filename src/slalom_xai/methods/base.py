@@ -222,7 +222,7 @@ def register(method: _Class) -> _Class:
     return method
 
 
-def _registered() -> dict[str, type[Estimator]]:
+def _load_methods() -> dict[str, type[Estimator]]:
     """Every method by its name, once all families are imported."""
     from slalom_xai.methods import FAMILIES
 
@@ -233,7 +233,7 @@ def _registered() -> dict[str, type[Estimator]]:
 
 def methods() -> dict[str, str]:
     """Every method's name and what it does, in one line; ours first."""
-    known = _registered()
+    known = _load_methods()
 
     def rank(name: str) -> tuple[bool, bool, str]:
         return not name.startswith("slalom"), name != "linear", name
@@ -243,14 +243,14 @@ def methods() -> dict[str, str]:
 
 def estimated_by(method: str) -> str:
     """What the one score of an additive method is said to be; "removal" where nobody knows."""
-    return _registered().get(method, Estimator).estimates
+    return _load_methods().get(method, Estimator).estimates
 
 
 def estimator(method: str | Estimator) -> Estimator:
     """A method by name, with its default settings, or the configured instance itself."""
     if isinstance(method, str):
         method = _OLD_NAMES.get(method, method)
-        known = _registered()
+        known = _load_methods()
         if method not in known:
             raise one_of("method", method, known)
         return known[method]()

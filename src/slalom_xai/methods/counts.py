@@ -250,7 +250,7 @@ def rows_of(counts: Counts, sink: Sequence[float] = ()) -> Rows:
         shared = torch.zeros(counts.units, dtype=torch.float64, device=counts.indices.device)
         if counts.indices.shape[1] <= most:
             times = torch.ones(counts.indices.shape, dtype=torch.float64, device=shared.device)
-            return _short(counts.indices, times, shared, sink)
+            return _make_short_rows(counts.indices, times, shared, sink)
         counts = counts.table()
     apart = counts - counts[:1]
     places = apart != 0
@@ -263,10 +263,12 @@ def rows_of(counts: Counts, sink: Sequence[float] = ()) -> Rows:
     indices = row.new_zeros(len(counts), max(1, _longest(places)))
     times = counts.new_zeros(indices.shape)
     indices[row, place], times[row, place] = slot, apart[row, slot]
-    return _short(indices, times, counts[0], sink)
+    return _make_short_rows(indices, times, counts[0], sink)
 
 
-def _short(indices: Tensor, times: Tensor, shared: Tensor, sink: Sequence[float]) -> ShortRows:
+def _make_short_rows(
+    indices: Tensor, times: Tensor, shared: Tensor, sink: Sequence[float]
+) -> ShortRows:
     """From places (m, l) and what all rows share, (n,)."""
     last = torch.cat([shared, shared.new_tensor(list(sink))])[None]
     return ShortRows(indices.T.contiguous()[None], times.T.contiguous()[None], last)
@@ -287,7 +289,7 @@ def stacked_rows(parts: Sequence[Rows], many: int, size: int) -> Rows:
     """
     tables = [part.counts[0].T for part in parts if isinstance(part, DenseRows)]
     if tables:
-        filled = [_lengthened(_filled(table, size), many).T for table in tables]
+        filled = [_lengthen(_pad_slots(table, size), many).T for table in tables]
         return DenseRows(torch.stack(filled))
     short = [part for part in parts if isinstance(part, ShortRows)]
     longest = max(part.indices.shape[1] for part in short)
@@ -295,20 +297,20 @@ def stacked_rows(parts: Sequence[Rows], many: int, size: int) -> Rows:
     for part in short:
         missing = longest - part.indices.shape[1]
         own = torch.nn.functional.pad(part.indices[0], (0, 0, 0, missing))
-        indices.append(_lengthened(own, many))
+        indices.append(_lengthen(own, many))
         counted = torch.nn.functional.pad(part.times[0], (0, 0, 0, missing))
-        times.append(_lengthened(counted, many))
-        shared.append(_filled(part.shared.T, size)[:, 0])
+        times.append(_lengthen(counted, many))
+        shared.append(_pad_slots(part.shared.T, size)[:, 0])
     return ShortRows(torch.stack(indices), torch.stack(times), torch.stack(shared))
 
 
-def _filled(of_slots: Tensor, size: int) -> Tensor:
+def _pad_slots(of_slots: Tensor, size: int) -> Tensor:
     """Something by slot (p, k) with zeros before the last slot: (size, k)."""
     missing = of_slots.new_zeros(size - len(of_slots), of_slots.shape[1])
     return torch.cat([of_slots[:-1], missing, of_slots[-1:]])
 
 
-def _lengthened(of_rows: Tensor, many: int) -> Tensor:
+def _lengthen(of_rows: Tensor, many: int) -> Tensor:
     """Something by row (k, m) with copies of the first one after it: (k, many)."""
     missing = many - of_rows.shape[1]
     return torch.cat([of_rows, of_rows[:, :1].expand(-1, missing)], dim=1)

@@ -29,7 +29,7 @@ from slalom_xai.methods.evidence import (
 from slalom_xai.methods.scores import additive_standard_errors
 from slalom_xai.queries import Queries
 from slalom_xai.slalom.rows import deletions, uniform_counts
-from slalom_xai.system.process import quiet_and_seeded
+from slalom_xai.system.process import silence_and_seed
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class Lime(Estimator):
         masks = masks[~np.isin(queries.prompt.keys(masks), kept_for_test)]
         masks = np.concatenate([queries.prompt.whole, masks])
         outputs = queries.ask(masks, "fit").cpu().numpy()
-        with quiet_and_seeded(rng):
+        with silence_and_seed(rng):
             scores = _lime_scores(base, masks.astype(np.float64), outputs)
         return attributed(queries, torch.as_tensor(scores), rng, notes)
 

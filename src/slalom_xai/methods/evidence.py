@@ -55,7 +55,7 @@ class AnsweredRows:
         """How many units are missing from each row, (m,)."""
         return self.table.shape[1] - self.table.sum(dim=1)
 
-    def joined(self, other: AnsweredRows) -> AnsweredRows:
+    def join(self, other: AnsweredRows) -> AnsweredRows:
         """These rows and then others."""
         return AnsweredRows(
             torch.cat([self.table, other.table]), torch.cat([self.outputs, other.outputs])
@@ -79,11 +79,11 @@ class AnsweredHeldOut:
         """All of them, each once: a short text has one set for both."""
         if torch.equal(self.local.table, self.wide.table):
             return self.wide
-        return self.wide.joined(self.local)
+        return self.wide.join(self.local)
 
-    def joined(self, other: AnsweredHeldOut) -> AnsweredHeldOut:
+    def join(self, other: AnsweredHeldOut) -> AnsweredHeldOut:
         """These rows and then others."""
-        return AnsweredHeldOut(self.local.joined(other.local), self.wide.joined(other.wide))
+        return AnsweredHeldOut(self.local.join(other.local), self.wide.join(other.wide))
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ class Evidence:
         """The same once the choice is made: the rows that decided it are fitted, too."""
         if self.choose is None:
             return self
-        return replace(self, fit=self.fit.joined(self.choose.together), choose=None)
+        return replace(self, fit=self.fit.join(self.choose.together), choose=None)
 
     def fit_slalom(self, request: FitRequest) -> Fit:
         """The paper's SLALOM fitted as requested."""
@@ -236,9 +236,9 @@ class Gathering:
         fit, choose, report = ask_plan(self._queries, plan)
         return replace(
             evidence,
-            fit=evidence.fit.joined(fit),
-            choose=_joined(evidence.choose, choose),
-            report=_joined(evidence.report, report),
+            fit=evidence.fit.join(fit),
+            choose=_join_held_out(evidence.choose, choose),
+            report=_join_held_out(evidence.report, report),
         )
 
 
@@ -293,9 +293,9 @@ def _held_out(sets: list[AnsweredRows]) -> AnsweredHeldOut | None:
     return AnsweredHeldOut(local, wide)
 
 
-def _joined(
+def _join_held_out(
     before: AnsweredHeldOut | None, after: AnsweredHeldOut | None
 ) -> AnsweredHeldOut | None:
     if before is None or after is None:
         return before
-    return before.joined(after)
+    return before.join(after)

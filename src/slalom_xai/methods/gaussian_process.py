@@ -19,7 +19,7 @@ from torch import Tensor
 from slalom_xai.methods.base import Estimator, Findings, register
 from slalom_xai.methods.evidence import gather
 from slalom_xai.methods.held_out import measure
-from slalom_xai.methods.process import Kernel, Noise, Process, log_deleted, packed_rows
+from slalom_xai.methods.process import Kernel, Noise, Process, log_deleted, pack_rows
 from slalom_xai.queries import Queries
 
 # How unlikely changes are under the kernel of a Gaussian process, with its derivatives.
@@ -150,7 +150,7 @@ class Evaluated:
         matrix.add_(self._product).add_(left @ right.T)
         self._spread = noise.base * torch.exp(noise.power * given.deleted)
         matrix.diagonal().mul_(1 + JITTER).add_(self._spread)
-        self._factor = factored(matrix)
+        self._factor = compute_cholesky(matrix)
         self._weights = torch.cholesky_solve(given.changes, self._factor)
         square = (given.changes * self._weights).sum() / (2 * given.changes.shape[1])
         self.loss: Tensor = square + self._factor.diagonal().log().sum()
@@ -242,7 +242,7 @@ def parts(numbers: Tensor, units: int) -> tuple[Kernel, Noise]:
     return kernel, Noise(base, power)
 
 
-def factored(matrix: Tensor) -> Tensor:
+def compute_cholesky(matrix: Tensor) -> Tensor:
     """The Cholesky factor of a matrix (m, m), which may be singular up to rounding."""
     jitter = JITTER
     while True:
@@ -321,11 +321,11 @@ def fit_process(
     deciding = changes
     if len(changes.rows) > PROCESS.most_rows:
         deciding = changes.some(PROCESS.sampled_rows, generator)
-    numbers = likeliest(Likelihood(deciding), start_numbers(counts), PROCESS.steps)
-    return conditioned(*parts(numbers, counts.shape[1]), changes, full)
+    numbers = find_mode(Likelihood(deciding), start_numbers(counts), PROCESS.steps)
+    return condition(*parts(numbers, counts.shape[1]), changes, full)
 
 
-def conditioned(kernel: Kernel, noise: Noise, changes: Changes, full: Tensor) -> Process:
+def condition(kernel: Kernel, noise: Noise, changes: Changes, full: Tensor) -> Process:
     """The process after it has seen rows.
 
     Args:
@@ -337,11 +337,11 @@ def conditioned(kernel: Kernel, noise: Noise, changes: Changes, full: Tensor) ->
     rows = changes.rows
     matrix = kernel.anchored(rows, rows)
     matrix.diagonal().mul_(1 + JITTER).add_(noise.of(rows))
-    weights = torch.cholesky_solve(changes.scaled, factored(matrix)) * changes.scale
+    weights = torch.cholesky_solve(changes.scaled, compute_cholesky(matrix)) * changes.scale
     # The whole text's weight brings its own prediction to 0.
     share = kernel.with_whole(rows) / (kernel.level + kernel.length_level)
     weights = torch.cat([weights, -(share[None] @ weights)])
-    packed = packed_rows(torch.cat([rows, rows.new_ones(1, rows.shape[1])]))
+    packed = pack_rows(torch.cat([rows, rows.new_ones(1, rows.shape[1])]))
     return Process(packed, weights, full, *vars(kernel).values())
 
 
@@ -366,21 +366,21 @@ class Pull:
 
     def slope(self, numbers: Tensor) -> Tensor:
         """Of what it adds, (2 n + 5,)."""
-        return self.curved(numbers - self.start)
+        return self.multiply_curvature(numbers - self.start)
 
     def loss(self, numbers: Tensor) -> Tensor:
         """What it adds, ()."""
         moved = numbers - self.start
-        return moved @ self.curved(moved) / 2
+        return moved @ self.multiply_curvature(moved) / 2
 
-    def curved(self, moved: Tensor) -> Tensor:
+    def multiply_curvature(self, moved: Tensor) -> Tensor:
         """Its curvature times a vector (2 n + 5,)."""
         each = moved[:-SHARED].reshape(2, -1)  # of reaches and of slopes
         mean = each.mean(dim=1, keepdim=True)
         of_units = PROCESS.pull * (each - mean) + PROCESS.mean_pull * mean / each.shape[1]
         return 2 * torch.cat([of_units.flatten(), torch.zeros_like(moved[-SHARED:])])
 
-    def added_to(self, curvature: Tensor) -> Tensor:
+    def add_to(self, curvature: Tensor) -> Tensor:
         """A table of curvatures (2 n + 5, 2 n + 5) with its own, in place."""
         units = (len(curvature) - SHARED) // 2
         for part in (slice(0, units), slice(units, 2 * units)):
@@ -389,7 +389,7 @@ class Pull:
         return curvature
 
 
-def likeliest(likelihood: Likelihood, start: Tensor, evaluations: int) -> Tensor:
+def find_mode(likelihood: Likelihood, start: Tensor, evaluations: int) -> Tensor:
     """The numbers (2 n + 5,) of the least loss that is found.
 
     Args:
@@ -422,11 +422,11 @@ def likeliest(likelihood: Likelihood, start: Tensor, evaluations: int) -> Tensor
 def _step(here: Evaluated, numbers: Tensor, pull: Pull) -> tuple[Tensor, Tensor, Tensor]:
     """The step (2 n + 5,), what its slope promises of the loss, below 0, and the part to try."""
     slope = here.slope + pull.slope(numbers)
-    step = -solved(here.roots, pull, slope)
+    step = -solve_step(here.roots, pull, slope)
     return step, slope @ step, (_LONGEST / (step.abs().max() + _TINY)).clamp(max=1.0)
 
 
-def solved(roots: Tensor, pull: Pull, slope: Tensor, dense: int = _MOST_DENSE) -> Tensor:
+def solve_step(roots: Tensor, pull: Pull, slope: Tensor, dense: int = _MOST_DENSE) -> Tensor:
     """The curvature's inverse times the slope, (2 n + 5,).
 
     Args:
@@ -436,21 +436,23 @@ def solved(roots: Tensor, pull: Pull, slope: Tensor, dense: int = _MOST_DENSE) -
         dense: numbers up to which the curvature is written out.
     """
     if len(slope) > dense:
-        return _solved_in_rounds(roots, pull, slope)
-    curvature = pull.added_to(roots.T @ roots)
+        return _solve_in_rounds(roots, pull, slope)
+    curvature = pull.add_to(roots.T @ roots)
     curvature.diagonal().mul_(1 + _RIDGE).add_(_TINY)
     factor = torch.linalg.cholesky(curvature)
     return torch.cholesky_solve(slope[:, None], factor)[:, 0]
 
 
-def _solved_in_rounds(roots: Tensor, pull: Pull, slope: Tensor) -> Tensor:
+def _solve_in_rounds(roots: Tensor, pull: Pull, slope: Tensor) -> Tensor:
     """The same by conjugate gradients, as nearly as a search needs it."""
     scale = (roots**2).sum(dim=0) + 2 * PROCESS.pull + _TINY
     found, left = torch.zeros_like(slope), slope
     direction = left / scale
     size = left @ direction
     for _ in range(_ROUNDS):
-        curved = roots.T @ (roots @ direction) + pull.curved(direction) + _TINY * direction
+        curved = (
+            roots.T @ (roots @ direction) + pull.multiply_curvature(direction) + _TINY * direction
+        )
         step = size / (direction @ curved + _TINY**2)
         found = found + step * direction
         left = left - step * curved

@@ -58,11 +58,11 @@ class Gradient(WhiteBoxEstimator):
         scores = []
         for column in range(len(model.full)):
             gradient = _mean_gradient(captum, model, model.embeddings[None], column)
-            scores.append(self._reduced(gradient, model.embeddings))
+            scores.append(self._reduce(gradient, model.embeddings))
         tokens = torch.stack(scores, dim=1)
         return explain_tokens(queries, tokens, rng, model.passes, self._notes())
 
-    def _reduced(self, gradient: Tensor, embeddings: Tensor) -> Tensor:
+    def _reduce(self, gradient: Tensor, embeddings: Tensor) -> Tensor:
         """(tokens, width) to (tokens,)."""
         if self.reduction == "times-input":
             return (gradient * embeddings).sum(dim=1)

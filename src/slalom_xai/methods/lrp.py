@@ -22,7 +22,7 @@ from torch.overrides import TorchFunctionMode
 from slalom_xai.errors import InputError, ModelError, few_numbers
 from slalom_xai.methods.base import Findings, register
 from slalom_xai.methods.white_box import OpenModel, WhiteBoxEstimator, explain_tokens
-from slalom_xai.models.internals import eager
+from slalom_xai.models.internals import eager_attention
 from slalom_xai.queries import Queries
 
 # How gradients flow through torch functions under the rules of AttnLRP, one function per rule.
@@ -35,7 +35,7 @@ from slalom_xai.queries import Queries
 #
 #     detach(y) + c * (x - detach(x))
 #
-# has the value of y and the gradient c by x (``_rescaled``). A detached tensor is a constant.
+# has the value of y and the gradient c by x (``_rescale``). A detached tensor is a constant.
 
 
 Function = Callable[..., Any]
@@ -56,17 +56,17 @@ def _count(values: Sequence[Any]) -> int:
     return sum(depends(value) for value in values)
 
 
-def _rescaled(source: Tensor, factor: Tensor | float, output: Tensor) -> Tensor:
+def _rescale(source: Tensor, factor: Tensor | float, output: Tensor) -> Tensor:
     """``output``, whose gradient by the source is ``factor``."""
     return output.detach() + factor * (source - source.detach())
 
 
-def _halved(values: Sequence[Any]) -> list[Any]:
+def _halve_gradients(values: Sequence[Any]) -> list[Any]:
     """The values, each of which passes on half of its gradient."""
     halves = []
     for value in values:
         if isinstance(value, Tensor) and value.requires_grad:
-            value = _rescaled(value, 0.5, value)
+            value = _rescale(value, 0.5, value)
         halves.append(value)
     return halves
 
@@ -79,7 +79,7 @@ def passed(source: Tensor, output: Tensor) -> Tensor:
     constant, result = source.detach(), output.detach()
     zero = constant == 0
     ratio = torch.where(zero, 0, result / torch.where(zero, 1, constant))
-    return _rescaled(source, ratio, result)
+    return _rescale(source, ratio, result)
 
 
 def activation(func: Function, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
@@ -94,7 +94,7 @@ def product(func: Function, args: Sequence[Any], kwargs: Mapping[str, Any]) -> A
     factors = [*args, *kwargs.values()]
     if _count(factors) < 2:
         return func(*args, **kwargs)
-    halves = _halved(factors)
+    halves = _halve_gradients(factors)
     named = dict(zip(kwargs, halves[len(args) :], strict=True))
     return func(*halves[: len(args)], **named)
 
@@ -115,7 +115,7 @@ def sum_of_products(func: Function, args: Sequence[Any], kwargs: Mapping[str, An
     shared = []
     for operand in operands:
         if depends(operand):
-            operand = _rescaled(operand, 1 / count, operand)
+            operand = _rescale(operand, 1 / count, operand)
         shared.append(operand)
     return func(equation, *shared, **kwargs)
 
@@ -129,7 +129,7 @@ def added_product(func: Function, args: Sequence[Any], kwargs: Mapping[str, Any]
     names = [name for name in ("batch1", "batch2", "mat1", "mat2") if name in named]
     factors = [*others, *(named.pop(name) for name in names)]
     if _count(factors) > 1:
-        factors = _halved(factors)
+        factors = _halve_gradients(factors)
     return func(start, *factors, **named)
 
 
@@ -411,5 +411,5 @@ class AttnLRP(WhiteBoxEstimator):
 @contextmanager
 def _under_rules(module: Any) -> Iterator[None]:
     # Attention goes in plain steps: the rules cannot see into fused kernels.
-    with eager(module), relevance_rules(module):
+    with eager_attention(module), relevance_rules(module):
         yield

@@ -109,12 +109,12 @@ def fit_pairs(
     if weights is None:
         weights = torch.ones_like(changes[:, 0])
     rows = _Rows(1 - counts, changes / scale, weights / weights.sum())
-    pairs = _promising(rows)
+    pairs = _select_pairs(rows)
     together = removed_together(rows.missing, pairs)
     lasso = _Lasso(rows, together)
-    number, ridge = _cross_validated(rows, together, lasso)
+    number, ridge = _cross_validate(rows, together, lasso)
     chosen = lasso.chosen(rows, together)[number]
-    (found,) = rows.refitted(together[:, chosen], [ridge])
+    (found,) = rows.refit(together[:, chosen], [ridge])
     found = found * scale
     mains, joints = found[: counts.shape[1]], found[counts.shape[1] :]
     if not len(joints):
@@ -149,7 +149,7 @@ class _Rows:
     def _factor(self) -> Tensor:
         """The Cholesky factor of a linear fit's matrix, (n, n)."""
         gram: Tensor = self._weighed.T @ self.missing
-        factor: Tensor = torch.linalg.cholesky(_ridged(gram, PAIRS.first_ridge))
+        factor: Tensor = torch.linalg.cholesky(_add_ridge(gram, PAIRS.first_ridge))
         return factor
 
     @functools.cached_property
@@ -180,7 +180,7 @@ class _Rows:
         predicted = (cross * torch.cholesky_solve(cross, self._factor)).sum(dim=0)
         return (own - predicted).clamp(min=PAIRS.least_ridge)
 
-    def refitted(self, together: Tensor, ridges: Sequence[float]) -> list[Tensor]:
+    def refit(self, together: Tensor, ridges: Sequence[float]) -> list[Tensor]:
         """Ridge regressions on units and pairs: what each takes away, (n + P, C) per ridge.
 
         Args:
@@ -192,7 +192,7 @@ class _Rows:
         gram, target = weighed.T @ every, weighed.T @ self.changes
         found = []
         for ridge in ridges:
-            factor = torch.linalg.cholesky(_ridged(gram, ridge))
+            factor = torch.linalg.cholesky(_add_ridge(gram, ridge))
             found.append(torch.cholesky_solve(target, factor))
         return found
 
@@ -234,12 +234,12 @@ class _Lasso:
             return chosen * (1 + len(self._penalties))
         steepest = torch.linalg.matrix_norm(gram, 2)
         for penalty in self._penalties:
-            joints = _shrunk(gram / steepest, target / steepest, penalty / steepest, joints)
+            joints = _solve_lasso(gram / steepest, target / steepest, penalty / steepest, joints)
             chosen.append(joints.abs().amax(dim=1) > 0)
         return chosen
 
 
-def _shrunk(gram: Tensor, target: Tensor, penalty: Tensor, start: Tensor) -> Tensor:
+def _solve_lasso(gram: Tensor, target: Tensor, penalty: Tensor, start: Tensor) -> Tensor:
     """The lasso's numbers (p, C), by accelerated proximal steps that restart when they overshoot.
 
     Args:
@@ -264,7 +264,7 @@ def _shrunk(gram: Tensor, target: Tensor, penalty: Tensor, start: Tensor) -> Ten
     return found
 
 
-def _cross_validated(rows: _Rows, together: Tensor, lasso: _Lasso) -> tuple[int, float]:
+def _cross_validate(rows: _Rows, together: Tensor, lasso: _Lasso) -> tuple[int, float]:
     """The number of the penalty, 0 for no pairs, and the ridge that predict left out rows best."""
     size = len(rows.weights)
     folds = min(PAIRS.folds, size)
@@ -277,13 +277,13 @@ def _cross_validated(rows: _Rows, together: Tensor, lasso: _Lasso) -> tuple[int,
         fitted, tested = rows.part(seen), rows.part(left_out)
         for penalty, chosen in enumerate(lasso.chosen(fitted, together[seen])):
             some = together[:, chosen]
-            for place, found in enumerate(fitted.refitted(some[seen], PAIRS.ridges)):
+            for place, found in enumerate(fitted.refit(some[seen], PAIRS.ridges)):
                 errors[penalty, place] += tested.error(some[left_out], found)
     penalty, place = divmod(int(errors.argmin()), len(PAIRS.ridges))
     return penalty, PAIRS.ridges[place]
 
 
-def _promising(rows: _Rows) -> Tensor:
+def _select_pairs(rows: _Rows) -> Tensor:
     """The pairs that take part, (p, 2): those that go best with what a linear fit leaves.
 
     Strong pairs hide weak ones. So some are fitted, and those are taken that go best with what is
@@ -298,7 +298,7 @@ def _promising(rows: _Rows) -> Tensor:
     first = _best(rows, pairs, rows.left)
     together = removed_together(rows.missing, pairs[first])
     chosen = _Lasso(rows, together).chosen(rows, together)[PAIRS.second_look]
-    (found,) = rows.refitted(together[:, chosen], [PAIRS.first_ridge])
+    (found,) = rows.refit(together[:, chosen], [PAIRS.first_ridge])
     second = _best(rows, pairs, rows.missed(together[:, chosen], found))
     return pairs[torch.unique(torch.cat([first[chosen], second]))]
 
@@ -319,7 +319,7 @@ def _best(rows: _Rows, pairs: Tensor, left: Tensor) -> Tensor:
     return torch.cat(fits).topk(PAIRS.most_pairs).indices
 
 
-def _ridged(gram: Tensor, ridge: float) -> Tensor:
+def _add_ridge(gram: Tensor, ridge: float) -> Tensor:
     """A Gram matrix with a ridge relative to its mean diagonal."""
     penalty = ridge * gram.diagonal().mean() + PAIRS.least_ridge
     return gram + torch.diag_embed(penalty.expand(len(gram)))
@@ -358,15 +358,17 @@ def pairs_fit(evidence: Evidence) -> PairsSurrogate | AdditiveSurrogate:
     may also prefer a linear fit: where calls are few, chance chooses pairs.
     """
     if evidence.choose is None:
-        return _fitted(evidence, False)
+        return _make_surrogate(evidence, False)
     linear = linear_fit(evidence).surrogate
-    plain, weighted = (held_out_loss(evidence, _fitted(evidence, each)) for each in (False, True))
+    plain, weighted = (
+        held_out_loss(evidence, _make_surrogate(evidence, each)) for each in (False, True)
+    )
     if held_out_loss(evidence, linear) <= min(plain, weighted):
         return linear
-    return _fitted(evidence.settled, weighted < plain)
+    return _make_surrogate(evidence.settled, weighted < plain)
 
 
-def _fitted(evidence: Evidence, weighted: bool) -> PairsSurrogate | AdditiveSurrogate:
+def _make_surrogate(evidence: Evidence, weighted: bool) -> PairsSurrogate | AdditiveSurrogate:
     rows = evidence.fit
     weights: Tensor | None = None
     if weighted:

@@ -120,7 +120,7 @@ class Process:
     asked.
 
     Attributes:
-        packed: (m, words), the asked rows as bits in whole numbers; ``packed_rows`` makes them.
+        packed: (m, words), the asked rows as bits in whole numbers; ``pack_rows`` makes them.
         weights: (m, C).
         full: (C,), the model's own output on the whole text.
         reaches: (n,), of the ``Kernel``, as the others below.
@@ -147,7 +147,7 @@ class Process:
     @property
     def rows(self) -> Tensor:
         """The asked rows, (m, n)."""
-        return unpacked_rows(self.packed, self.units)
+        return unpack_rows(self.packed, self.units)
 
     @property
     def kernel(self) -> Kernel:
@@ -178,7 +178,7 @@ class Process:
         return Process(*(part.cpu() for part in vars(self).values()))
 
 
-def packed_rows(rows: Tensor) -> Tensor:
+def pack_rows(rows: Tensor) -> Tensor:
     """Rows (m, n) of zeros and ones as whole numbers of up to 48 bits each, (m, words)."""
     units = rows.shape[1]
     words = -(-units // BITS)
@@ -188,8 +188,8 @@ def packed_rows(rows: Tensor) -> Tensor:
     return (padded.reshape(len(rows), words, BITS) << places).sum(dim=2).double()
 
 
-def unpacked_rows(packed: Tensor, units: int) -> Tensor:
-    """The inverse of ``packed_rows``."""
+def unpack_rows(packed: Tensor, units: int) -> Tensor:
+    """The inverse of ``pack_rows``."""
     places = torch.arange(BITS, device=packed.device)
     bits = (packed.long()[:, :, None] >> places) & 1
     return bits.reshape(len(packed), -1)[:, :units].to(packed.dtype)

@@ -21,7 +21,7 @@ from slalom_xai.methods.base import Estimator, Findings, attributed, register
 from slalom_xai.methods.evidence import accepts_empty, calls_to_fit, count_rows
 from slalom_xai.queries import Queries
 from slalom_xai.slalom.rows import DESIGN
-from slalom_xai.system.process import quiet_and_seeded
+from slalom_xai.system.process import silence_and_seed
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class KernelShap(_Shapley):
         if not model.all_affordable:
             samples = max(1, calls_to_fit(queries, 2 * units))
         samples = min(samples, 2 ** min(units, SHAP.most_bits) - 2)
-        with quiet_and_seeded(rng):
+        with silence_and_seed(rng):
             explainer = shap.KernelExplainer(model, np.zeros((1, units)))
             values = explainer.shap_values(
                 np.ones((1, units)), nsamples=samples, l1_reg=False, silent=True
@@ -133,7 +133,7 @@ class PermutationShap(_Shapley):
             calls = 2 * units - 2  # of one order, beside the whole and the empty text
             orders = calls_to_fit(queries, calls) // calls
         evaluations = 2 * units + 1  # of one order, as shap counts them
-        with quiet_and_seeded(rng):
+        with silence_and_seed(rng):
             seed = int(rng.integers(2**31))
             explainer = shap.PermutationExplainer(model, UnitMasker(), seed=seed)
             explained = explainer(
@@ -173,7 +173,7 @@ class PartitionShap(_Shapley):
             allowed = SHAP.free_spans * units**2
         else:
             allowed = calls_to_fit(queries, 2 * units) - 1
-        with quiet_and_seeded(rng):
+        with silence_and_seed(rng):
             explainer = shap.PartitionExplainer(model, UnitMasker(neighbours(units)))
             explained = explainer(np.ones((1, units)), max_evals=allowed + 2, silent=True)
         scores = torch.as_tensor(explained.values).reshape(units, -1)

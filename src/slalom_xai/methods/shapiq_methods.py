@@ -25,7 +25,7 @@ from slalom_xai.methods.base import Estimator, Findings, predicted_by, register
 from slalom_xai.methods.evidence import calls_to_fit
 from slalom_xai.methods.shap_methods import ShapModel
 from slalom_xai.queries import Queries
-from slalom_xai.system.process import quiet_and_seeded
+from slalom_xai.system.process import silence_and_seed
 
 _PYTHON = (3, 12)  # the first that shapiq 1.8 runs on
 _INSTALL = 'pip install "slalom-xai[shapiq]"'
@@ -59,7 +59,7 @@ class _FromShapiq(Estimator):
         if model.all_affordable:
             calls = 2**model.units
         columns = []
-        with quiet_and_seeded(rng):
+        with silence_and_seed(rng):
             seed = int(rng.integers(2**31))
             for column in range(len(full)):
                 # The same seed draws the same rows, which cost nothing when they are asked again.

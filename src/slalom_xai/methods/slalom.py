@@ -274,9 +274,9 @@ class Calls:
         rows = draw_fit(self._pool, fitted, self._budget, self._rng, self._shares, single)
         more = _both_on_cpu(ask_held_out(self.queries, test, "check"))
         if more is not None and self._test is not None:
-            self._test = self._test.joined(more)
+            self._test = self._test.join(more)
         if len(rows):
-            self.rows = self.rows.joined(_on_cpu(ask_masks(self.queries, rows, "fit")))
+            self.rows = self.rows.join(_on_cpu(ask_masks(self.queries, rows, "fit")))
         else:
             self._extended = True
 

@@ -1,6 +1,6 @@
 """Metrics: how good an explanation is, each metric a small class registered by name."""
 
-from slalom_xai.metrics.agreement import AgreementWithOthers, Stability, aligned
+from slalom_xai.metrics.agreement import AgreementWithOthers, Stability, align
 from slalom_xai.metrics.base import (
     Case,
     Direction,
@@ -63,7 +63,7 @@ __all__ = [
     "Simulatability",
     "Stability",
     "against_best",
-    "aligned",
+    "align",
     "asker",
     "bootstrap",
     "catalogue",

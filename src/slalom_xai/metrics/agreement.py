@@ -15,7 +15,7 @@ from slalom_xai.errors import InputError
 from slalom_xai.explanation import Explanation
 from slalom_xai.metrics.base import Case, Measured, Metric, Need, Number, ranking_scores, register
 from slalom_xai.metrics.model_answers import Array
-from slalom_xai.metrics.statistics import descending, spearman
+from slalom_xai.metrics.statistics import rank_descending, spearman
 from slalom_xai.models.text import Unit
 
 # Brings two explanations of one text to common units, so that their scores can be compared.
@@ -28,7 +28,7 @@ from slalom_xai.models.text import Unit
 _NO_OWNER = -1
 
 
-def aligned(
+def align(
     first: Explanation, second: Explanation, score: str | None = None
 ) -> tuple[Array, Array, float]:
     """Scores of two explanations on common units.
@@ -62,11 +62,11 @@ def aligned(
     every = len(first) + len(second)
     owner = owners(first.units, second.units)
     if _owns_enough(owner):
-        common = _added_up(scores, owner, other_scores)
+        common = _add_up(scores, owner, other_scores)
         return common.finer, common.coarser, common.units / every
     other_owner = owners(second.units, first.units)
     if owner is None and _owns_enough(other_owner):
-        common = _added_up(other_scores, other_owner, scores)
+        common = _add_up(other_scores, other_owner, scores)
         return common.coarser, common.finer, common.units / every
     raise InputError(
         f"the {len(first)} and {len(second)} units overlap without one holding the other, "
@@ -147,7 +147,7 @@ class _Common:
     units: int
 
 
-def _added_up(finer: Array, owner: NDArray[np.int64], coarser: Array) -> _Common:
+def _add_up(finer: Array, owner: NDArray[np.int64], coarser: Array) -> _Common:
     """Adds finer scores up over the coarser units they lie in."""
     owned = owner != _NO_OWNER
     summed = np.zeros(len(coarser))
@@ -200,7 +200,7 @@ class AgreementWithOthers(Metric):
         comparisons = []
         for other in case.others:
             try:
-                comparisons.append(self._compared(case, other))
+                comparisons.append(self._compare(case, other))
             except InputError as error:
                 return self.unavailable(f"Cannot be compared: {error}.")
         means = {}
@@ -208,13 +208,13 @@ class AgreementWithOthers(Metric):
             means[name] = float(np.mean([comparison[name] for comparison in comparisons]))
         return _with_reason(means)
 
-    def _compared(self, case: Case, other: Explanation) -> dict[str, float]:
+    def _compare(self, case: Case, other: Explanation) -> dict[str, float]:
         """The numbers of one comparison.
 
         Raises:
             InputError: the two cannot be compared.
         """
-        scores, other_scores, compared = aligned(case.explanation, other, case.score)
+        scores, other_scores, compared = align(case.explanation, other, case.score)
         size = math.ceil(self.share * len(scores))
         top = _top(scores, size, case.unsigned)
         other_top = _top(other_scores, size, case.unsigned)
@@ -231,7 +231,7 @@ def _top(scores: Array, size: int, unsigned: bool) -> set[int]:
     """The indices of the largest scores (n,), by their size."""
     if not unsigned:
         scores = np.abs(scores)
-    return set(descending(scores)[:size].tolist())
+    return set(rank_descending(scores)[:size].tolist())
 
 
 @register

@@ -37,14 +37,14 @@ class Cost(Metric):
         """Reads them off; NaN for seconds that nobody took."""
         calls = float(case.explanation.calls + case.explanation.passes)
         if case.calls is not None:
-            calls = _checked("calls", case.calls)
+            calls = _check_cost("calls", case.calls)
         if case.seconds is None:
             reason = self.lacks(Need.SECONDS).reason
             return Measured({"calls": calls, "seconds": math.nan}, reason)
-        return Measured({"calls": calls, "seconds": _checked("seconds", case.seconds)})
+        return Measured({"calls": calls, "seconds": _check_cost("seconds", case.seconds)})
 
 
-def _checked(name: str, given: float) -> float:
+def _check_cost(name: str, given: float) -> float:
     """Refuses what is no number, negative, infinite or NaN."""
     is_number = isinstance(given, (int, float, np.integer, np.floating))
     if not is_number or isinstance(given, bool) or not 0 <= given < math.inf:

@@ -90,7 +90,7 @@ class Asker:
     def filled(self) -> Array | None:
         """The explained output for the text filled with each unit, (n,); None where refused."""
         copies = copies_to_fill(self._queries)
-        return self._repeated(filled_rows(np.arange(len(copies)), copies))
+        return self._query_repeats(filled_rows(np.arange(len(copies)), copies))
 
     def contests(self, pairs: NDArray[np.int64]) -> Array | None:
         """The explained output for texts filled half with one unit, half with another.
@@ -102,7 +102,7 @@ class Asker:
             (m,); None where the model refuses repeats.
         """
         both = np.concatenate([pairs, pairs[:, ::-1]])
-        answers = self._repeated(contest_rows(both, copies_to_fill(self._queries)))
+        answers = self._query_repeats(contest_rows(both, copies_to_fill(self._queries)))
         if answers is None:
             return None
         return np.asarray(answers.reshape(2, len(pairs)).mean(axis=0))
@@ -118,9 +118,9 @@ class Asker:
         if not has_room_for_a_copy(self._queries):
             self.refusal = "the model reads no text that is longer by a copy"
             return None
-        return self._repeated(doubled_rows(len(self.codes)))
+        return self._query_repeats(doubled_rows(len(self.codes)))
 
-    def _repeated(self, rows: UnitRows) -> Array | None:
+    def _query_repeats(self, rows: UnitRows) -> Array | None:
         """The explained output (m,) for sequences of units (m, w); None where refused."""
         answers, refusal = ask_repeats(self._queries, rows, "check")
         if answers is None:

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from slalom_xai.errors import InputError
 from slalom_xai.metrics.base import Case, Direction, Measured, Metric, Need, Number, register
 from slalom_xai.metrics.model_answers import Array, Masks
-from slalom_xai.metrics.statistics import descending
+from slalom_xai.metrics.statistics import rank_descending
 
 BINS = (1, 5, 10, 20, 50)  # per cent, as in ERASER
 
@@ -103,7 +103,7 @@ class _Curve(Metric):
         scores = case.scores()
         if not case.unsigned:
             scores = scores * sign
-        order = descending(scores)
+        order = rank_descending(scores)
         bins = self._masks(order, bin_sizes(case.units))
         curve = self._masks(order, curve_sizes(case.units, self.steps))
         masks = np.concatenate([everything, bins, curve])
@@ -258,7 +258,7 @@ class Aopc(Metric):
         scores = case.scores()
         if not case.unsigned:
             scores = scores * sign
-        order = descending(scores)
+        order = rank_descending(scores)
         best, worst = first_units(order, sizes), ~first_units(order, case.units - sizes)
         probabilities = case.probabilities(np.concatenate([best, worst]))
         if probabilities is None:

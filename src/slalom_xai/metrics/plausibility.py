@@ -13,10 +13,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from slalom_xai.errors import InputError
 from slalom_xai.explanation import Explanation
-from slalom_xai.explanation.exchange.spans import placed
+from slalom_xai.explanation.exchange.spans import place_units
 from slalom_xai.metrics.base import Case, Measured, Metric, Need, Number, register
 from slalom_xai.metrics.model_answers import Array, Asker
-from slalom_xai.metrics.statistics import auroc, average_precision, descending
+from slalom_xai.metrics.statistics import auroc, average_precision, rank_descending
 from slalom_xai.models.text import Unit
 
 Marks = NDArray[np.bool_]
@@ -57,17 +57,17 @@ class Human(Metric):
         """Compares with ``case.rationale``."""
         if case.rationale is None:
             return self.lacks(Need.RATIONALE)
-        marked = _marked(case)
+        marked = _check_marks(case)
         if marked.all():
             return self.unavailable("Every unit is marked: there is nothing to tell apart.")
         if not marked.any():
             return self.unavailable("No unit is marked: there is nothing to tell apart.")
-        return self._compared(case, _sizes(case), marked)
+        return self._compare(case, _sizes(case), marked)
 
-    def _compared(self, case: Case, scores: Array, marked: Marks) -> Measured:
+    def _compare(self, case: Case, scores: Array, marked: Marks) -> Measured:
         """Compares the sizes of scores (n,) with marks (n,)."""
         chosen = np.zeros(len(marked), dtype=bool)
-        chosen[descending(scores)[: int(marked.sum())]] = True
+        chosen[rank_descending(scores)[: int(marked.sum())]] = True
         values = {
             "auroc": auroc(scores, marked),
             "auprc": average_precision(scores, marked),
@@ -104,7 +104,7 @@ class HumanDistinct(Metric):
         if case.rationale is None:
             return self.lacks(Need.RATIONALE)
         kept = _distinct_words(case)
-        marked = _marked(case)[kept]
+        marked = _check_marks(case)[kept]
         if marked.all():  # or nothing is kept
             return self.unavailable(
                 "Every distinct unit is marked: there is nothing to tell apart."
@@ -114,7 +114,7 @@ class HumanDistinct(Metric):
         return Measured({"auroc": auroc(_sizes(case)[kept], marked)})
 
 
-def _marked(case: Case) -> Marks:
+def _check_marks(case: Case) -> Marks:
     """The rationale of a case, (n,), checked."""
     assert case.rationale is not None
     given = case.per_unit(case.rationale, "rationale")
@@ -365,7 +365,7 @@ def _word_spans(text: str, words: Sequence[str] | None) -> list[tuple[int, int]]
         )
     written = [word for word in words if word]
     if written != [text[start:end] for start, end in spans]:
-        spans = [(unit.start, unit.end) for unit in placed(text, written)]
+        spans = [(unit.start, unit.end) for unit in place_units(text, written)]
     places = iter(spans)
     return [next(places) if word else (0, 0) for word in words]
 

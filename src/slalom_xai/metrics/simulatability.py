@@ -96,7 +96,7 @@ class Simulatability(Metric):
             return self.unavailable("The model's outputs do not say which label is the answer.")
         seen = np.arange(len(masks)) % 2 == 0
         unseen_answers = answers[~seen]
-        guesses = guessed(kept_sums(case.scores(), masks), answers, seen)
+        guesses = guess_outputs(kept_sums(case.scores(), masks), answers, seen)
         majority = bool(answers[seen].mean() >= 0.5)
         accuracy = float((guesses == unseen_answers).mean())
         baseline = float((unseen_answers == majority).mean())
@@ -118,7 +118,7 @@ def kept_sums(scores: Array, masks: Masks) -> Array:
     return np.stack([positive, negative], axis=1)
 
 
-def guessed(features: Array, answers: Masks, seen: Masks) -> Masks:
+def guess_outputs(features: Array, answers: Masks, seen: Masks) -> Masks:
     """The guesses of a logistic regression for the rows it has not seen.
 
     Args:

@@ -86,7 +86,7 @@ def bootstrap(
         return Interval(math.nan, math.nan, math.nan, 0, left_out)
     low = high = math.nan
     if len(held) > 1:
-        low, high, _ = _drawn(held, level, draws, seed)
+        low, high, _ = _bootstrap_mean(held, level, draws, seed)
     return Interval(float(held.mean()), low, high, len(held), left_out)
 
 
@@ -114,7 +114,7 @@ def against_best(
     if direction not in ("higher", "lower"):
         raise one_of("direction", direction, ("higher", "lower"))
     _check(level, draws)
-    names, every = list(table), _stacked(table)  # (methods, texts)
+    names, every = list(table), _stack(table)  # (methods, texts)
     held = every[:, ~np.isnan(every).any(axis=0)]
     left_out = every.shape[1] - held.shape[1]
     if not held.shape[1]:
@@ -139,7 +139,7 @@ def against_best(
     return compared
 
 
-def _stacked(table: Mapping[str, ArrayLike]) -> Array:
+def _stack(table: Mapping[str, ArrayLike]) -> Array:
     """The numbers of all methods, (methods, texts), checked."""
     if not table:
         raise InputError("the table has no methods: give numbers for at least one")
@@ -159,7 +159,7 @@ def _difference(
     mean, texts = float(differences.mean()), len(differences)
     if texts < 2:
         return Interval(mean, math.nan, math.nan, texts, left_out), math.nan
-    low, high, means = _drawn(differences, level, draws, seed)
+    low, high, means = _bootstrap_mean(differences, level, draws, seed)
     rounding = _ROUNDING * float(np.abs(differences).max())
     as_far = np.abs(means - mean) >= abs(mean) - rounding
     p = (1 + int(as_far.sum())) / (draws + 1)
@@ -181,7 +181,9 @@ def _holm(tests: Mapping[str, float]) -> dict[str, float]:
     return corrected
 
 
-def _drawn(numbers: Array, level: float, draws: int, seed: int) -> tuple[float, float, Array]:
+def _bootstrap_mean(
+    numbers: Array, level: float, draws: int, seed: int
+) -> tuple[float, float, Array]:
     """The ends of the interval of a mean, and the means of samples with replacement (draws,)."""
     from scipy import stats
 
@@ -266,6 +268,6 @@ def average_precision(scores: Array, marked: NDArray[np.bool_]) -> float:
     return float(precision.mean())
 
 
-def descending(scores: Array) -> NDArray[np.int64]:
+def rank_descending(scores: Array) -> NDArray[np.int64]:
     """The indices of scores from the highest to the least, (n,); ties in reading order."""
     return np.argsort(-scores, kind="stable")

@@ -14,7 +14,7 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
-from slalom_xai.errors import InputError, shortened
+from slalom_xai.errors import InputError, quote_text
 from slalom_xai.models.text import sentence_starts
 
 WHOLE = "answer"  # the label of the whole answer, which comes first
@@ -97,7 +97,7 @@ def answer_spans(
         begins = sentence_starts(text)
         places = list(zip(begins, [*begins[1:], len(text)], strict=True))
     else:
-        places = [_place(text, part) for part in _listed(wanted)]
+        places = [_place(text, part) for part in _list_parts(wanted)]
     ends = [len(decode(tokens[: count + 1])) for count in range(len(tokens))]
     return (whole, *(_span(text, place, ends) for place in places if place[0] < place[1]))
 
@@ -107,7 +107,7 @@ def _token(index: int, text: str) -> Span:
     return Span(text.strip() or repr(text), index, index + 1)
 
 
-def _listed(wanted: str | Sequence[str]) -> list[str]:
+def _list_parts(wanted: str | Sequence[str]) -> list[str]:
     """Parts of an answer as a caller lists them."""
     if isinstance(wanted, str) or not all(isinstance(part, str) for part in wanted):
         raise InputError(
@@ -122,7 +122,7 @@ def _place(text: str, part: str) -> tuple[int, int]:
     start = text.find(part)
     if not part.strip() or start < 0:
         raise InputError(
-            f"the span {shortened(part, 60)} is not in the answer {shortened(text, 200)}: "
+            f"the span {quote_text(part, 60)} is not in the answer {quote_text(text, 200)}: "
             "give a part of it, letter by letter"
         )
     return start, start + len(part)

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from slalom_xai.errors import ModelError, few_numbers, one_of, shortened
+from slalom_xai.errors import ModelError, few_numbers, one_of, quote_text
 from slalom_xai.models.base import TextModel
 from slalom_xai.models.outputs import Outputs
 
@@ -70,7 +70,7 @@ class Answers:
         self._probabilities = probabilities
         self._said, self._instead = said, instead
         self._labels = labels
-        self._outputs = None if outputs is None else outputs.renamed(labels, name)
+        self._outputs = None if outputs is None else outputs.rename(labels, name)
 
     @property
     def outputs(self) -> Outputs:
@@ -101,10 +101,10 @@ class Answers:
             answers = torch.cat([1 - answers, answers], dim=1)
         width = answers.shape[1]
         if self._outputs is None:
-            self._outputs = Outputs.numbered(width).renamed(self._labels, self._name)
+            self._outputs = Outputs.numbered(width).rename(self._labels, self._name)
         elif self._outputs.width != width:
             raise ModelError(
-                f"{self._name} returned {width} numbers for {shortened(show(0))}, but "
+                f"{self._name} returned {width} numbers for {quote_text(show(0))}, but "
                 f"{self._outputs.width} were expected: return one number per class for every text"
             )
         if not self._probabilities:
@@ -120,7 +120,7 @@ class Answers:
                 answers = torch.as_tensor(np.asarray(raw, dtype=np.float64))
         except (TypeError, ValueError) as error:
             raise ModelError(
-                f"{self._name} returned {_first_of(raw)} for {shortened(show(0))}, not numbers: "
+                f"{self._name} returned {_first_of(raw)} for {quote_text(show(0))}, not numbers: "
                 f"{self._instead}"
             ) from error
         if answers.ndim == 1:
@@ -128,7 +128,7 @@ class Answers:
         if answers.ndim != 2 or len(answers) != count or answers.shape[1] == 0:
             raise ModelError(
                 f"{self._name} returned shape {tuple(np.shape(raw))} for {count} texts, "
-                f"the first {shortened(show(0))}: return an array (n, classes)"
+                f"the first {quote_text(show(0))}: return an array (n, classes)"
             )
         return answers
 
@@ -146,7 +146,7 @@ class Answers:
             return
         index = int(outside.nonzero()[0]) if bool(outside.any()) else 0
         number = float(numbers[index])
-        told = f"{self._name} returned {number:.4g} for {shortened(show(index))}"
+        told = f"{self._name} returned {number:.4g} for {quote_text(show(index))}"
         score = 'pass output="logits" to explain a score, such as a cosine, as it is'
         if whole:
             raise ModelError(
@@ -185,7 +185,7 @@ class Answers:
             index = int(certain.nonzero()[0])
             raise ModelError(
                 f"{self._name} returned a probability of exactly 0 or 1, "
-                f"{few_numbers(answers[index].tolist())}, for {shortened(show(index))}, and its "
+                f"{few_numbers(answers[index].tolist())}, for {quote_text(show(index))}, and its "
                 'log odds are infinite: return logits and pass output="logits", or keep '
                 "probabilities above 0 and below 1 (half precision rounds them to 0 or 1; "
                 "decisions are no probabilities, use those of predict_proba)"
@@ -205,7 +205,9 @@ class Answers:
             why = f"which sum to {total:.4g} and not to 1"
             advice = "divide percentages by 100"
         numbers = few_numbers(answer.tolist())
-        return ModelError(f"{self._name} returned {numbers} for {shortened(text)}, {why}: {advice}")
+        return ModelError(
+            f"{self._name} returned {numbers} for {quote_text(text)}, {why}: {advice}"
+        )
 
 
 def _first_of(raw: Any) -> str:
@@ -215,12 +217,12 @@ def _first_of(raw: Any) -> str:
     except (TypeError, LookupError):
         return f"a {type(raw).__name__}"
     if isinstance(first, str):
-        return shortened(first, 60)
+        return quote_text(first, 60)
     keys = f" of {', '.join(map(str, list(first)[:4]))}" if isinstance(first, Mapping) else ""
     return f"a {type(first).__name__}{keys}"
 
 
-def checked_logits(answer: Any, rows: int, model: TextModel) -> Tensor:
+def check_logits(answer: Any, rows: int, model: TextModel) -> Tensor:
     """What a model answered, once it is sure to be logits (rows, width).
 
     An adapter may be anybody's. Without this check, a wrong shape would fail far from its cause, or
@@ -240,7 +242,7 @@ def checked_logits(answer: Any, rows: int, model: TextModel) -> Tensor:
     returned = f"a {type(answer).__name__}"
     if isinstance(answer, Tensor):
         returned = f"a tensor of shape {tuple(answer.shape)}"
-    labels = shortened(", ".join(model.outputs.labels))[1:-1]
+    labels = quote_text(", ".join(model.outputs.labels))[1:-1]
     raise ModelError(
         f"{model.name} returned {returned}, but a tensor of shape {expected} was expected: "
         f"return logits for each row asked, one number per label ({labels})"

@@ -84,7 +84,7 @@ class LendsPrefixes(TakesTokens, Protocol):
     def lends(self) -> bool:
         """Whether this one can."""
 
-    def lending(self, text: TokenText) -> AbstractContextManager[int]:
+    def lend_prefix(self, text: TokenText) -> AbstractContextManager[int]:
         """Reads the whole text once; gives the tokens that rows may then borrow, 0 where none."""
 
 
@@ -126,7 +126,7 @@ class SaysItsSize(Protocol):
 class TakesThreads(SaysItsSize, TakesTokens, Protocol):
     """A model that several threads may ask at once, while one of them holds it for all."""
 
-    def held_for_threads(self) -> AbstractContextManager[bool]:
+    def hold_for_threads(self) -> AbstractContextManager[bool]:
         """Keeps everybody else away; gives whether threads may now call ``answer_beside``."""
 
     def answer_beside(self, batch: TokenBatch) -> Tensor:

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from slalom_xai.errors import CannotHideError, InputError, shortened
+from slalom_xai.errors import CannotHideError, InputError, quote_text
 from slalom_xai.models.answers import Answers, check_convention
 from slalom_xai.models.locks import lock_of
 from slalom_xai.models.outputs import Outputs
@@ -75,7 +75,7 @@ def _read_words(text: str, text_pair: str | None, removal: str, model: str) -> R
         )
     units = words(text)
     if not units:
-        raise InputError(f"there is no word in {shortened(text)}: give a text with words in it")
+        raise InputError(f"there is no word in {quote_text(text)}: give a text with words in it")
     starts = [0, *(unit.end for unit in units[:-1])]
     gaps = [text[start : unit.start] for start, unit in zip(starts, units, strict=True)]
     rest = text[units[-1].end :]
@@ -85,7 +85,9 @@ def _read_words(text: str, text_pair: str | None, removal: str, model: str) -> R
             return text
         if bool((np.diff(indices) > 0).all()):
             return "".join(gaps[index] + units[index].text for index in indices).strip()
-        return _joined([units[index].text for index in indices])  # another order than the text's
+        return _join_words(
+            [units[index].text for index in indices]
+        )  # another order than the text's
 
     def without(keep: NDArray[np.bool_]) -> Row:
         return compose(np.flatnonzero(keep))
@@ -107,7 +109,7 @@ def _read_words(text: str, text_pair: str | None, removal: str, model: str) -> R
     )
 
 
-def _joined(pieces: Sequence[str]) -> str:
+def _join_words(pieces: Sequence[str]) -> str:
     """Words in a row, with spaces where their script has them."""
     text = pieces[0]
     for before, piece in pairwise(pieces):

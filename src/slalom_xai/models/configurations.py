@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from slalom_xai.errors import InputError, ModelError, shortened
+from slalom_xai.errors import InputError, ModelError, quote_text
 from slalom_xai.models.outputs import Kind, Outputs
 
 # Tokenizers that know no limit state a huge one.
@@ -69,7 +69,7 @@ def config_outputs(config: Any, multilabel: bool = False) -> Outputs:
     if missing or not names:
         what = str(missing[0]) if missing else "labels"
         raise ModelError(
-            f"the configuration's id2label is {shortened(str(names))}, which has no {what}: "
+            f"the configuration's id2label is {quote_text(str(names))}, which has no {what}: "
             "number the labels from 0"
         )
     labels = tuple(str(names[index]) for index in range(config.num_labels))
@@ -127,7 +127,7 @@ def token_limit(tokenizer: Any, config: Any, module: Any = None) -> int | None:
     stated = getattr(tokenizer, "model_max_length", None)
     if stated is not None and (isinstance(stated, bool) or not isinstance(stated, int | float)):
         raise ModelError(
-            f"the tokenizer's model_max_length is {shortened(str(stated), 40)}: "
+            f"the tokenizer's model_max_length is {quote_text(str(stated), 40)}: "
             "expected a number of tokens; correct it in tokenizer_config.json"
         )
     if stated is not None and 0 < stated < _NO_LIMIT:
@@ -250,7 +250,7 @@ def free_token(config: Any, used: set[int]) -> int | None:
 
 
 @contextmanager
-def padded_by(config: Any, pad: int) -> Iterator[None]:
+def set_pad_token(config: Any, pad: int) -> Iterator[None]:
     """Puts a pad token into a configuration, where decoders find a row's last token by it."""
     text = text_config(config)
     before = text.pad_token_id

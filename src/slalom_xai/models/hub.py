@@ -29,7 +29,7 @@ _NO_WORD = re.compile(r"<.*>|\[.*\]|[\u2581\u0120\s]*")
 
 
 @contextmanager
-def loading(what: str, source: str, instead: str) -> Iterator[dict[str, bool]]:
+def load_quietly(what: str, source: str, instead: str) -> Iterator[dict[str, bool]]:
     """Runs a loader of the transformers library quietly.
 
     Args:
@@ -47,7 +47,7 @@ def loading(what: str, source: str, instead: str) -> Iterator[dict[str, bool]]:
     _check_files(source)
     unreachable = None if os.path.exists(source) else _hub_problem()
     try:
-        with quiet():
+        with hide_loading_messages():
             yield {} if unreachable is None else {"local_files_only": True}
     except SlalomError:
         raise
@@ -108,7 +108,7 @@ def reason(error: BaseException) -> str:
     return f"{type(error).__name__}: {said}".rstrip(": ")
 
 
-def located(name: str | Path) -> str:
+def locate_model(name: str | Path) -> str:
     """A folder or a hub id, with ``~`` and the names of the bundled model spelled out.
 
     Raises:
@@ -154,8 +154,8 @@ def load_tokenizer(
     """
     from transformers import AutoTokenizer
 
-    source = located(name)
-    with loading("a tokenizer", source, "give a tokenizer, its folder or its hub id") as hub:
+    source = locate_model(name)
+    with load_quietly("a tokenizer", source, "give a tokenizer, its folder or its hub id") as hub:
         if not trust_remote_code:
             _check_own_code(source)
         tokenizer = AutoTokenizer.from_pretrained(
@@ -202,7 +202,7 @@ def check_words(tokenizer: Any, source: str) -> None:
 
 
 @contextmanager
-def quiet() -> Iterator[None]:
+def hide_loading_messages() -> Iterator[None]:
     """Keeps progress bars, loading reports and retries off the screen: what matters is raised."""
     with ExitStack() as stack:
         for switch in _silencers():

@@ -57,7 +57,7 @@ class Internals:
             lookups.append(looked_up)
             return looked_up
 
-        with self._running(), torch.no_grad(), self._hooked(keep):
+        with self._running(), torch.no_grad(), self._hook_embeddings(keep):
             self.module(**self._inputs)
         if not lookups:
             raise ModelError(
@@ -95,9 +95,9 @@ class Internals:
         }
 
         def swap(asked: Tensor, looked_up: Tensor) -> Tensor:
-            return _replaced(asked, looked_up, ids[0], embeddings)
+            return _replace_embeddings(asked, looked_up, ids[0], embeddings)
 
-        with self._running(), torch.enable_grad(), self._hooked(swap), around(self.module):
+        with self._running(), torch.enable_grad(), self._hook_embeddings(swap), around(self.module):
             answer = self.module(**inputs)
         logits: Tensor = getattr(answer, "logits", answer)
         return logits
@@ -112,7 +112,7 @@ class Internals:
                 f"{self._name} does not give its attention weights: "
                 "use a transformers model, or another method"
             )
-        with self._running(), torch.no_grad(), eager(self.module):
+        with self._running(), torch.no_grad(), eager_attention(self.module):
             answer = self.module(**self._inputs, output_attentions=True)
         of_encoder = getattr(answer, "encoder_attentions", None)
         layers = of_encoder or getattr(answer, "attentions", None)
@@ -138,11 +138,11 @@ class Internals:
 
     @contextmanager
     def _running(self) -> Iterator[None]:
-        with self._lock, evaluating(self.module), self._ready():
+        with self._lock, evaluation_mode(self.module), self._ready():
             yield
 
     @contextmanager
-    def _hooked(self, act: Callable[[Tensor, Tensor], Tensor]) -> Iterator[None]:
+    def _hook_embeddings(self, act: Callable[[Tensor, Tensor], Tensor]) -> Iterator[None]:
         """Lets ``act(ids, looked up)`` decide what every look-up of tokens returns."""
         handles = [
             table.register_forward_hook(lambda _, given, out: act(given[0], out))
@@ -155,7 +155,7 @@ class Internals:
                 handle.remove()
 
 
-def _replaced(asked: Tensor, out: Tensor, ids: Tensor, embeddings: Tensor) -> Tensor:
+def _replace_embeddings(asked: Tensor, out: Tensor, ids: Tensor, embeddings: Tensor) -> Tensor:
     """What a look-up returns: the embeddings, where it is the row that is looked up.
 
     Decoders of T5 and BART look up the row moved by one.
@@ -210,7 +210,7 @@ def only_token_table(module: torch.nn.Module) -> torch.nn.Embedding | None:
 
 
 @contextmanager
-def eager(model: Any) -> Iterator[None]:
+def eager_attention(model: Any) -> Iterator[None]:
     """Attention in plain steps, which keeps its weights, and the usual kind again afterwards."""
     usual = getattr(getattr(model, "config", None), "_attn_implementation", None)
     if usual in (None, "eager") or not hasattr(model, "set_attn_implementation"):
@@ -224,7 +224,7 @@ def eager(model: Any) -> Iterator[None]:
 
 
 @contextmanager
-def evaluating(model: Any) -> Iterator[None]:
+def evaluation_mode(model: Any) -> Iterator[None]:
     """Switches dropout off, and every module back to its own mode afterwards."""
     training = [module for module in model.modules() if module.training]
     if training:

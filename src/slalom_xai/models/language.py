@@ -34,21 +34,21 @@ from slalom_xai.models.configurations import (
     text_config,
     token_limit,
 )
-from slalom_xai.models.internals import evaluating
+from slalom_xai.models.internals import evaluation_mode
 from slalom_xai.models.load import load_causal
 from slalom_xai.models.locks import lock_of
 from slalom_xai.models.outputs import Outputs
 from slalom_xai.models.questions import (
     FramedTokens,
+    check_template,
     check_words,
-    checked_template,
     cut_note,
     independence_notes,
-    joined_context,
+    join_context,
     no_answer,
+    no_question_error,
     question_frame,
     token_ids,
-    unasked,
 )
 from slalom_xai.models.reading import AnyReading
 from slalom_xai.models.rows import Row
@@ -203,7 +203,7 @@ def greedy_tokens(
     caches = can_cache(lm)
     said: list[int] = []
     new, past = list(prompt), None
-    with evaluating(lm), torch.inference_mode():
+    with evaluation_mode(lm), torch.inference_mode():
         while len(said) <= most:
             inputs: dict[str, Any] = {"input_ids": torch.tensor([new], device=device)}
             if caches:
@@ -233,7 +233,7 @@ def check_causal(lm: Any, tokens: Sequence[int]) -> None:
     device = next(lm.parameters()).device
     other = next(token for token in tokens if token != tokens[-1])
     rows = torch.tensor([[*tokens], [*tokens[:-1], other]], device=device)
-    with evaluating(lm), torch.inference_mode():
+    with evaluation_mode(lm), torch.inference_mode():
         inputs = {"input_ids": rows, "attention_mask": torch.ones_like(rows)}
         logits = lm(**inputs).logits[:, :-1].float()
     half = next(lm.parameters()).itemsize < 4
@@ -285,7 +285,7 @@ class AnswerModel:
         revision: str | None = None,
         trust_remote_code: bool = False,
     ) -> None:
-        self._template = checked_template(template)
+        self._template = check_template(template)
         check_kind_of_spans(spans)
         if isinstance(max_new_tokens, bool) or not max_new_tokens >= 1:
             raise InputError(
@@ -337,7 +337,7 @@ class AnswerModel:
             ModelError: the model ends its answer at once.
         """
         check_words("question", question)
-        text, passages = joined_context(context)
+        text, passages = join_context(context)
         frame = question_frame(self.tokenizer, self._template, question.strip())
         if not frame.after:
             raise InputError("the template ends with {context}: put words behind it")
@@ -390,19 +390,19 @@ class AnswerModel:
         removal: str = "delete",
     ) -> AnyReading:
         """Nothing can be read before a question is asked."""
-        raise unasked(text, text_pair, truncation, removal)
+        raise no_question_error(text, text_pair, truncation, removal)
 
     def size(self, row: Row) -> int:
         """There are no rows before a question is asked."""
-        raise unasked(row)
+        raise no_question_error(row)
 
     def answer(self, rows: Sequence[Row]) -> Tensor:
         """There are no answers before a question is asked."""
-        raise unasked(rows)
+        raise no_question_error(rows)
 
     def show(self, row: Row) -> str:
         """There are no rows before a question is asked."""
-        raise unasked(row)
+        raise no_question_error(row)
 
 
 class AskedModel(AnyTransformer):
@@ -442,7 +442,7 @@ class AskedModel(AnyTransformer):
         return log_probabilities(self.answer(rows))
 
     @contextmanager
-    def held_for_threads(self) -> Iterator[bool]:
+    def hold_for_threads(self) -> Iterator[bool]:
         """Holds the lock; one thread asks at a time, because the scorer is hooked into the model.
 
         Yields:

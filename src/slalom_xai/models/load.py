@@ -13,9 +13,9 @@ from slalom_xai.models.answers import check_convention
 from slalom_xai.models.base import TextModel
 from slalom_xai.models.bundled import bundled_folder, is_bundled
 from slalom_xai.models.callables import CallableModel
-from slalom_xai.models.hub import GIVE_MODEL, load_tokenizer, loading, located
+from slalom_xai.models.hub import GIVE_MODEL, load_quietly, load_tokenizer, locate_model
 from slalom_xai.models.onnx import OnnxModel, find_onnx, load_onnx
-from slalom_xai.models.outputs import checked_labels
+from slalom_xai.models.outputs import check_labels
 from slalom_xai.models.sklearn import sklearn_model
 from slalom_xai.models.torch_modules import ModuleModel
 from slalom_xai.models.transformers import TransformersModel
@@ -34,7 +34,7 @@ def text_model(
 ) -> TextModel:
     """The adapter for a model given as a name, an object or a function."""
     check_convention(output)
-    given = checked_labels(labels)
+    given = check_labels(labels)
     if is_bundled(model):
         model = None
     if isinstance(tokenizer, (str, Path)):
@@ -42,10 +42,12 @@ def text_model(
             tokenizer, revision=revision, trust_remote_code=trust_remote_code
         )
     if model is None or isinstance(model, (str, Path)):
-        file = None if model is None else find_onnx(located(model))
+        file = None if model is None else find_onnx(locate_model(model))
         if file is None:
             _only_logits(output, "a transformers model")
-            return _loaded(model, tokenizer, device, dtype, revision, trust_remote_code, given)
+            return _load_classifier(
+                model, tokenizer, device, dtype, revision, trust_remote_code, given
+            )
         if dtype is not None:
             raise InputError(
                 f"dtype is {dtype!r}, but an ONNX file always computes in the precision it was "
@@ -59,10 +61,10 @@ def text_model(
             "device and dtype are only for models given by name: "
             "move or cast a model object yourself"
         )
-    return _adapted(model, tokenizer, output, given)
+    return _adapt(model, tokenizer, output, given)
 
 
-def _adapted(model: Any, tokenizer: Any, output: str, labels: tuple[str, ...] | None) -> TextModel:
+def _adapt(model: Any, tokenizer: Any, output: str, labels: tuple[str, ...] | None) -> TextModel:
     """The adapter for an object."""
     from transformers import Pipeline, PreTrainedModel
 
@@ -79,11 +81,11 @@ def _adapted(model: Any, tokenizer: Any, output: str, labels: tuple[str, ...] | 
         return _from_pipeline(model, tokenizer, output, labels)
     if isinstance(model, PreTrainedModel):
         _only_logits(output, "a transformers model")
-        return TransformersModel(model, _needed(tokenizer, model), labels=labels)
+        return TransformersModel(model, _require_tokenizer(tokenizer, model), labels=labels)
     if isinstance(model, torch.nn.Module):
-        return ModuleModel(model, _needed(tokenizer, model), output, labels=labels)
+        return ModuleModel(model, _require_tokenizer(tokenizer, model), output, labels=labels)
     if hasattr(model, "get_inputs") and hasattr(model, "run"):
-        return OnnxModel(model, _needed(tokenizer, model), output, labels=labels)
+        return OnnxModel(model, _require_tokenizer(tokenizer, model), output, labels=labels)
     if hasattr(model, "predict") and (hasattr(model, "fit") or hasattr(model, "classes_")):
         return sklearn_model(model, output, labels)
     if callable(model):
@@ -149,7 +151,7 @@ def _check_weights(model: Any, kind: str) -> None:
         )
 
 
-def _needed(tokenizer: Any, model: Any) -> Any:
+def _require_tokenizer(tokenizer: Any, model: Any) -> Any:
     """The tokenizer of a model that takes token ids.
 
     Raises:
@@ -185,7 +187,7 @@ def _only_logits(output: str, what: str) -> None:
         )
 
 
-def _loaded(
+def _load_classifier(
     name: str | Path | None,
     tokenizer: Any,
     device: str | torch.device | None,
@@ -199,10 +201,10 @@ def _loaded(
 
     shown, source = "embedded movie-review classifier", str(bundled_folder())
     if name is not None:
-        shown, source = str(name), located(name)
-    target = chosen_device(device)
+        shown, source = str(name), locate_model(name)
+    target = choose_device(device)
     options = {"revision": revision, "trust_remote_code": bool(trust)}
-    with loading("a classifier", source, GIVE_MODEL) as hub:
+    with load_quietly("a classifier", source, GIVE_MODEL) as hub:
         model, report = AutoModelForSequenceClassification.from_pretrained(
             source, output_loading_info=True, **options, **hub
         )
@@ -214,7 +216,7 @@ def _loaded(
             f"{source!r} has no trained classification head (missing: {', '.join(missing[:4])}): "
             "give a model fine-tuned for classification"
         )
-    placed = _placed(model, source, target, dtype)
+    placed = _place_on_device(model, source, target, dtype)
     return TransformersModel(placed, tokenizer, shown, labels=labels)
 
 
@@ -238,9 +240,9 @@ def load_causal(
             f"{name!r} is the bundled classifier, which writes no text: give the folder or hub id "
             "of a causal language model"
         )
-    source, target = located(name), chosen_device(device)
+    source, target = locate_model(name), choose_device(device)
     options = {"revision": revision, "trust_remote_code": bool(trust)}
-    with loading("a causal language model", source, GIVE_MODEL) as hub:
+    with load_quietly("a causal language model", source, GIVE_MODEL) as hub:
         loaded: Any = AutoModelForCausalLM.from_pretrained(
             source, output_loading_info=True, **options, **hub
         )
@@ -253,10 +255,12 @@ def load_causal(
         )
     if tokenizer is None or isinstance(tokenizer, (str, Path)):
         tokenizer = load_tokenizer(tokenizer or source, revision=revision, trust_remote_code=trust)
-    return _placed(model, source, target, dtype), tokenizer
+    return _place_on_device(model, source, target, dtype), tokenizer
 
 
-def _placed(model: Any, source: str, target: torch.device, dtype: str | torch.dtype | None) -> Any:
+def _place_on_device(
+    model: Any, source: str, target: torch.device, dtype: str | torch.dtype | None
+) -> Any:
     """A loaded model on its device, in its precision, ready to be asked."""
     wanted = _dtype(dtype) or (torch.float32 if target.type == "cpu" else model.dtype)
     try:
@@ -270,7 +274,7 @@ def _placed(model: Any, source: str, target: torch.device, dtype: str | torch.dt
     return model.eval()
 
 
-def chosen_device(device: str | torch.device | None) -> torch.device:
+def choose_device(device: str | torch.device | None) -> torch.device:
     """The device of this name; a GPU if there is one, else the CPU, by default."""
     default = "cuda" if torch.cuda.is_available() else "cpu"
     try:

@@ -18,7 +18,7 @@ from slalom_xai.models.configurations import (
     segment_count,
     token_limit,
 )
-from slalom_xai.models.hub import load_tokenizer, loading
+from slalom_xai.models.hub import load_quietly, load_tokenizer
 from slalom_xai.models.locks import lock_of
 from slalom_xai.models.outputs import Outputs
 from slalom_xai.models.padded import PaddedModel
@@ -129,7 +129,7 @@ def load_onnx(
     if home is not None:
         from transformers import AutoConfig
 
-        with loading(
+        with load_quietly(
             "the configuration", str(home), "export the model again, or remove config.json"
         ):
             config = AutoConfig.from_pretrained(

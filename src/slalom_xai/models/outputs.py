@@ -86,7 +86,7 @@ class Outputs:
         kinds: dict[int, Kind] = {1: "single", 2: "binary"}
         return cls(kinds.get(width, "multiclass"), tuple(str(index) for index in range(width)))
 
-    def renamed(self, labels: tuple[str, ...] | None, model: str) -> Outputs:
+    def rename(self, labels: tuple[str, ...] | None, model: str) -> Outputs:
         """The same outputs under the names that a caller gives; None leaves them as they are.
 
         Raises:
@@ -96,8 +96,8 @@ class Outputs:
         if labels is None:
             return self
         if len(labels) != self.width:
-            names = _counted(len(labels), "name")
-            outputs = _counted(self.width, "output")
+            names = _format_count(len(labels), "name")
+            outputs = _format_count(self.width, "output")
             raise InputError(
                 f"labels has {names} ({', '.join(labels[:6])}), but {model} has {outputs}: "
                 "give one name for each output"
@@ -136,12 +136,12 @@ def _whole_number(given: object) -> int | None:
     return None
 
 
-def _counted(count: int, thing: str) -> str:
+def _format_count(count: int, thing: str) -> str:
     """A number of things in words: "1 name", "2 names"."""
     return f"{count} {thing}" if count == 1 else f"{count} {thing}s"
 
 
-def checked_labels(labels: Any) -> tuple[str, ...] | None:
+def check_labels(labels: Any) -> tuple[str, ...] | None:
     """Names of classes as a caller gives them; None where none are given.
 
     Raises:

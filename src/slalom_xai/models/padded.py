@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from slalom_xai.errors import ModelError, few_numbers, shortened
+from slalom_xai.errors import ModelError, few_numbers, quote_text
 from slalom_xai.models.outputs import Outputs
 from slalom_xai.models.reading import TokenReading
 from slalom_xai.models.rows import Hiding, Row, TokenRow, WrittenTokens
@@ -221,7 +221,7 @@ class PaddedModel(ABC):
             return side
         if self._must_take_padding:
             raise ModelError(
-                f"{self.name} ignores attention_mask: {shortened(self.show(short.row(0)))} gives "
+                f"{self.name} ignores attention_mask: {quote_text(self.show(short.row(0)))} gives "
                 f"{few_numbers(alone[0].tolist())} alone, but "
                 f"{few_numbers(answers[-1][0].tolist())} padded to {long.sizes[0]} tokens; mask "
                 "the padding in its forward method, or pass batch_tokens=1 to ask one row at a time"

@@ -25,12 +25,12 @@ from slalom_xai.models.configurations import (
     bytes_per_token,
     can_cache,
     free_token,
-    padded_by,
     reach,
+    set_pad_token,
     text_config,
     warns_without_mask,
 )
-from slalom_xai.models.internals import evaluating
+from slalom_xai.models.internals import evaluation_mode
 
 # Keys and values of a decoder, as versions of the transformers library hand them over.
 
@@ -47,7 +47,7 @@ def takes_caches(model: Any) -> bool:
     return bool(getattr(model, "_supports_cache_class", True))
 
 
-def empty_cache() -> Any:
+def new_cache() -> Any:
     """A cache to fill.
 
     It is made without a configuration, which would let go of tokens behind a window.
@@ -96,7 +96,7 @@ def _lent_class() -> type:
     return LentCache
 
 
-def lent_cache(layers: Layers, shared: int) -> Any:
+def lend_cache(layers: Layers, shared: int) -> Any:
     """A cache of ``shared`` tokens that a model may look at and that does not grow.
 
     Only one layer's keys and values are ever put together with the new ones, so that memory does
@@ -307,13 +307,13 @@ class PrefixCache:
                 len(ids), shared + ids.shape[1], dtype=torch.long, device=ids.device
             )
         # Otherwise no mask: what fills a row stands behind all of its tokens, where none looks.
-        past = self._lent(shared, len(ids)) if shared else None
+        past = self._lend(shared, len(ids)) if shared else None
         return self._run(inputs, past, keep=False)[0]
 
     def _read(self, tokens: Sequence[int], segments: Segments) -> Layers:
         """Keys and values of the tokens."""
         self.rows_asked += 1
-        past = empty_cache() if takes_caches(self._model) else None
+        past = new_cache() if takes_caches(self._model) else None
         layers = layers_of(self._run(self._inputs(tokens, segments), past, keep=True)[1])
         expected = getattr(text_config(self._model.config), "num_hidden_layers", len(layers))
         whole = all(covers(part, len(tokens)) for layer in layers for part in layer)
@@ -336,7 +336,7 @@ class PrefixCache:
             inputs["position_ids"] = torch.tensor([list(positions)], device=device)
         return inputs
 
-    def _lent(self, shared: int, rows: int) -> Any:
+    def _lend(self, shared: int, rows: int) -> Any:
         """The beginning as every row's own, without copying it."""
         layers = []
         for keys, values in self._layers:
@@ -344,13 +344,13 @@ class PrefixCache:
             own_values = values[:, :, :shared].expand(rows, -1, -1, -1)
             layers.append((own_keys, own_values))
         if takes_caches(self._model):
-            return lent_cache(layers, shared)
+            return lend_cache(layers, shared)
         return tuple(layers)
 
     @contextmanager
     def _ready(self) -> Iterator[None]:
-        padded = padded_by(self._model.config, self._pad)
-        with evaluating(self._model), torch.inference_mode(), padded:
+        padded = set_pad_token(self._model.config, self._pad)
+        with evaluation_mode(self._model), torch.inference_mode(), padded:
             yield
 
     def _run(self, inputs: Mapping[str, Tensor], past: Any, *, keep: bool) -> tuple[Tensor, Any]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from slalom_xai.errors import InputError, ModelError, shortened
+from slalom_xai.errors import InputError, ModelError, quote_text
 from slalom_xai.models.tokens import EncodedText, Tokens
 
 BETWEEN = "\n\n"  # passages that are given one by one
@@ -22,10 +22,10 @@ NO_CHANGE = 0.1
 def check_words(what: str, given: Any) -> None:
     """Refuses what is no text, or has no word in it."""
     if not isinstance(given, str) or not given.strip():
-        raise InputError(f"the {what} is {shortened(repr(given), 40)}: give at least one word")
+        raise InputError(f"the {what} is {quote_text(repr(given), 40)}: give at least one word")
 
 
-def joined_context(context: str | Sequence[str]) -> tuple[str, tuple[int, ...] | None]:
+def join_context(context: str | Sequence[str]) -> tuple[str, tuple[int, ...] | None]:
     """A context as one text, and where its passages begin if they were given one by one."""
     if isinstance(context, str):
         check_words("context", context)
@@ -72,7 +72,7 @@ def independence_notes(whole: float, without: float) -> tuple[str, ...]:
     )
 
 
-def unasked(*_: object) -> InputError:
+def no_question_error(*_: object) -> InputError:
     """The error for a language model that is used before a question was asked."""
     return InputError(
         "a language model explains the answer to a question: pass question=..., "
@@ -108,7 +108,7 @@ class Frame:
     joint: str
 
 
-def checked_template(template: str | None) -> str | None:
+def check_template(template: str | None) -> str | None:
     """A template as a caller gives it.
 
     Raises:
@@ -119,7 +119,7 @@ def checked_template(template: str | None) -> str | None:
     counts = [template.count(name) for name in ("{context}", "{question}")]
     if counts != [1, 1] or template.index("{question}") < template.index("{context}"):
         raise InputError(
-            f"the template {shortened(template, 80)} has {{context}} {counts[0]} times and "
+            f"the template {quote_text(template, 80)} has {{context}} {counts[0]} times and "
             f"{{question}} {counts[1]} times: give each once, the context first"
         )
     return template
@@ -200,17 +200,17 @@ class FramedTokens(Tokens):
         self._before = frame.before
         self._behind = (*frame.after, *answer)
 
-    def _encoded(self, text: str, text_pair: str | None) -> EncodedText:
+    def _encode(self, text: str, text_pair: str | None) -> EncodedText:
         if text_pair is not None:
             raise InputError(
                 "a second text was given beside a context: put both into the context, "
                 "or give sources=[...]"
             )
-        encoding = self._encoding(text, None, special=False)
+        encoding = self._tokenize(text, None, special=False)
         inner = np.array(encoding["input_ids"], dtype=np.int64)
         if not len(inner):
             raise InputError(
-                f"the tokenizer finds no token in {shortened(text)}: give a text with words in it"
+                f"the tokenizer finds no token in {quote_text(text)}: give a text with words in it"
             )
         before, behind = len(self._before), len(self._behind)
         special = np.ones(before + len(inner) + behind, dtype=bool)

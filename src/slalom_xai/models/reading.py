@@ -26,7 +26,7 @@ from slalom_xai.models.rows import (
 from slalom_xai.models.text import (
     Unit,
     equal_codes,
-    joined,
+    join_pieces,
     owners,
     unknown_note,
     unspaced_note,
@@ -410,7 +410,8 @@ def prompt(reading: AnyReading, granularity: str, removal: str = "delete") -> Pr
         codes = np.arange(count)
         return Prompt(reading, units, owner, codes, occurrences, first, notes, removal)
     units = tuple(
-        joined(reading.texts, [reading.pieces[index] for index in indices]) for indices in members
+        join_pieces(reading.texts, [reading.pieces[index] for index in indices])
+        for indices in members
     )
     codes = equal_codes([tuple(reading.codes[indices].tolist()) for indices in members])
     once = np.ones(count, dtype=np.int64)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from slalom_xai.errors import ModelError
-from slalom_xai.system.row_keys import Keys, kept_keys, mixed, place_keys, sequence_keys
+from slalom_xai.system.row_keys import Keys, kept_keys, mix_bits, place_keys, sequence_keys
 
 Row = Hashable  # one question to a model: a string, or token ids
 Indices = NDArray[np.int64]
@@ -257,8 +257,8 @@ class KeptTokens(TokenRows):
         ids, *others = self.text.streams
         if self.text.filler is None:
             places = None if self.hiding is None else np.flatnonzero(keep)
-            return _written([stream[keep] for stream in self.text.streams], places)
-        return _written([np.where(keep, ids, self.text.filler), *others])
+            return _to_tuples([stream[keep] for stream in self.text.streams], places)
+        return _to_tuples([np.where(keep, ids, self.text.filler), *others])
 
     def tensors(self, width: int, pad: int, side: str, device: torch.device) -> tuple[Tensor, ...]:
         """Ids (m, width) and, where the model has them, segments, padded on one side."""
@@ -269,7 +269,7 @@ class KeptTokens(TokenRows):
             return ids, *(stream.expand(len(keep), -1) for stream in streams[1:])
         if self.hiding is not None:
             streams = (*streams, torch.arange(len(self.text), device=device))
-        return _moved_together(streams, keep, self.counts, width, pad, side)
+        return _compact(streams, keep, self.counts, width, pad, side)
 
 
 class WrittenTokens(TokenRows):
@@ -355,7 +355,7 @@ class WrittenTokens(TokenRows):
         """One row, written out."""
         count = self._counts[index]
         places = None if self._places is None else self._places[index, :count]
-        return _written([stream[index, :count] for stream in self._streams], places)
+        return _to_tuples([stream[index, :count] for stream in self._streams], places)
 
     def tensors(self, width: int, pad: int, side: str, device: torch.device) -> tuple[Tensor, ...]:
         """Ids (m, width) and, where the model has them, segments, padded on one side."""
@@ -397,10 +397,10 @@ def tensors_of_several(
     if parts[0].hiding is not None:
         streams.append(torch.arange(longest, device=device))
     counts = np.concatenate([part.counts for part in parts])
-    return _moved_together(streams, to_device(keep, device), counts, width, pad, side)
+    return _compact(streams, to_device(keep, device), counts, width, pad, side)
 
 
-def _moved_together(
+def _compact(
     streams: Sequence[Tensor], keep: Tensor, sizes: Indices, width: int, pad: int, side: str
 ) -> tuple[Tensor, ...]:
     """What masks keep of streams, moved together and padded on one side, (m, width) each.
@@ -427,13 +427,13 @@ def _moved_together(
 
 def stream_codes(streams: Streams) -> NDArray[np.uint64]:
     """Mixed codes of tokens: of the id and, where there is one, the segment."""
-    codes = mixed(streams[0])
+    codes = mix_bits(streams[0])
     if len(streams) == 1:
         return codes
-    return codes ^ mixed(streams[1] + _SEGMENTS)
+    return codes ^ mix_bits(streams[1] + _SEGMENTS)
 
 
-def _written(
+def _to_tuples(
     streams: Sequence[NDArray[np.int64]], places: NDArray[np.int64] | None = None
 ) -> TokenRow:
     """A row as tuples; places are left out where tokens stand one behind the other."""

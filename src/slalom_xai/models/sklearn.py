@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from slalom_xai.errors import InputError, ModelError, shortened
+from slalom_xai.errors import InputError, ModelError, quote_text
 from slalom_xai.models.answers import check_convention
 from slalom_xai.models.callables import CallableModel
 from slalom_xai.models.outputs import Outputs
@@ -80,13 +80,13 @@ def _ask(model: Any, method: str, name: str, texts: list[str]) -> NDArray[np.flo
     except (ValueError, TypeError, AttributeError) as error:
         reason = " ".join(str(error).split())[:200]
         raise ModelError(
-            f"{name} failed on {shortened(texts[0])} ({reason}): it must be fitted and take a list "
-            "of texts, as make_pipeline(TfidfVectorizer(), LogisticRegression()) does"
+            f"{name} failed on {quote_text(texts[0])} ({reason}): it must be fitted and take a "
+            "list of texts, as make_pipeline(TfidfVectorizer(), LogisticRegression()) does"
         ) from error
     if method == "predict_log_proba" and np.isneginf(answers).any():
         text = texts[int(np.flatnonzero(np.isneginf(answers).any(axis=1))[0])]
         raise ModelError(
-            f"{name} returned a probability of exactly 0 or 1 for {shortened(text)}, and its log "
+            f"{name} returned a probability of exactly 0 or 1 for {quote_text(text)}, and its log "
             'odds are infinite: pass output="logits" if it has a decision function, or use a model '
             "with smooth probabilities"
         )

@@ -49,7 +49,7 @@ def equal_codes(keys: Sequence[Hashable]) -> NDArray[np.int64]:
     return np.array([numbers.setdefault(key, len(numbers)) for key in keys], dtype=np.int64)
 
 
-def joined(texts: Sequence[str], pieces: Sequence[Unit]) -> Unit:
+def join_pieces(texts: Sequence[str], pieces: Sequence[Unit]) -> Unit:
     """One unit made of neighbouring pieces."""
     if len(pieces) == 1:
         return pieces[0]
@@ -57,12 +57,12 @@ def joined(texts: Sequence[str], pieces: Sequence[Unit]) -> Unit:
     text = texts[part]
     first = min(piece.start for piece in pieces)
     last = max(piece.end for piece in pieces)
-    start, end = trimmed(text, first, last)
+    start, end = trim_span(text, first, last)
     token_ids = tuple(token for piece in pieces for token in piece.token_ids)
     return Unit(text[start:end], start, end, token_ids, part)
 
 
-def trimmed(text: str, start: int, end: int) -> tuple[int, int]:
+def trim_span(text: str, start: int, end: int) -> tuple[int, int]:
     """A span without white space at its ends, unless that is all of it.
 
     Some tokenizers count the space before a word as part of it.

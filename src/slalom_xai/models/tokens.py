@@ -9,10 +9,10 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from slalom_xai.errors import CannotHideError, InputError, ModelError, shortened
+from slalom_xai.errors import CannotHideError, InputError, ModelError, quote_text
 from slalom_xai.models.reading import TokenReading
 from slalom_xai.models.rows import Indices, Row, Streams, TokenRow, TokenText
-from slalom_xai.models.text import Unit, disjoint, equal_codes, trimmed
+from slalom_xai.models.text import Unit, disjoint, equal_codes, trim_span
 
 # How sentence pieces and byte-level tokens say that a word begins.
 _MARKERS = "\u2581\u0120 "
@@ -66,7 +66,7 @@ class Tokens:
             InputError: no token in a text, more tokens than the model reads, a pair for a model of
                 single texts, or no token to put in the place of removed ones.
         """
-        encoded = self._encoded(text, text_pair)
+        encoded = self._encode(text, text_pair)
         if text_pair is not None:
             self._check_pair(encoded)
         content, left_out = self._cut(encoded, truncation)
@@ -101,7 +101,7 @@ class Tokens:
         tokens = self.tokenizer.convert_ids_to_tokens(list(ids))
         return " ".join(str(token) for token in tokens)
 
-    def _encoding(self, text: str, text_pair: str | None, *, special: bool = True) -> Any:
+    def _tokenize(self, text: str, text_pair: str | None, *, special: bool = True) -> Any:
         """What the tokenizer makes of a text.
 
         Raises:
@@ -121,12 +121,12 @@ class Tokens:
         except Exception as error:
             reason = " ".join(f"{type(error).__name__}: {error}".split())[:200]
             raise ModelError(
-                f"the tokenizer fails on {shortened(text)} ({reason}): "
+                f"the tokenizer fails on {quote_text(text)} ({reason}): "
                 "check its files, or save it again with save_pretrained"
             ) from error
 
-    def _encoded(self, text: str, text_pair: str | None) -> EncodedText:
-        encoding = self._encoding(text, text_pair)
+    def _encode(self, text: str, text_pair: str | None) -> EncodedText:
+        encoding = self._tokenize(text, text_pair)
         streams = [np.array(encoding["input_ids"], dtype=np.int64)]
         types = encoding.get("token_type_ids")
         if self._segments and types is not None:
@@ -142,7 +142,7 @@ class Tokens:
         for part, one in enumerate(encoded.texts):
             if not len(encoded.content_of(part)):
                 raise InputError(
-                    f"the tokenizer finds no token in {shortened(one)}: "
+                    f"the tokenizer finds no token in {quote_text(one)}: "
                     "give a text with words in it"
                 )
         return encoded
@@ -154,7 +154,7 @@ class Tokens:
             ids = encoded.ids[own].tolist()
             tokens = self.tokenizer.convert_ids_to_tokens(ids)
             spans = disjoint(
-                [trimmed(text, *encoded.offsets[index]) for index in own],
+                [trim_span(text, *encoded.offsets[index]) for index in own],
                 [not token.strip(_MARKERS) for token in tokens],
             )
             for token_id, token, (start, end) in zip(ids, tokens, spans, strict=True):

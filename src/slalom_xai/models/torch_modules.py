@@ -18,7 +18,7 @@ from slalom_xai.models.configurations import (
     takes,
     token_limit,
 )
-from slalom_xai.models.internals import Internals, evaluating, only_token_table
+from slalom_xai.models.internals import Internals, evaluation_mode, only_token_table
 from slalom_xai.models.locks import lock_of
 from slalom_xai.models.outputs import Outputs
 from slalom_xai.models.padded import HALF, PaddedModel, has_small_steps, written_batch
@@ -112,7 +112,7 @@ class ModuleModel(PaddedModel):
 
     def _in_evaluation(self) -> AbstractContextManager[None]:
         if isinstance(self._module, torch.nn.Module):
-            return evaluating(self._module)
+            return evaluation_mode(self._module)
         return nullcontext()
 
 

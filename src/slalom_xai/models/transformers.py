@@ -12,7 +12,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from slalom_xai.errors import ModelError, shortened
+from slalom_xai.errors import ModelError, quote_text
 from slalom_xai.models.configurations import (
     check_vocabulary,
     config_outputs,
@@ -23,7 +23,7 @@ from slalom_xai.models.configurations import (
 )
 from slalom_xai.models.fingerprints import transformers_fingerprint
 from slalom_xai.models.hiding import HidingWays, spread_to_decoder
-from slalom_xai.models.internals import Internals, evaluating
+from slalom_xai.models.internals import Internals, evaluation_mode
 from slalom_xai.models.locks import is_stateless, lock_of
 from slalom_xai.models.outputs import Outputs
 from slalom_xai.models.padded import HALF, PaddedModel, has_small_steps, written_batch
@@ -162,7 +162,7 @@ class AnyTransformer(PaddedModel):
         return self._prefix.possible
 
     @contextmanager
-    def lending(self, text: TokenText) -> Iterator[int]:
+    def lend_prefix(self, text: TokenText) -> Iterator[int]:
         """Reads the whole text once, where that serves its rows.
 
         Yields:
@@ -197,13 +197,13 @@ class AnyTransformer(PaddedModel):
             )
 
     @contextmanager
-    def held_for_threads(self) -> Iterator[bool]:
+    def hold_for_threads(self) -> Iterator[bool]:
         """Holds the lock and the mode of the model, for threads that ask it side by side.
 
         Yields:
             Whether they may. A decoder may not: it remembers what it has read.
         """
-        with self._lock, evaluating(self._model):
+        with self._lock, evaluation_mode(self._model):
             yield not self.lends and is_stateless(self._model)
 
     def internals(self, row: Row) -> Internals:
@@ -230,7 +230,7 @@ class AnyTransformer(PaddedModel):
         """Logits (len(batch), width), with a token in the holes of rows that have some."""
         used = {in_holes} if batch.hiding == "holes" else set()
         with (
-            evaluating(self._model),
+            evaluation_mode(self._model),
             torch.inference_mode(),
             self._rounding(),
             _pad_token(self._model, batch, used) as pad,
@@ -239,7 +239,7 @@ class AnyTransformer(PaddedModel):
             if self._mask_is_optional and batch.equally_long and batch.hiding is None:
                 del inputs["attention_mask"]  # attention is faster without one
             logits = getattr(self._model(**inputs), "logits", None)
-        checked = self._checked(logits, batch)
+        checked = self._check_logits(logits, batch)
         return checked.float() if checked.dtype in HALF else checked
 
     def _inputs(self, batch: TokenBatch, pad: int, side: str, in_holes: int) -> dict[str, Tensor]:
@@ -252,15 +252,15 @@ class AnyTransformer(PaddedModel):
             return spread_to_decoder(inputs, config.decoder_start_token_id)
         return inputs
 
-    def _checked(self, logits: Any, batch: TokenBatch) -> Tensor:
+    def _check_logits(self, logits: Any, batch: TokenBatch) -> Tensor:
         """Logits, if they are a tensor (len(batch), width)."""
         advice = "give a model with a sequence classification head"
         if not isinstance(logits, Tensor):
-            first = shortened(self.show(batch.row(0)))
+            first = quote_text(self.show(batch.row(0)))
             raise ModelError(f"{self.name} gives no logits for {first}: {advice}")
         shape, expected = tuple(logits.shape), (len(batch), self.outputs.width)
         if shape != expected:
-            first = shortened(self.show(batch.row(0)))
+            first = quote_text(self.show(batch.row(0)))
             raise ModelError(
                 f"{self.name} returned shape {shape} instead of {expected} for {len(batch)} texts, "
                 f"the first {first}: {advice}"
@@ -290,7 +290,7 @@ class TransformersModel(AnyTransformer):
             pairs=reads_pairs(config),
         )
         shown = name or getattr(config, "name_or_path", "") or type(model).__name__
-        outputs = config_outputs(config, multilabel).renamed(labels, shown)
+        outputs = config_outputs(config, multilabel).rename(labels, shown)
         super().__init__(model, tokens, shown, outputs, lock_of(model))
 
 

@@ -14,9 +14,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from slalom_xai.errors import InputError, ModelError, SlalomError, shortened
+from slalom_xai.errors import InputError, ModelError, SlalomError, quote_text
 from slalom_xai.models import TextModel
-from slalom_xai.models.answers import checked_logits
+from slalom_xai.models.answers import check_logits
 from slalom_xai.models.base import (
     AnswersTogether,
     IsPaidFor,
@@ -146,7 +146,7 @@ class Batches:
         """
         numbered = NumberedRows.of(asked)
         if self._remembers:
-            logits = self._remembered(numbered, before, progress)
+            logits = self._recall(numbered, before, progress)
         elif self._store is None:
             logits = self._logits(numbered, None, progress)
         else:
@@ -185,7 +185,7 @@ class Batches:
         back[np.concatenate(order)] = np.arange(len(sizes))
         return logits[torch.as_tensor(back, device=logits.device)]
 
-    def _remembered(
+    def _recall(
         self, asked: NumberedRows, before: Sequence[int] | None, progress: Progress | None
     ) -> Tensor:
         """The logits (m, width) of a model that remembers its answers.
@@ -224,7 +224,7 @@ class Batches:
             if progress:
                 progress.advance(answered, model.spent if isinstance(model, IsPaidFor) else "")
 
-        return checked_logits(model.answer_together(rows, done), len(rows), model)
+        return check_logits(model.answer_together(rows, done), len(rows), model)
 
     def _sizes(self, rows: Rows) -> Indices:
         """The length of each row, (m,)."""
@@ -272,7 +272,7 @@ class Batches:
         if not model.lends or not plan_batches(shared, sizes, self.tokens, len(text)).pays:
             yield unshared
             return
-        with model.lending(text) as lent_tokens:
+        with model.lend_prefix(text) as lent_tokens:
             plan = plan_batches(np.minimum(shared, lent_tokens), sizes, self.tokens, len(text))
             if plan.pays:
                 yield ((batch.rows, batch.shared) for batch in plan.batches)
@@ -293,7 +293,7 @@ class Batches:
         if threads == 1 or not self._light or not isinstance(model, TakesThreads):
             yield from map(self._ask, batches)
             return
-        with model.held_for_threads() as together:
+        with model.hold_for_threads() as together:
             if not together:
                 yield from map(self._ask, batches)
                 return
@@ -314,11 +314,11 @@ class Batches:
         """
         try:
             if not isinstance(rows, TokenBatch):
-                return checked_logits(self.model.answer(rows), len(rows), self.model)
+                return check_logits(self.model.answer(rows), len(rows), self.model)
             if answer is None:
                 assert isinstance(self.model, TakesTokens)  # or readings would have no token ids
                 answer = self.model.answer_tokens
-            return checked_logits(answer(rows), len(rows), self.model)
+            return check_logits(answer(rows), len(rows), self.model)
         except SlalomError:
             raise
         except Exception as error:
@@ -346,7 +346,7 @@ class Batches:
         first = rows.row(0) if isinstance(rows, TokenBatch) else rows[0]
         reason = " ".join(f"{type(error).__name__}: {error}".split())[:300]
         return ModelError(
-            f"{self.model.name} failed on {shortened(self.model.show(first))} ({reason}): "
+            f"{self.model.name} failed on {quote_text(self.model.show(first))} ({reason}): "
             "try the model on this text alone"
         )
 
@@ -365,7 +365,7 @@ class Batches:
         if bool(bad.any()):
             first = int(bad.nonzero()[0])
             answer = ", ".join(f"{value:.4g}" for value in logits[first][:6].tolist())
-            shown = shortened(self.model.show(asked.row(first)))
+            shown = quote_text(self.model.show(asked.row(first)))
             raise ModelError(
                 f"{self.model.name} returned [{answer}] (shape {tuple(logits.shape)}) for {shown}: "
                 f"expected finite numbers below {LARGEST:.0e}; "

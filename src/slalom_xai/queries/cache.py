@@ -24,7 +24,7 @@ from platformdirs import user_cache_path
 
 from slalom_xai.errors import InputError
 from slalom_xai.system.files import make_private
-from slalom_xai.system.sqlite import writing
+from slalom_xai.system.sqlite import transaction
 
 # The SQLite file of a cache: keys and answers, in the order in which they were last used.
 #
@@ -126,7 +126,7 @@ class CacheFile:
         Otherwise they are removed a little sooner than they should be, and nothing else happens.
         """
         try:
-            with self._waiting(0), writing(self._connection):
+            with self._waiting(0), transaction(self._connection):
                 for some in _parts(keys):
                     self._connection.execute(
                         f"UPDATE answers SET used = ? WHERE key IN ({_marks(some)})", [use, *some]
@@ -147,7 +147,7 @@ class CacheFile:
         """
         rows = [(key, answer, use) for key, answer in answers.items()]
         with self._lock, self._waiting(self._wait if patiently else 0):
-            with writing(self._connection):
+            with transaction(self._connection):
                 self._connection.executemany(
                     "INSERT INTO answers (key, answer, used) VALUES (?, ?, ?) ON CONFLICT (key) "
                     "DO UPDATE SET answer = excluded.answer, used = excluded.used",
@@ -164,7 +164,7 @@ class CacheFile:
             return
         while (used := self.used_bytes()) > _ROOM * self.most_bytes and (count := self.count()):
             too_many = math.ceil(count * (1 - _ROOM * self.most_bytes / used))
-            with writing(self._connection):
+            with transaction(self._connection):
                 self._connection.execute(
                     "DELETE FROM answers WHERE number IN "
                     "(SELECT number FROM answers ORDER BY used, number LIMIT ?)",
@@ -175,7 +175,7 @@ class CacheFile:
     def clear(self) -> int:
         """Removes all answers; how many there were."""
         with self._lock:
-            with writing(self._connection):
+            with transaction(self._connection):
                 removed = self._connection.execute("DELETE FROM answers").rowcount
             self._give_back()
         return removed

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from slalom_xai.errors import BudgetError, ServiceError, shortened
+from slalom_xai.errors import BudgetError, ServiceError, quote_text
 from slalom_xai.models import Prompt
 from slalom_xai.models.base import SaysItsLimit
 from slalom_xai.queries.batches import out_of_memory
@@ -99,7 +99,7 @@ def ask_repeats(
     except Exception as error:  # a model may refuse repeats in any way it likes
         if out_of_memory(error):
             raise
-        reason = shortened(" ".join(str(error).split()), 200)
+        reason = quote_text(" ".join(str(error).split()), 200)
         return None, f"the model refused repeated units: {reason}"
 
 

@@ -166,14 +166,14 @@ def _keys(rows: NumberedRows, before: Sequence[int]) -> list[str]:
     seen: dict[str, int] = {}
     keys = []
     for number, owner in enumerate(rows.owner.tolist()):
-        written = _written(rows.row(number))
+        written = _encode_row(rows.row(number))
         copies = seen.get(written, 0)
         seen[written] = copies + 1
         keys.append(f"{before[owner] + copies} {written}")
     return keys
 
 
-def _written(row: Row) -> str:
+def _encode_row(row: Row) -> str:
     try:
         return json.dumps(row)
     except TypeError as error:

@@ -88,10 +88,10 @@ def printable(text: str) -> str:
 
     So they cannot move a cursor or reorder a line.
     """
-    return "".join(map(_escaped, text))
+    return "".join(map(_escape, text))
 
 
-def _escaped(character: str) -> str:
+def _escape(character: str) -> str:
     if not _is_control(character):
         return character
     return character.encode("unicode_escape").decode()

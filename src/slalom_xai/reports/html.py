@@ -18,7 +18,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from slalom_xai.errors import InputError, shortened
+from slalom_xai.errors import InputError, quote_text
 from slalom_xai.explanation import Explanation
 from slalom_xai.reports.colour import HIGHLIGHT, pieces, printable, strongest_units
 from slalom_xai.reports.view import explanation_data, index_data, printable_lines, to_json
@@ -54,7 +54,7 @@ def write_report(
 
 def page(explanations: Explanation | Sequence[Explanation], *, title: str | None = None) -> str:
     """A complete, self-contained page; ``write_report`` says what it shows."""
-    given = _checked(explanations)
+    given = _check_explanations(explanations)
     heading = title or f"{len(given)} explanations"
     if not title and len(given) == 1:
         heading = question(given[0])
@@ -96,7 +96,7 @@ def fragment(explanation: Explanation) -> str:
     A frame keeps several views on one page apart, styles, ids and scripts alike. Its sandbox lets
     the script run without access to the notebook.
     """
-    title = f"Explanation of {escape(shortened(printable(explanation.text), 60))}"
+    title = f"Explanation of {escape(quote_text(printable(explanation.text), 60))}"
     style = f"width:100%;height:{_HEIGHT}px;border:0;resize:vertical;overflow:auto"
     return (
         f'<iframe sandbox="allow-scripts" title="{title}" loading="lazy" '
@@ -104,7 +104,7 @@ def fragment(explanation: Explanation) -> str:
     )
 
 
-def _checked(explanations: Explanation | Sequence[Explanation]) -> list[Explanation]:
+def _check_explanations(explanations: Explanation | Sequence[Explanation]) -> list[Explanation]:
     if isinstance(explanations, Explanation):
         return [explanations]
     given = list(explanations)

@@ -38,7 +38,7 @@ def render(explanation: Explanation, rows: int = 10, verbose: bool = False) -> R
         verbose: with all scores, how the test went in numbers, and the baselines.
     """
     title = Text(answer(explanation), style="bold")
-    panel = Panel(_coloured(explanation), title=title, title_align="left", padding=(1, 2))
+    panel = Panel(_colour(explanation), title=title, title_align="left", padding=(1, 2))
     parts: list[RenderableType] = [panel, _legend(explanation)]
     if explanation.reply is not None:
         parts.insert(0, _conversation(explanation))
@@ -85,7 +85,7 @@ def in_one_line(explanation: Explanation) -> str:
     )
 
 
-def _coloured(explanation: Explanation) -> Text:
+def _colour(explanation: Explanation) -> Text:
     text = Text()
     for characters, intensity in pieces(explanation):
         style = None
@@ -117,12 +117,12 @@ def _style(intensity: float) -> Style | None:
     if intensity > 0:
         colour = UP
     if strength < _LETTERS:
-        return Style(color=_mixed(colour, 0.25))
-    ground = _mixed(colour, 0.45 * (1 - strength))
+        return Style(color=_mix_with_white(colour, 0.25))
+    ground = _mix_with_white(colour, 0.45 * (1 - strength))
     return Style(color="#ffffff", bgcolor=ground, bold=strength > _BOLD)
 
 
-def _mixed(colour: tuple[int, int, int], white: float) -> str:
+def _mix_with_white(colour: tuple[int, int, int], white: float) -> str:
     """A colour with a share of white."""
     channels = [round(channel + (255 - channel) * white) for channel in colour]
     return "#" + "".join(f"{channel:02x}" for channel in channels)

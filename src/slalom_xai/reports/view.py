@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from slalom_xai.errors import InputError, shortened
+from slalom_xai.errors import InputError, quote_text
 from slalom_xai.explanation import Array, Explanation
 from slalom_xai.explanation.file_checks import function_to_dict, without_nan
 from slalom_xai.methods.paper.formula import SlalomSurrogate
@@ -260,13 +260,13 @@ def _column(explanation: Explanation, column: int, shapley: Array | None) -> dic
     scores = {}
     for name in names:
         if name == "shapley" and shapley is not None:
-            scores[name] = _rounded(shapley[:, column])
+            scores[name] = _round_numbers(shapley[:, column])
         else:
-            scores[name] = _rounded(shown.scores(name))
+            scores[name] = _round_numbers(shown.scores(name))
     errors = {}
     for name, numbers in shown.standard_errors.items():
         if name in names and np.isfinite(numbers).any():
-            errors[name] = _rounded(numbers, _ERROR_DIGITS)
+            errors[name] = _round_numbers(numbers, _ERROR_DIGITS)
     fidelity = None
     if shown.fidelity is not None:
         fidelity = without_nan(asdict(shown.fidelity))
@@ -282,7 +282,7 @@ def _column(explanation: Explanation, column: int, shapley: Array | None) -> dic
     }
 
 
-def _rounded(numbers: ArrayLike, digits: int = _DIGITS) -> list[float | None]:
+def _round_numbers(numbers: ArrayLike, digits: int = _DIGITS) -> list[float | None]:
     """Numbers (n,) to so many digits; None for those that are not finite."""
     rounded: list[float | None] = []
     for number in np.asarray(numbers, dtype=float).tolist():
@@ -300,7 +300,7 @@ def _check_finite(explanation: Explanation) -> None:
     for what, numbers in (("scores", scores), ("predictions", outputs)):
         if not all(np.isfinite(entry).all() for entry in numbers):
             raise InputError(
-                f"the explanation of {shortened(explanation.text, 40)} has {what} that are not "
+                f"the explanation of {quote_text(explanation.text, 40)} has {what} that are not "
                 "finite numbers: it cannot be shown; explain again"
             )
 

@@ -39,7 +39,7 @@ def label_shares(kind: str, full: Sequence[float]) -> list[float] | None:
     return [weight / sum(weights) for weight in weights]
 
 
-def predicted(explanation: Explanation) -> int | None:
+def predicted_index(explanation: Explanation) -> int | None:
     """The index of the class that the model predicts; None where it chooses none of several."""
     shares = probabilities(explanation)
     if shares is None or explanation.outputs.kind not in ("binary", "multiclass"):
@@ -49,7 +49,7 @@ def predicted(explanation: Explanation) -> int | None:
 
 def predicted_class(explanation: Explanation) -> tuple[str | None, float | None]:
     """The class that the model predicts, with its probability; None where it chooses none."""
-    index, shares = predicted(explanation), probabilities(explanation)
+    index, shares = predicted_index(explanation), probabilities(explanation)
     if index is None or shares is None:
         return None, None
     return explanation.outputs.labels[index], shares[index]
@@ -61,9 +61,9 @@ def question(explanation: Explanation) -> str:
     It says what was predicted, where that is another class than the explained one.
     """
     if explanation.reply is not None:
-        return f"{explanation.question} Why “{shortened_reply(explanation)}”?"
+        return f"{explanation.question} Why “{shorten_reply(explanation)}”?"
     target = explanation.target
-    index, shares = predicted(explanation), probabilities(explanation)
+    index, shares = predicted_index(explanation), probabilities(explanation)
     if index is None or shares is None or index == explanation.target_index:
         return f"Why “{target}”?"
     prediction = f"“{explanation.outputs.labels[index]}” ({shares[index]:.1%})"
@@ -72,7 +72,7 @@ def question(explanation: Explanation) -> str:
 
 def answer(explanation: Explanation) -> str:
     """The prediction first, then what is explained, on one line of printable characters."""
-    index, shares = predicted(explanation), probabilities(explanation)
+    index, shares = predicted_index(explanation), probabilities(explanation)
     target, labels = explanation.target_index, explanation.outputs.labels
     output = f"{scale(explanation)} {explanation.prediction:+.2f}"
     if explanation.outputs.kind == "answers":
@@ -87,7 +87,7 @@ def answer(explanation: Explanation) -> str:
     return f"Predicted: {printable(labels[index])}, {shares[index]:.1%}. Explained: {explained}"
 
 
-def shortened_reply(explanation: Explanation) -> str:
+def shorten_reply(explanation: Explanation) -> str:
     """The answer of a language model, or its beginning, on one line."""
     reply = " ".join((explanation.reply or "").split())
     return reply if len(reply) <= _REPLY else f"{reply[: _REPLY - 1]}…"
@@ -162,10 +162,10 @@ def unit_texts(explanation: Explanation) -> list[str]:
     if explanation.granularity not in ("token", "type"):
         return [printable(unit.text) for unit in explanation.units]
     texts = (explanation.text, explanation.text_pair or "")
-    return [_marked(unit, texts[unit.part]) for unit in explanation.units]
+    return [_mark_cuts(unit, texts[unit.part]) for unit in explanation.units]
 
 
-def _marked(unit: Unit, text: str) -> str:
+def _mark_cuts(unit: Unit, text: str) -> str:
     """A piece of a text with dots on each side where its word goes on."""
     marked = printable(unit.text)
     if unit.start > 0 and _joins(text[unit.start - 1 : unit.start + 1]):

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from slalom_xai.data.audit.files import CARD, PAGE, RECORD, REPORT, VIEW, read_audit
 from slalom_xai.data.corpus.folder import MANIFEST, Corpus
-from slalom_xai.data.corpus.schema import Record, arrow, count_rows, damaged
+from slalom_xai.data.corpus.schema import Record, arrow, count_rows, damage_error
 from slalom_xai.errors import InputError, optional_packages
 
 # The files of an audit, as they lie there.
@@ -170,7 +170,7 @@ class StoredCorpus:
             with arrow().parquet.ParquetFile(path) as file:
                 return file.read(columns=columns)
         except (OSError, ValueError) as error:  # pyarrow's own errors are of these kinds
-            raise damaged(Path(path.name), error) from error
+            raise damage_error(Path(path.name), error) from error
 
 
 # Finds out what a folder holds.

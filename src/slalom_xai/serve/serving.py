@@ -77,19 +77,19 @@ def access(address: Address, token: str | None, allowed: list[str]) -> Access:
     if address.host in _EVERYWHERE:
         hosts.add(socket.gethostname().lower())
     else:
-        hosts.add(host_name(_bracketed(address.host)) or address.host)
+        hosts.add(host_name(_bracket(address.host)) or address.host)
     return Access(
         frozenset(hosts),
-        frozenset(map(_allowed, allowed)),
+        frozenset(map(_check_allowed_host, allowed)),
         numbers=address.host in _EVERYWHERE,
         token=token,
         base_path=address.base_path,
     )
 
 
-def _allowed(given: str) -> str:
+def _check_allowed_host(given: str) -> str:
     """A name as it stands in requests, without its port."""
-    name = host_name(_bracketed(given))
+    name = host_name(_bracket(given))
     if name is None:
         raise InputError(
             f"--allow-host is {given!r}: give a name or a number without scheme, port and path, "
@@ -103,7 +103,7 @@ def default_store() -> Path:
     return user_data_path("slalom-xai", appauthor=False) / "serve.sqlite"
 
 
-def listening(address: Address) -> socket.socket:
+def open_port(address: Address) -> socket.socket:
     """An open port.
 
     Raises:
@@ -157,7 +157,7 @@ def serve(
     logs.set_up()
     config = uvicorn.Config(
         application(service),
-        http=timed(service.limits.head_seconds),
+        http=make_timed_protocol(service.limits.head_seconds),
         ws="none",
         log_config=None,
         log_level="warning",
@@ -180,7 +180,7 @@ def page_address(access: Access, address: Address, port: int, tab: str | None = 
         port: that it got.
         tab: of the page; None: the first.
     """
-    host = "localhost" if address.host in _EVERYWHERE else _bracketed(address.host)
+    host = "localhost" if address.host in _EVERYWHERE else _bracket(address.host)
     asked = {"token": access.token, "tab": tab}
     query = urlencode({name: said for name, said in asked.items() if said is not None})
     return f"http://{host}:{port}{address.base_path}/{'?' if query else ''}{query}"
@@ -194,7 +194,7 @@ def _greeting(place: str, address: Address, service: Service) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _bracketed(host: str) -> str:
+def _bracket(host: str) -> str:
     host = host.lower().strip("[]")
     return f"[{host}]" if ":" in host else host
 
@@ -205,7 +205,7 @@ def _bracketed(host: str) -> str:
 # slow connections would keep everybody else out.
 
 
-def timed(seconds: float) -> type[H11Protocol]:
+def make_timed_protocol(seconds: float) -> type[H11Protocol]:
     """A protocol that closes connections whose requests do not begin in time.
 
     Args:

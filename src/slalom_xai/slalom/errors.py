@@ -31,7 +31,7 @@ def estimate_errors(
         return {}
     way = fitted.way[column][:, None]  # (G, 1)
     three = [one.of_column(column).split() for one in (fitted.form, fitted.pulled, fitted.free)]
-    every = others.joined(*three)  # own, pulled and free are the last three
+    every = others.join(*three)  # own, pulled and free are the last three
     found = {}
     for name in _SCORES:
         scores = every.score(name)
@@ -42,7 +42,7 @@ def estimate_errors(
     slope = 1 - (three[0].curvature * (form.values[:, 0] - form.centre)) ** 2
     found["value"] = torch.hypot(found["value"], slope * inner)
     found["importance"] = torch.maximum(found["importance"], importances)
-    shares = compute_shapley(others.joined(three[0]), orders)
+    shares = compute_shapley(others.join(three[0]), orders)
     left = outputs[:, column : column + 1] - form.predict(counts)
     rest = fit_rest(counts, left, fitted.groups)[..., 0]
     found["shapley"] = _jackknife((shares[:-1] - shares[-1]) / way + rest)

@@ -187,7 +187,7 @@ class Formulas:
     def __len__(self) -> int:
         return len(self.inner)
 
-    def joined(self, *others: Formulas) -> Formulas:
+    def join(self, *others: Formulas) -> Formulas:
         """These and others over the same units and pairs."""
         every = (self, *others)
         return replace(

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slalom_xai.errors import BudgetError
-from slalom_xai.system.row_keys import CELLS, INERT, Keys, kept_keys, mixed
+from slalom_xai.system.row_keys import CELLS, INERT, Keys, kept_keys, mix_bits
 
 # The numbers that decide which rows are asked, and how many.
 
@@ -250,7 +250,7 @@ class RowPool:
     ) -> None:
         self.codes = codes
         self.units = len(codes)
-        self._keys = keys or (lambda masks: kept_keys(masks, mixed(codes)))
+        self._keys = keys or (lambda masks: kept_keys(masks, mix_bits(codes)))
         self._seen: set[int] = set()
 
     @property

@@ -41,7 +41,7 @@ def write_file(path: str | Path, content: str | bytes) -> Path:
             f"cannot write {path}: its text holds half a character (a lone surrogate); "
             "decode it as UTF-8 first"
         ) from error
-    with replacing(path) as draft:
+    with replace_file(path) as draft:
         draft.write_bytes(encoded)
     return Path(path)
 
@@ -74,7 +74,7 @@ def read_json(path: str | Path, written_by: str = "Explanation.save") -> Any:
 
 
 @contextmanager
-def replacing(path: str | Path) -> Iterator[Path]:
+def replace_file(path: str | Path) -> Iterator[Path]:
     """A file to write instead of ``path``.
 
     When the block ends without an error, it becomes ``path``. Links are followed, and the new file
@@ -327,7 +327,7 @@ def make_folder(option: str, folder: Path) -> None:
 
 
 def check_replaceable(option: str, folder: Path) -> None:
-    """Refuses a folder that ``replacing_folder`` could not replace.
+    """Refuses a folder that ``replace_folder`` could not replace.
 
     The new folder is filled beside the old one and then takes its place. So the folder around it
     must be writable, and nothing may hold the old one where it is.

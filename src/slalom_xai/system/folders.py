@@ -23,7 +23,7 @@ _RENAME_EXCHANGE = 2  # of Linux: both names must be there
 
 
 @contextmanager
-def replacing_folder(folder: Path, *, without: Collection[str] = ()) -> Iterator[Path]:
+def replace_folder(folder: Path, *, without: Collection[str] = ()) -> Iterator[Path]:
     """A folder to fill instead of ``folder``.
 
     When the block ends without an error, it becomes ``folder``. What else is in the old folder goes
@@ -62,12 +62,12 @@ def recover(folder: Path) -> None:
     place = Path(os.path.realpath(folder))
     if not place.parent.is_dir():
         return
-    for left in _left(place, "old"):
+    for left in _find_leftovers(place, "old"):
         if not place.exists():
             os.rename(left, place)
         else:
             shutil.rmtree(left, ignore_errors=True)
-    for left in _left(place, "new"):
+    for left in _find_leftovers(place, "new"):
         remove_if_left(left, shutil.rmtree)
 
 
@@ -93,7 +93,7 @@ def _new_draft(place: Path) -> tuple[Path, int | None]:
         os.close(handle)
 
 
-def _left(place: Path, kind: str) -> list[Path]:
+def _find_leftovers(place: Path, kind: str) -> list[Path]:
     """What killed processes left beside a folder, of one kind."""
     left = []
     for name in sorted(os.listdir(place.parent)):
@@ -109,12 +109,12 @@ def _bring_along(old: Path, new: Path, without: Collection[str]) -> None:
         if entry.name in without or target.exists():
             continue
         if entry.is_dir() and not entry.is_symlink():
-            shutil.copytree(entry, target, symlinks=True, copy_function=_linked)
+            shutil.copytree(entry, target, symlinks=True, copy_function=_link_or_copy)
         else:
-            _linked(entry, target)
+            _link_or_copy(entry, target)
 
 
-def _linked(source: str | Path, target: str | Path) -> str | Path:
+def _link_or_copy(source: str | Path, target: str | Path) -> str | Path:
     """A second name for a file, which takes no room; a copy where there are no second names."""
     try:
         os.link(source, target, follow_symlinks=False)
@@ -129,7 +129,7 @@ def _become(draft: Path, place: Path) -> None:
         if sys.platform == "win32" and place.is_dir():
             place.rmdir()
         os.replace(draft, place)
-    elif not _exchanged(draft, place):
+    elif not _exchange(draft, place):
         aside = _beside(place, "old")
         os.rename(place, aside)
         try:
@@ -141,7 +141,7 @@ def _become(draft: Path, place: Path) -> None:
     sync_folder(place.parent)
 
 
-def _exchanged(one: Path, other: Path) -> bool:
+def _exchange(one: Path, other: Path) -> bool:
     """Lets two folders change names in one step; False where the system cannot."""
     if not sys.platform.startswith("linux"):
         return False

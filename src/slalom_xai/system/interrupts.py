@@ -26,7 +26,7 @@ _SOON = 0.02  # seconds until a lost interrupt is sent again: time for the callb
 
 
 @contextmanager
-def leaving_at_once() -> Iterator[None]:
+def exit_on_interrupt() -> Iterator[None]:
     """Lets Ctrl-C end the process here and now, for imports and loading.
 
     Where Ctrl-C is ignored or handled by somebody else, it stays so.
@@ -42,7 +42,7 @@ def leaving_at_once() -> Iterator[None]:
 
 
 @contextmanager
-def sent_again() -> Iterator[None]:
+def resend_interrupts() -> Iterator[None]:
     """Sends an interrupt again that was raised where Python can only print it."""
     before = sys.unraisablehook
 

@@ -88,7 +88,7 @@ def for_fit(units: int) -> int | None:
 def for_batches(machine: Machine = HERE) -> int:
     """Threads that may ask a small model side by side: the user's number, or a few."""
     outside: int = getattr(_here, "outside", torch.get_num_threads())
-    if chosen_by_user(outside, machine):
+    if is_chosen_by_user(outside, machine):
         return outside
     return min(THREADS.light, outside)
 
@@ -122,7 +122,7 @@ def at_most(most: int | None, machine: Machine = HERE) -> Iterator[None]:
     outermost = not hasattr(_here, "outside")
     outside: int = before if outermost else _here.outside
     wanted = outside
-    if most is not None and not chosen_by_user(outside, machine):
+    if most is not None and not is_chosen_by_user(outside, machine):
         wanted = min(most, outside)
     if wanted == before:
         yield
@@ -138,7 +138,7 @@ def at_most(most: int | None, machine: Machine = HERE) -> Iterator[None]:
             del _here.outside
 
 
-def chosen_by_user(count: int, machine: Machine = HERE) -> bool:
+def is_chosen_by_user(count: int, machine: Machine = HERE) -> bool:
     """Whether a number of threads is somebody's choice and not torch's default.
 
     Torch does not tell. Its default is the number of cores, of which some processors show two for
@@ -222,7 +222,7 @@ _one_at_a_time = threading.Lock()
 
 
 @contextmanager
-def quiet_and_seeded(rng: np.random.Generator) -> Iterator[None]:
+def silence_and_seed(rng: np.random.Generator) -> Iterator[None]:
     """Hides warnings, seeds NumPy's shared random numbers, and puts both back afterwards.
 
     Both belong to the whole process, so that one thread at a time comes in.

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from slalom_xai.errors import InputError, shortened
+from slalom_xai.errors import InputError, quote_text
 from slalom_xai.system.files import is_draft, make_folder, read_json, write_file
 
 _SETTINGS = "settings.json"
@@ -109,5 +109,5 @@ def _check_same(folder: Path, before: Mapping[str, Any], now: Mapping[str, Any],
 def _short(value: Any) -> str:
     """A setting for a message: texts in quotes, everything else as Python writes it."""
     if isinstance(value, str):
-        return shortened(value, 80)
-    return shortened(repr(value), 80)[1:-1]
+        return quote_text(value, 80)
+    return quote_text(repr(value), 80)[1:-1]

@@ -23,7 +23,7 @@ CELLS = 1 << 20  # entries of a table of masks that are worked on at a time, to 
 _FIRST_SALT = 0x51A10B  # where the numbers of positions start, apart from those of codes
 
 
-def mixed(numbers: NDArray[np.int64]) -> NDArray[np.uint64]:
+def mix_bits(numbers: NDArray[np.int64]) -> NDArray[np.uint64]:
     """Whole numbers to numbers that look random (the finaliser of SplitMix64)."""
     with np.errstate(over="ignore"):
         state = (numbers.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
@@ -78,4 +78,4 @@ def sequence_keys(
 
 @functools.lru_cache(maxsize=64)
 def _salts(count: int) -> NDArray[np.uint64]:
-    return mixed(np.arange(_FIRST_SALT, _FIRST_SALT + count))
+    return mix_bits(np.arange(_FIRST_SALT, _FIRST_SALT + count))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from slalom_xai.errors import InputError, shortened
+from slalom_xai.errors import InputError, quote_text
 
 SHARD_HELP = "Do only share K of N of the work, such as --shard 3/16 for the third of sixteen."
 
@@ -44,7 +44,7 @@ class Shard:
 
 def _no_shard(given: str) -> InputError:
     return InputError(
-        f"--shard is {shortened(given)}: give which share of how many, from 1/N to N/N, "
+        f"--shard is {quote_text(given)}: give which share of how many, from 1/N to N/N, "
         "such as 3/16 for the third of sixteen"
     )
 

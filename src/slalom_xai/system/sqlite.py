@@ -22,7 +22,7 @@ class Damaged(sqlite3.DatabaseError):
     """A file does not hold what was written to it; the message says what to do, for a person."""
 
 
-def connected(path: Path, wait: float) -> sqlite3.Connection:
+def connect(path: Path, wait: float) -> sqlite3.Connection:
     """A connection to a file of ours, whose readers and writer work side by side.
 
     Args:
@@ -40,7 +40,7 @@ def connected(path: Path, wait: float) -> sqlite3.Connection:
 
 
 @contextmanager
-def writing(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
+def transaction(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
     """A transaction: all of it is kept, or nothing."""
     connection.execute("BEGIN IMMEDIATE")
     try:

@@ -22,7 +22,7 @@ from slalom_xai.data.audit.trials import (
     wilson,
     without_word,
 )
-from slalom_xai.data.audit.words import categories, checked_lists, own_lists, read_list
+from slalom_xai.data.audit.words import categories, own_lists, read_list, read_word_lists
 from slalom_xai.errors import InputError
 from slalom_xai.models.text import words
 
@@ -156,8 +156,8 @@ class TestLists:
     def test_own_lists_are_added_or_stand_alone(self, tmp_path):
         (tmp_path / "brands.txt").write_text("# ours\nAcme  Initech\n")
         assert read_list(tmp_path / "brands.txt") == {"acme", "initech"}
-        assert set(checked_lists([tmp_path / "brands.txt"], True)) == {"brands"}
-        assert "names" in checked_lists([tmp_path / "brands.txt"], False)
+        assert set(read_word_lists([tmp_path / "brands.txt"], True)) == {"brands"}
+        assert "names" in read_word_lists([tmp_path / "brands.txt"], False)
 
     def test_lists_that_cannot_be_used(self, tmp_path):
         (tmp_path / "empty.txt").write_text("# nothing\n")
@@ -169,7 +169,7 @@ class TestLists:
         with pytest.raises(InputError, match="cannot read"):
             read_list(tmp_path / "none.txt")
         with pytest.raises(InputError, match="no list of words is left"):
-            checked_lists([], True)
+            read_word_lists([], True)
 
 
 def measured(by=None, missing=None, **numbers):

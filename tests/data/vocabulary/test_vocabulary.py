@@ -207,7 +207,7 @@ def test_the_sparse_form_is_the_formula():
     by_hand = (weights @ values + sink * 0.7) / (weights.sum(axis=1) + sink)
     rows = sequence_counts(table, 10)
     np.testing.assert_allclose(sparse.predict(rows), by_hand)
-    np.testing.assert_allclose(sparse.normalised().predict(rows), by_hand)
+    np.testing.assert_allclose(sparse.normalise().predict(rows), by_hand)
 
 
 def test_the_sparse_fit_is_that_of_dense_least_squares():

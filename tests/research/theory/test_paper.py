@@ -181,7 +181,7 @@ def test_each_printed_sign_breaks_the_recovery(wrong):
     known = random_slalom(10, seed=3)
     known.values[0, 2] = known.values[0, 0]
     known.importances[0, 0] = 4.0
-    known = known.normalised()
+    known = known.normalise()
     _, right = follow_the_proof(Counted(planted(known)), 10)
     _, found = follow_the_proof(Counted(planted(known)), 10, Signs(**{wrong: True}))
     assert (right - known.importances[0]).abs().max() < 1e-9

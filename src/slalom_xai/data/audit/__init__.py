@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from slalom_xai.data.audit.rules import NUMBERS, Rule, figures, rule
     from slalom_xai.data.audit.run import Audit, AuditSettings, run_audit
     from slalom_xai.data.audit.summary import record, write_audit
-    from slalom_xai.data.audit.words import checked_lists, own_lists
+    from slalom_xai.data.audit.words import own_lists, read_word_lists
 
 __all__ = [
     "NUMBERS",
@@ -30,9 +30,9 @@ __all__ = [
     "AuditSettings",
     "Rule",
     "TrialSettings",
-    "checked_lists",
     "figures",
     "own_lists",
+    "read_word_lists",
     "record",
     "rule",
     "run_audit",
@@ -52,7 +52,7 @@ __getattr__ = lazy_names(
         "NUMBERS": "rules",
         "figures": "rules",
         "record": "summary",
-        "checked_lists": "words",
+        "read_word_lists": "words",
         "own_lists": "words",
         "write_audit": "summary",
     },

@@ -147,7 +147,7 @@ def read_data(path: Path, fields: AuditFields, texts: int, rng: np.random.Genera
     with closing(stream.rows(wanted)) as rows:
         for place, cells, problem in rows:
             data.rows += 1
-            reason = str(problem) if problem is not None else _unusable(cells[0])
+            reason = str(problem) if problem is not None else _find_problem(cells[0])
             if reason:
                 data.unread_rows += 1
                 if len(data.unread) < 5:
@@ -177,7 +177,7 @@ def _draw(data: AuditData, text: AuditText, most: int, rng: np.random.Generator)
         data.sample[place] = text
 
 
-def _unusable(cell: object) -> str:
+def _find_problem(cell: object) -> str:
     """Why a cell holds no text; empty if it does."""
     if is_absent(cell) or (isinstance(cell, str) and not cell.strip()):
         return "there is no text"

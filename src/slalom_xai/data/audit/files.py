@@ -111,21 +111,21 @@ def web_page(title: str, blocks: Sequence[Block]) -> str:
 
 def _markdown(block: Block) -> str:
     if isinstance(block, Heading):
-        return f"{'#' * block.level} {_plain(block.text)}"
+        return f"{'#' * block.level} {_escape_markdown(block.text)}"
     if isinstance(block, Paragraph):
-        return _plain(block.text)
+        return _escape_markdown(block.text)
     if isinstance(block, Points):
-        return "\n".join(f"- {_plain(text)}" for text in block.texts)
+        return "\n".join(f"- {_escape_markdown(text)}" for text in block.texts)
     rule = "| " + " | ".join("---" for _ in block.head) + " |"
     lines = [_line(block.head), rule, *map(_line, block.rows)]
     return "\n".join(lines)
 
 
 def _line(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(_plain(cell).replace("|", "\\|") for cell in cells) + " |"
+    return "| " + " | ".join(_escape_markdown(cell).replace("|", "\\|") for cell in cells) + " |"
 
 
-def _plain(text: str) -> str:
+def _escape_markdown(text: str) -> str:
     """A text in one line, with the characters escaped that Markdown would read."""
     for mark in ("\\", "`", "*", "_", "<", ">", "[", "]"):
         text = text.replace(mark, f"\\{mark}")

@@ -144,7 +144,7 @@ class Trials:
     names: Sequence[str]
     bar: Bar | None
 
-    def tried(self, chosen: Sequence[Chosen], margin: float) -> list[TriedWord]:
+    def try_words(self, chosen: Sequence[Chosen], margin: float) -> list[TriedWord]:
         """Puts words into texts, and says which are findings.
 
         Args:

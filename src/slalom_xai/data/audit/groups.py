@@ -207,7 +207,7 @@ class GroupTrials:
     rng: np.random.Generator
     bar: Bar | None
 
-    def tried(
+    def try_words(
         self, words: Mapping[int, Sequence[str]], free: Mapping[int, Sequence[int]]
     ) -> Subgroups:
         """What words do in each group.
@@ -219,7 +219,7 @@ class GroupTrials:
         found = Subgroups()
         asked = []
         for label, tried in words.items():
-            chosen = {by: self._chosen(by, label, free[label], found) for by in self.columns}
+            chosen = {by: self._choose_texts(by, label, free[label], found) for by in self.columns}
             chosen = {by: indices for by, indices in chosen.items() if indices}
             if tried and chosen:
                 asked.append((label, tried, chosen))
@@ -230,10 +230,12 @@ class GroupTrials:
         )
         for label, tried, chosen in asked:
             self._ask(label, tried, chosen, draws_for(tests, self.rate), found)
-        found.effects = _adjusted(found.effects, self.rate)
+        found.effects = _adjust_chances(found.effects, self.rate)
         return found
 
-    def _chosen(self, by: str, label: int, free: Sequence[int], found: Subgroups) -> list[int]:
+    def _choose_texts(
+        self, by: str, label: int, free: Sequence[int], found: Subgroups
+    ) -> list[int]:
         """Texts of all groups of a column that are large enough; notes those that are not."""
         groups = self.columns[by]
         sizes = Counter(groups[index] for index in free)
@@ -342,7 +344,7 @@ def _beyond(excess: Array, own: NDArray[np.bool_]) -> tuple[float, float, float]
     return difference_interval(excess[own], excess[~own])
 
 
-def _adjusted(effects: Sequence[GroupEffect], rate: float) -> list[GroupEffect]:
+def _adjust_chances(effects: Sequence[GroupEffect], rate: float) -> list[GroupEffect]:
     """The same with adjusted chances, those that differ first."""
     from scipy import stats
 

@@ -29,7 +29,13 @@ from slalom_xai.data.audit.trials import (
     random_places,
     removed,
 )
-from slalom_xai.data.audit.words import Candidate, first_round, loudest, own_lists, words_to_try
+from slalom_xai.data.audit.words import (
+    Candidate,
+    first_round,
+    own_lists,
+    select_loudest,
+    words_to_try,
+)
 from slalom_xai.errors import InputError
 from slalom_xai.explainer import Explainer
 from slalom_xai.explanation import Explanation
@@ -322,16 +328,16 @@ class _Auditor:
         chosen = []
         for label in labels:
             chosen += [one for one in tests if one.label == label][: settings.tried]
-        return trials.tried(chosen, settings.trials.margin)
+        return trials.try_words(chosen, settings.trials.margin)
 
     def _strongest(self, others: Sequence[Candidate], trials: Trials) -> list[TriedWord]:
         """Puts the loudest of the other words into texts."""
         chosen = []
         for label, places in enumerate(trials.places):
             if places:
-                for one in loudest(others, label, self._settings.tried):
+                for one in select_loudest(others, label, self._settings.tried):
                     chosen.append(Chosen(label, one))
-        return trials.tried(chosen, self._settings.trials.margin)
+        return trials.try_words(chosen, self._settings.trials.margin)
 
     def _subgroups(
         self, findings: Sequence[TriedWord], control: Sequence[str], first: Collection[int]
@@ -358,7 +364,7 @@ class _Auditor:
             self._rng,
             self._bar,
         )
-        return trials.tried(words, free)
+        return trials.try_words(words, free)
 
     def _control(self, harmless: Sequence[Candidate]) -> list[str]:
         drawn = self._rng.permutation(len(harmless))[: self._settings.trials.control]

@@ -59,7 +59,7 @@ def read_list(path: Path) -> frozenset[str]:
     return frozenset(found)
 
 
-def checked_lists(given: Sequence[Path], only_these: bool) -> dict[str, frozenset[str]]:
+def read_word_lists(given: Sequence[Path], only_these: bool) -> dict[str, frozenset[str]]:
     """The lists of an audit: those that come along, and files.
 
     Args:
@@ -212,7 +212,7 @@ def _towards(changes: Array, predicted: NDArray[np.int64]) -> Array:
     return means
 
 
-def loudest(candidates: Sequence[Candidate], label: int, most: int) -> list[Candidate]:
+def select_loudest(candidates: Sequence[Candidate], label: int, most: int) -> list[Candidate]:
     """Those that move the model most towards a class, half by value and half when put in."""
     half = -(-most // 2)
     by_value = sorted(candidates, key=lambda one: -one.values[label])[:half]

@@ -90,8 +90,8 @@ def _cells_or_none(table: Table, field: str | None) -> list[object]:
 def _item(table: Table, row: int, text: object, rationale: object, words: object) -> Item:
     """One text from the cells of its row."""
     where = f"{table.path}, {table.unit} {table.numbers[row]}"
-    word_list = _listed(words, f"{where}, the words")
-    marks = _listed(rationale, f"{where}, the rationale")
+    word_list = _parse_list(words, f"{where}, the words")
+    marks = _parse_list(rationale, f"{where}, the rationale")
     return Item(str(row + 1), _as_text(text), _numbers(marks, where), _as_texts(word_list))
 
 
@@ -119,7 +119,7 @@ def _as_texts(words: list[Any] | None) -> list[str] | None:
     return [str(word) for word in words]
 
 
-def _listed(cell: Any, what: str) -> list[Any] | None:
+def _parse_list(cell: Any, what: str) -> list[Any] | None:
     """A cell that holds a list, or the JSON of one.
 
     Args:

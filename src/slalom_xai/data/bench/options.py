@@ -60,7 +60,7 @@ class BenchOptions:
     retry: bool = False
     shard: Shard = WHOLE
 
-    def settled(self) -> BenchOptions:
+    def resolve(self) -> BenchOptions:
         """The options checked, with groups of metrics spelled out.
 
         Raises:
@@ -68,8 +68,8 @@ class BenchOptions:
         """
         settled = replace(
             self,
-            methods=_chosen_methods(self.methods),
-            metrics=_chosen("metric", self.metrics, metrics()),
+            methods=_choose_methods(self.methods),
+            metrics=_choose_names("metric", self.metrics, metrics()),
         )
         settled._check_names()
         settled._check_ranking()
@@ -163,12 +163,12 @@ def ranking_score(label: str) -> str | None:
     return label.partition(":")[2] or None
 
 
-def _chosen_methods(wanted: Iterable[str]) -> tuple[str, ...]:
+def _choose_methods(wanted: Iterable[str]) -> tuple[str, ...]:
     """Labels of methods in the order given, each once; a group's name stands for its members."""
     labels: dict[str, None] = {}
     for label in wanted:
         if ":" not in label:
-            labels |= dict.fromkeys(_chosen("method", [label], methods()))
+            labels |= dict.fromkeys(_choose_names("method", [label], methods()))
             continue
         if base_method(label) not in methods():
             raise one_of("method", base_method(label), methods())
@@ -180,7 +180,7 @@ def _chosen_methods(wanted: Iterable[str]) -> tuple[str, ...]:
     return tuple(labels)
 
 
-def _chosen(what: str, wanted: Iterable[str], known: Mapping[str, str]) -> tuple[str, ...]:
+def _choose_names(what: str, wanted: Iterable[str], known: Mapping[str, str]) -> tuple[str, ...]:
     """Names in the order given, each once; a group's name stands for its members."""
     names: dict[str, None] = {}
     for name in wanted:

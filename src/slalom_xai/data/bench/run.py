@@ -68,7 +68,7 @@ class Explainers:
         )
 
 
-def learnt_naive_bayes(options: BenchOptions) -> NaiveBayes | None:
+def learn_naive_bayes(options: BenchOptions) -> NaiveBayes | None:
     """A Naive Bayes that has learnt from the corpus; None without one.
 
     Raises:
@@ -233,7 +233,7 @@ class Grid:
         """Explains one text with every method and measures what is not measured yet."""
         explanations: dict[str, Explanation] = {}
         for method in self._options.methods:
-            explanation = self._explained(item, method)
+            explanation = self._explain(item, method)
             if explanation is not None:
                 explanations[method] = explanation
         ask: Asker | None = None
@@ -244,7 +244,7 @@ class Grid:
             if bar is not None:
                 bar.advance(1)
 
-    def _explained(self, item: Item, method: str) -> Explanation | None:
+    def _explain(self, item: Item, method: str) -> Explanation | None:
         """The explanation of a text, from the log or new; None where it fails."""
         cell = (item.name, base_method(method))
         if cell in self._log.made:
@@ -280,13 +280,13 @@ class Grid:
             try:
                 if ask is None:
                     ask = asker(self._explainers[judged.method], judged.explanation)
-                result = self._measured(judged, ask, name)
+                result = self._evaluate(judged, ask, name)
             except SlalomError as error:
                 result = metric(name).unavailable(str(error))
             self._log.add_measured(cell, name, result)
         return ask
 
-    def _measured(self, judged: Judged, ask: Asker, name: str) -> Measured:
+    def _evaluate(self, judged: Judged, ask: Asker, name: str) -> Measured:
         """What one metric says of an explanation."""
         chosen = metric(name)
         return chosen.measure(self._cases.case(judged, ask, chosen.needs))
@@ -328,11 +328,11 @@ def bench(
         One row per text, method and number of a metric; see ``tidy``. With a shard, of its
         texts alone, and no table is written.
     """
-    settled = (options or BenchOptions()).settled()
+    settled = (options or BenchOptions()).resolve()
     items = read_items(data, settled)
     chosen = [item for place, item in enumerate(items.items) if settled.shard.has(place)]
     loaded = Explainer(model, tokenizer, device=device, dtype=dtype, show_progress=False).model
-    explainers = Explainers(loaded, settled, learnt_naive_bayes(settled))
+    explainers = Explainers(loaded, settled, learn_naive_bayes(settled))
     log = Log.open(Path(out), _identity(loaded.name, items, settled))
     say = tell or (lambda line: None)
     grid = Grid(explainers, settled, log, say)

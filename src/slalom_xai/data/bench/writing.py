@@ -74,7 +74,9 @@ def summary(frame: pd.DataFrame) -> str:
 
     For each metric its first number, the best methods first; and what has no number at all.
     """
-    counts = [_counted(frame[field].nunique(), field) for field in ("method", "metric", "text")]
+    counts = [
+        _format_count(frame[field].nunique(), field) for field in ("method", "metric", "text")
+    ]
     lines = [", ".join(counts)]
     for _, row in frame.drop_duplicates("metric").iterrows():
         lines.append(_line(frame, row["metric"], row["number"]))
@@ -88,7 +90,7 @@ def summary(frame: pd.DataFrame) -> str:
         if len(empty) == 1:
             verb = "has"
         lines.append(
-            f"{_counted(len(empty), 'pair')} of a text and a method {verb} no number; "
+            f"{_format_count(len(empty), 'pair')} of a text and a method {verb} no number; "
             f"the first is row {first['text']}, {first['method']}: {first['why']}"
         )
     return "\n".join(lines)
@@ -180,7 +182,7 @@ def _short(number: float) -> str:
     return f"{number:.3g}"
 
 
-def _counted(number: int, what: str) -> str:
+def _format_count(number: int, what: str) -> str:
     """A number and what it counts, such as "1 text" or "3 texts"."""
     if number == 1:
         return f"{number} {what}"
@@ -199,7 +201,7 @@ def _failures(frame: pd.DataFrame, log: Log) -> list[str]:
         "",
         "## Failures",
         "",
-        f"{_counted(len(failed), 'explanation')} could not be made.",
+        f"{_format_count(len(failed), 'explanation')} could not be made.",
         "",
     ]
     frequent = sorted(rows_by_reason.items(), key=lambda entry: -len(entry[1]))

@@ -28,7 +28,7 @@ from slalom_xai.data.corpus.schema import (
     VERSION_KEY,
     Record,
     arrow,
-    damaged,
+    damage_error,
 )
 from slalom_xai.errors import InputError
 from slalom_xai.system.files import lock, read_json, write_file
@@ -227,7 +227,7 @@ class Corpus:
                     for batch in file.iter_batches(_BATCH, columns=columns):
                         yield from batch.to_pylist()
             except (OSError, ValueError) as error:  # pyarrow's own errors are of these kinds
-                raise damaged(path, error) from error
+                raise damage_error(path, error) from error
 
     @staticmethod
     def statuses(folder: CorpusFolder, part: int) -> list[str]:
@@ -236,7 +236,7 @@ class Corpus:
         try:
             table = arrow().parquet.read_table(path, columns=["status"])
         except (OSError, ValueError) as error:  # pyarrow's own errors are of these kinds
-            raise damaged(path, error) from error
+            raise damage_error(path, error) from error
         statuses: list[str] = table.column("status").to_pylist()
         return statuses
 
@@ -252,7 +252,7 @@ def _check_version(path: Path) -> None:
     try:
         metadata = arrow().parquet.read_schema(path).metadata or {}
     except (OSError, ValueError) as error:
-        raise damaged(path, error) from error
+        raise damage_error(path, error) from error
     found = metadata.get(VERSION_KEY, b"none").decode()
     if found != str(VERSION):
         raise InputError(

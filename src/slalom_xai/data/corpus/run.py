@@ -188,21 +188,21 @@ def explain_corpus(
         there = set(folder.parts())
         waiting = {part: _staged(folder, part) for part in ours if part not in there}
         if agree is not None:
-            failing = _failed(folder, there) if retry else {}
+            failing = _count_failures(folder, there) if retry else {}
             _agree(folder, waiting, failing, agree)
         done: list[PartDone] = []
         try:
-            done += _explained(engine, Task(folder, options, model), waiting, show_progress)
+            done += _explain_parts(engine, Task(folder, options, model), waiting, show_progress)
             if retry:
-                failed = _failed(folder, ours)
+                failed = _count_failures(folder, ours)
                 task = Task(folder, options, model, retry=True)
-                done += _explained(engine, task, failed, show_progress)
+                done += _explain_parts(engine, task, failed, show_progress)
         finally:
             summary = _finish(folder, done, time.monotonic() - started)
     return summary
 
 
-def _explained(
+def _explain_parts(
     engine: Engine, task: Task, texts: dict[int, int], show_progress: bool | None
 ) -> Iterator[PartDone]:
     """Explains parts.
@@ -239,7 +239,7 @@ def _staged(folder: CorpusFolder, part: int) -> int:
     return count_rows(path if path.is_file() else folder.part(part))
 
 
-def _failed(folder: CorpusFolder, parts: Iterable[int]) -> dict[int, int]:
+def _count_failures(folder: CorpusFolder, parts: Iterable[int]) -> dict[int, int]:
     """The parts with texts that failed, and how many."""
     failed = {}
     for part in parts:

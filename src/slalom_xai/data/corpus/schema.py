@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from slalom_xai import __version__
 from slalom_xai.data.corpus.source import CorpusRow
 from slalom_xai.errors import InputError, optional_packages
-from slalom_xai.system.files import replacing
+from slalom_xai.system.files import replace_file
 
 if TYPE_CHECKING:
     from slalom_xai.explanation import Explanation
@@ -128,10 +128,10 @@ def explained_record(
         explanation: of the text.
         fingerprint: of the model.
     """
-    from slalom_xai.reports.wording import predicted
+    from slalom_xai.reports.wording import predicted_index
 
     sink = explanation.sink
-    chosen = predicted(explanation)
+    chosen = predicted_index(explanation)
     return {
         "row": waiting["row"],
         "id": waiting["id"],
@@ -176,7 +176,7 @@ def write_records(path: Path, records: Sequence[Record], schema: Any) -> None:
     """
     pa = arrow()
     table = pa.Table.from_pylist(list(records), schema=schema)
-    with replacing(path) as draft:
+    with replace_file(path) as draft:
         pa.parquet.write_table(table, draft, compression="zstd")
 
 
@@ -190,7 +190,7 @@ def read_records(path: Path) -> list[Record]:
     try:
         records: list[Record] = pa.parquet.ParquetFile(path).read().to_pylist()
     except (OSError, ValueError) as error:  # pyarrow's own errors are of these kinds
-        raise damaged(path, error) from error
+        raise damage_error(path, error) from error
     return records
 
 
@@ -203,11 +203,11 @@ def count_rows(path: Path) -> int:
     try:
         count: int = arrow().parquet.read_metadata(path).num_rows
     except (OSError, ValueError) as error:  # pyarrow's own errors are of these kinds
-        raise damaged(path, error) from error
+        raise damage_error(path, error) from error
     return count
 
 
-def damaged(path: Path, error: Exception) -> InputError:
+def damage_error(path: Path, error: Exception) -> InputError:
     """The error for a file that cannot be read."""
     reason = " ".join(str(error).split())[:200]
     return InputError(

@@ -21,7 +21,7 @@ from slalom_xai.data.tables.streams import (
     open_saved_dataset,
     open_stream,
 )
-from slalom_xai.errors import InputError, shortened
+from slalom_xai.errors import InputError, quote_text
 
 _READ = 1 << 20  # bytes that are hashed at once
 
@@ -104,14 +104,16 @@ class CorpusSource:
 
     def _row(self, number: int, row: StreamedRow) -> CorpusRow:
         if row.problem is not None:
-            return self._broken(number, row.place, str(row.problem))
+            return self._make_broken_row(number, row.place, str(row.problem))
         fields = self.fields
         cells = dict(zip(fields.named, row.cells, strict=True))
         name = str(number)
         if fields.id is not None:
             name = _name(cells[fields.id])
             if not name:
-                return self._broken(number, row.place, f"there is no id in column {fields.id!r}")
+                return self._make_broken_row(
+                    number, row.place, f"there is no id in column {fields.id!r}"
+                )
         texts: list[str | None] = []
         problem = None
         for field in (fields.text, fields.pair):
@@ -123,7 +125,7 @@ class CorpusSource:
             problem = problem or found
         return CorpusRow(number, row.place, name, texts[0] or "", texts[1], problem)
 
-    def _broken(self, number: int, place: str, problem: str) -> CorpusRow:
+    def _make_broken_row(self, number: int, place: str, problem: str) -> CorpusRow:
         name = str(number) if self.fields.id is None else ""
         pair = None if self.fields.pair is None else ""
         return CorpusRow(number, place, name, "", pair, problem)
@@ -199,7 +201,7 @@ def _problem(cell: object, field: str) -> str | None:
         return f"there is no text in column {field!r}"
     if not isinstance(cell, str):
         return (
-            f"column {field!r} holds the {type(cell).__name__} {shortened(str(cell))}, not a text"
+            f"column {field!r} holds the {type(cell).__name__} {quote_text(str(cell))}, not a text"
         )
     problem = broken_characters(cell)
     return None if problem is None else f"the text in column {field!r} {problem}"

@@ -27,7 +27,7 @@ from slalom_xai.data.corpus.schema import (
     write_records,
 )
 from slalom_xai.data.corpus.source import CorpusSource
-from slalom_xai.errors import InputError, shortened
+from slalom_xai.errors import InputError, quote_text
 from slalom_xai.options import ExplainOptions
 from slalom_xai.system.progress import progress_bar
 from slalom_xai.system.shards import Shard
@@ -124,7 +124,7 @@ def check_rows(source: CorpusSource) -> None:
     name, places = _rows_with(source, again[0].tobytes())
     raise InputError(
         f"{source.path} has {len(again)} rows whose id another row has in column "
-        f"{source.fields.id!r}, such as {shortened(name)} in {' and '.join(places)}: "
+        f"{source.fields.id!r}, such as {quote_text(name)} in {' and '.join(places)}: "
         "give every row its own id, or leave --id out"
     )
 

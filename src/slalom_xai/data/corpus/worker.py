@@ -16,7 +16,7 @@ from slalom_xai.data.corpus.schema import (
     read_records,
     write_records,
 )
-from slalom_xai.errors import InputError, SlalomError, shortened
+from slalom_xai.errors import InputError, SlalomError, quote_text
 from slalom_xai.options import ExplainOptions
 from slalom_xai.system.process import give_back_memory, keep_memory_flat
 
@@ -150,5 +150,5 @@ def _done(part: int, records: Sequence[Record]) -> PartDone:
 def _reason(error: Exception) -> str:
     if isinstance(error, SlalomError):
         return " ".join(str(error).split())
-    said = shortened(" ".join(f"{type(error).__name__}: {error}".split()), 300)[1:-1]
+    said = quote_text(" ".join(f"{type(error).__name__}: {error}".split()), 300)[1:-1]
     return f"an error in slalom-xai itself ({said}): please report it"

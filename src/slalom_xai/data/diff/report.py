@@ -212,7 +212,7 @@ def markdown(diff: Diff) -> str:
         lines += [
             f"- **{_cell(text.id)}**: {_cell(str(text.before))} ({text.output_before:+.2f}) → "
             f"{_cell(str(text.after))} ({text.output_after:+.2f}) by {_cell(_by(text))}. "
-            f"“{_cell(_short(text.text))}”",
+            f"“{_cell(_shorten(text.text))}”",
         ]
     if len(diff.texts) > _LISTED:
         lines += ["", f"{len(diff.texts) - _LISTED:,} more texts are in diff.json."]
@@ -221,7 +221,7 @@ def markdown(diff: Diff) -> str:
 
 def diff_figure(diff: Diff) -> Figure:
     """Words before and after: an arrow for each that changed."""
-    everything = _plotted(diff.words)
+    everything = _select_points(diff.words)
     words = [pair for pair in everything if pair[0].changed]
     names = [label(word.word) for word, _ in words]
     with look(names):
@@ -253,7 +253,7 @@ def diff_figure(diff: Diff) -> Figure:
     return figure
 
 
-def _plotted(words: Sequence[WordChange]) -> list[tuple[WordChange, Change]]:
+def _select_points(words: Sequence[WordChange]) -> list[tuple[WordChange, Change]]:
     """Words with their importances, where these are known."""
     return [(word, word.importance) for word in words if word.importance is not None]
 
@@ -294,7 +294,7 @@ def _text_table(texts: Sequence[TextChange]) -> Table:
             Text(printable(text.id)),
             Text(printable(answer)),
             Text(printable(_by(text))),
-            Text(printable(_short(text.text, 60)), style="dim"),
+            Text(printable(_shorten(text.text, 60)), style="dim"),
         )
     return table
 
@@ -314,7 +314,7 @@ def _by(text: TextChange) -> str:
     return ", ".join(f"{word.unit} {word.difference:+.2f}" for word in text.words) or "no one word"
 
 
-def _short(text: str, limit: int = _SHOWN) -> str:
+def _shorten(text: str, limit: int = _SHOWN) -> str:
     line = " ".join(text.split())
     return line if len(line) <= limit else line[: limit - 1] + "…"
 

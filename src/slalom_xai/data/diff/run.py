@@ -161,7 +161,7 @@ def diff_models(
     estimator(before.method)  # refuses an unknown name
     fields = fields or CorpusFields()
     source = open_source(Path(table), fields)
-    on_plan(_checked(before, after, source))
+    on_plan(_check_models(before, after, source))
     folder = Path(out)
     make_folder("--out", folder)
     for name, options in ((BEFORE, before), (AFTER, after)):
@@ -237,7 +237,7 @@ def _name(corpus: Corpus) -> str:
     return str(corpus.manifest["explained with"]["model"] or "embedded")
 
 
-def _checked(before: ExplainOptions, after: ExplainOptions, source: CorpusSource) -> DiffPlan:
+def _check_models(before: ExplainOptions, after: ExplainOptions, source: CorpusSource) -> DiffPlan:
     """Refuses models that do not fit together, before the first call.
 
     Raises:

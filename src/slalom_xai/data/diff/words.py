@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from slalom_xai.errors import InputError, shortened
+from slalom_xai.errors import InputError, quote_text
 
 Record = Mapping[str, Any]
 Array = NDArray[np.float64]
@@ -327,13 +327,13 @@ def check_pair(before: Record, after: Record) -> None:
     ]
     if spans[0] != spans[1]:
         raise InputError(
-            f"the two models split {shortened(before['text'], 60)} into different tokens: "
+            f"the two models split {quote_text(before['text'], 60)} into different tokens: "
             "compare them with --granularity word"
         )
     if before["target"] != after["target"]:
         raise InputError(
             f"one model explains {before['target']!r} and the other {after['target']!r} in "
-            f"{shortened(before['text'], 60)}: give --target"
+            f"{quote_text(before['text'], 60)}: give --target"
         )
 
 

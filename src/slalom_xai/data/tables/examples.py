@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from slalom_xai.data.tables.table import Table
-from slalom_xai.errors import InputError, shortened
+from slalom_xai.errors import InputError, quote_text
 
 _NUMBER = re.compile(r"[+-]?\d+(\.\d*)?([eE][+-]?\d+)?")
 
@@ -90,7 +90,7 @@ def read_texts(table: Table, field: str) -> tuple[str, ...]:
         else:
             raise InputError(
                 f"column {field!r} of {table.path} should hold texts, but holds the "
-                f"{type(cell).__name__} {shortened(str(cell))} in {table.where([index])}: "
+                f"{type(cell).__name__} {quote_text(str(cell))} in {table.where([index])}: "
                 "name the column of the texts, or write them as texts"
             )
     _refuse(

@@ -23,7 +23,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
-from slalom_xai.errors import InputError, shortened
+from slalom_xai.errors import InputError, quote_text
 from slalom_xai.system.switches import Switch
 
 # What kind of table a file is, by the ending of its name, and its bytes without their packing.
@@ -54,7 +54,7 @@ DAMAGE = (
 )
 
 
-def opened(path: Path) -> IO[bytes]:
+def open_unpacked(path: Path) -> IO[bytes]:
     """The bytes of a file without its packing.
 
     Raises:
@@ -70,7 +70,7 @@ def opened(path: Path) -> IO[bytes]:
     except InputError:
         raise
     except DAMAGE as error:
-        raise damaged(path, error) from error
+        raise unpack_error(path, error) from error
 
 
 def name_in_zip(path: Path) -> str:
@@ -83,10 +83,10 @@ def name_in_zip(path: Path) -> str:
         with zipfile.ZipFile(path) as archive:
             return Path(_name_in(archive, path)).name
     except zipfile.BadZipFile as error:
-        raise damaged(path, error) from error
+        raise unpack_error(path, error) from error
 
 
-def damaged(path: Path, error: Exception, after: str = "") -> InputError:
+def unpack_error(path: Path, error: Exception, after: str = "") -> InputError:
     """The error for a file that cannot be unpacked.
 
     Args:
@@ -192,7 +192,9 @@ class Lines:
         self._limits = limits
         self._read = 0
         self._in_row = 0
-        self._file = io.TextIOWrapper(opened(path), "utf-8-sig", "surrogateescape", newline="")
+        self._file = io.TextIOWrapper(
+            open_unpacked(path), "utf-8-sig", "surrogateescape", newline=""
+        )
 
     def __iter__(self) -> Lines:
         return self
@@ -202,7 +204,7 @@ class Lines:
         try:
             line = self._file.readline(room + 1)
         except DAMAGE as error:
-            raise damaged(self.path, error, f" after line {self.number}") from error
+            raise unpack_error(self.path, error, f" after line {self.number}") from error
         if not line:
             raise StopIteration
         if len(line) > room:
@@ -289,7 +291,7 @@ def json_records(
         InputError: the file is damaged or too large.
     """
     with closing(Lines(path, limits)) as lines:
-        for line in islice(_filled(lines), skip, None):
+        for line in islice(_skip_blank_lines(lines), skip, None):
             yield lines.number, _record(path, lines.number, line)
 
 
@@ -298,7 +300,7 @@ def as_record(value: object, where: str) -> dict[str, Any] | InputError:
     if isinstance(value, dict):
         return value
     return InputError(
-        f"{where} is {shortened(str(value))}: "
+        f"{where} is {quote_text(str(value))}: "
         'give a record like {"text": "a fine film", "label": "good"}'
     )
 
@@ -335,7 +337,7 @@ def _record(path: Path, number: int, line: str) -> dict[str, Any] | InputError:
     return as_record(value, f"line {number} of {path}")
 
 
-def _filled(lines: Lines) -> Iterator[str]:
+def _skip_blank_lines(lines: Lines) -> Iterator[str]:
     for line in lines:
         lines.end_row()
         if line.strip():

@@ -31,7 +31,7 @@ from slalom_xai.data.tables.formats import (
     kind_of,
     separated_rows,
 )
-from slalom_xai.data.tables.table import listed
+from slalom_xai.data.tables.table import quote_names
 from slalom_xai.errors import InputError
 
 _KINDS = (*SEPARATED, ".jsonl", ".ndjson", PARQUET)
@@ -163,7 +163,7 @@ def check_field(path: Path, fields: Sequence[str], field: str) -> None:
         raise InputError(f"{path} has several columns called {field!r}: give each its own name")
     if any(broken_characters(name) for name in fields):
         raise InputError(f"the columns of {path} have names that are no UTF-8: save it as UTF-8")
-    there = listed(fields) if fields else "none at all"
+    there = quote_names(fields) if fields else "none at all"
     raise InputError(f"{path} has no column {field!r}, only {there}: name one of them")
 
 
@@ -271,7 +271,7 @@ def open_saved_dataset(folder: Path) -> ArrowStream:
     if not files:
         raise InputError(f"{folder} has no rows: give a data set with a text in each row")
     with _damage(files[0]):
-        fields = tuple(_opened(files[0]).schema.names)
+        fields = tuple(_open_file(files[0]).schema.names)
     return ArrowStream(folder, files, fields)
 
 
@@ -285,7 +285,7 @@ def _json(path: Path) -> dict[str, Any]:
 
 def _batches(file: Path) -> Iterator[Any]:
     with _damage(file):
-        reader = _opened(file)
+        reader = _open_file(file)
     while True:
         with _damage(file):
             try:
@@ -296,7 +296,7 @@ def _batches(file: Path) -> Iterator[Any]:
             yield batch.slice(start, _BATCH)
 
 
-def _opened(file: Path) -> Any:
+def _open_file(file: Path) -> Any:
     try:
         arrow = import_module("pyarrow")
     except ImportError as error:

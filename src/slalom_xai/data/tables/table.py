@@ -25,7 +25,7 @@ from slalom_xai.data.tables.formats import (
     name_in_zip,
     separated_rows,
 )
-from slalom_xai.errors import InputError, shortened
+from slalom_xai.errors import InputError, quote_text
 
 _MOST_ROWS_NAMED = 5  # in one message
 _MOST_FIELDS_NAMED = 12
@@ -97,7 +97,7 @@ class Table:
             return
         there = "none at all"
         if self.fields:
-            there = listed(self.fields)
+            there = quote_names(self.fields)
         lacks = " and ".join(f"no column {field!r}" for field in missing.values())
         problem = f"{self.path} has {lacks}, only {there}"
         if self._has_another_separator():
@@ -115,9 +115,9 @@ class Table:
         return re.search(r"[;,|\t]", self.fields[0]) is not None
 
 
-def listed(names: Sequence[str]) -> str:
+def quote_names(names: Sequence[str]) -> str:
     """The first names of a list, quoted, for a message."""
-    shown = ", ".join(shortened(name, 40) for name in names[:_MOST_FIELDS_NAMED])
+    shown = ", ".join(quote_text(name, 40) for name in names[:_MOST_FIELDS_NAMED])
     if len(names) > _MOST_FIELDS_NAMED:
         shown += ", ..."
     return shown

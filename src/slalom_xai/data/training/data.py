@@ -11,7 +11,7 @@ from typing import Any
 
 from slalom_xai.data.tables import Table, read_table
 from slalom_xai.data.tables.examples import Examples, Fields, read_examples
-from slalom_xai.data.tables.table import listed
+from slalom_xai.data.tables.table import quote_names
 from slalom_xai.data.training.options import DEFAULTS, TrainingOptions
 from slalom_xai.errors import InputError
 
@@ -66,13 +66,13 @@ def ordered_classes(examples: Examples, names: Sequence[str] | None, source: str
     if len(given) != len(keys):
         raise InputError(
             f"--labels has {len(given)} names, but {source} has {len(keys)} classes, "
-            f"{listed(keys)}: name each of them"
+            f"{quote_names(keys)}: name each of them"
         )
     if set(given) == set(keys):
         return Classes(given, given)
     if not all(map(_is_whole, keys)):
         raise InputError(
-            f"--labels is {','.join(given)}, but the classes of {source} are {listed(keys)}: "
+            f"--labels is {','.join(given)}, but the classes of {source} are {quote_names(keys)}: "
             "give these names, in any order"
         )
     return Classes(keys, given)
@@ -185,7 +185,8 @@ def _other(
     if unknown:
         raise InputError(
             f"{len(unknown)} rows of {table.path} have labels that the training table does not "
-            f"have, {listed(sorted_labels(unknown))}: use its classes, {listed(classes.keys)}"
+            f"have, {quote_names(sorted_labels(unknown))}: use its classes, "
+            f"{quote_names(classes.keys)}"
         )
     return examples, _source(table, examples, classes)
 

@@ -66,12 +66,12 @@ def partial(text: str, rng: random.Random, *, holes: bool) -> str:
     return " ".join(span)
 
 
-def centred(logits: Tensor) -> Tensor:
+def centre(logits: Tensor) -> Tensor:
     """Logits or log probabilities (rows, classes) minus their mean over the classes."""
     return logits - logits.mean(1, keepdim=True)
 
 
-def stretched(answers: Tensor) -> Tensor:
+def undo_saturation(answers: Tensor) -> Tensor:
     """Undoes a saturating output: answers near the bound keep growing with the evidence.
 
     A row of length l becomes one of length b atanh(l / b), where b is the bound.

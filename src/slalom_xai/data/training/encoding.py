@@ -14,7 +14,7 @@ from torch import Tensor
 from slalom_xai.data.tables.examples import Examples
 from slalom_xai.errors import InputError
 from slalom_xai.models.configurations import segment_count, takes, token_limit
-from slalom_xai.models.internals import evaluating
+from slalom_xai.models.internals import evaluation_mode
 from slalom_xai.models.padded import SINGLE_PRECISION
 from slalom_xai.models.padded import harmless_side as first_harmless_side
 from slalom_xai.queries.cutting import groups_by_length
@@ -253,7 +253,7 @@ def harmless_side(model: Any, encoded: EncodedTexts) -> str | None:
         logits: Tensor = model(**encoded.batch(rows, side)).logits[:1].float()
         return logits
 
-    with evaluating(model), torch.no_grad():
+    with evaluation_mode(model), torch.no_grad():
         alone, other = answer([short]), answer([long])
         tolerated = SINGLE_PRECISION.of(alone, other)
         return first_harmless_side(
@@ -286,7 +286,7 @@ def answers(
     )
     # No inference_mode: what a model caches there, such as its positions, could not be trained with
     # afterwards.
-    with evaluating(model), torch.no_grad():
+    with evaluation_mode(model), torch.no_grad():
         for group in groups:
             with torch.autocast(device.type, torch.bfloat16, enabled=half):
                 logits = model(**encoded.batch(group, side or "right")).logits

@@ -87,7 +87,7 @@ class Best:
     logits: Tensor
     score: Score
 
-    def beaten_by(self, other: Score) -> bool:
+    def is_beaten_by(self, other: Score) -> bool:
         """More right answers, or as many with a lower loss."""
         return (other.accuracy, -other.loss) > (self.score.accuracy, -self.score.loss)
 
@@ -119,7 +119,7 @@ class _Log:
         """An epoch is over."""
         reached = score(logits, labels)
         epoch = Epoch(len(self.history) + 1, loss, reached.loss, reached.accuracy, seconds)
-        if self.best is None or self.best.beaten_by(reached):
+        if self.best is None or self.best.is_beaten_by(reached):
             weights = model.state_dict()
             state = {name: value.detach().cpu().clone() for name, value in weights.items()}
             self.best = Best(epoch.epoch, state, logits, reached)

@@ -214,7 +214,7 @@ class TrainingOptions:
     half: bool = False
     overwrite: bool = False
 
-    def settled(self) -> TrainingOptions:
+    def resolve(self) -> TrainingOptions:
         """The options with every default that depends on others filled in.
 
         Raises:
@@ -224,8 +224,8 @@ class TrainingOptions:
         self._check_company()
         filled = replace(
             self,
-            holdout=self._settled_holdout(),
-            parts=self._settled_parts(),
+            holdout=self._resolve_holdout(),
+            parts=self._resolve_parts(),
             patience=self.patience or DEFAULTS.patience,
             epochs=self.epochs or self._default_epochs(),
         )
@@ -244,7 +244,7 @@ class TrainingOptions:
             max_length=self.max_length or DEFAULTS.max_length,
         )
 
-    def _settled_holdout(self) -> float | None:
+    def _resolve_holdout(self) -> float | None:
         """The share kept for validation; None where another table validates."""
         if self.validation is not None:
             return None
@@ -252,7 +252,7 @@ class TrainingOptions:
             return DEFAULTS.holdout
         return self.holdout
 
-    def _settled_parts(self) -> int | None:
+    def _resolve_parts(self) -> int | None:
         """Partial texts per text; None without a teacher to judge them."""
         if self.teacher is None:
             return None

@@ -15,10 +15,10 @@ from slalom_xai.data.tables.examples import Examples
 from slalom_xai.data.training.data import Prepared, prepare
 from slalom_xai.data.training.distil import (
     best_scale,
-    centred,
+    centre,
     scale_head,
     start_from_teacher,
-    stretched,
+    undo_saturation,
     with_parts,
 )
 from slalom_xai.data.training.encoding import Reader, answers, harmless_side
@@ -34,7 +34,7 @@ from slalom_xai.data.training.saving import (
 )
 from slalom_xai.data.training.start import load_teacher, starting_model
 from slalom_xai.errors import ModelError
-from slalom_xai.models.load import chosen_device
+from slalom_xai.models.load import choose_device
 from slalom_xai.system.progress import Bar, progress_bar
 
 
@@ -64,9 +64,9 @@ def train(
         KeyboardInterrupt: interrupted before the first epoch was over. Later, the best epoch so far
             is saved.
     """
-    settled = (options or TrainingOptions()).settled()
+    settled = (options or TrainingOptions()).resolve()
     check_folder(Path(out), settled.overwrite)
-    device = chosen_device(settled.device)
+    device = choose_device(settled.device)
     _check_device(device)
     prepared = prepare(table, settled)
     gpus = []
@@ -119,7 +119,7 @@ class _Training:
         save(model, tokenizer, self._folder, self._record(report), half=options.half)
         if report.interrupted or prepared.test is None:
             return report
-        return self._tested(model, reader, report)
+        return self._test(model, reader, report)
 
     def _report(
         self, model: Any, trained: Trained, validation: Lesson, scale: float | None
@@ -159,7 +159,9 @@ class _Training:
         unlabelled = torch.full((len(everything) - len(whole),), NO_LABEL)
         encoded = self._read(reader, everything, "texts, partial ones included")
         return Lesson(
-            encoded, torch.cat([labels, unlabelled]), stretched(centred(taught[:, class_order]))
+            encoded,
+            torch.cat([labels, unlabelled]),
+            undo_saturation(centre(taught[:, class_order])),
         )
 
     def _teacher_answers(
@@ -198,7 +200,7 @@ class _Training:
     def _course(self) -> Course:
         """How the model learns."""
         options = self._options
-        # ``settled`` has filled these in.
+        # ``resolve`` has filled these in.
         assert options.epochs is not None
         assert options.rate is not None
         tokens, holes = LOOP.tokens_fine_tuning, 0.0
@@ -244,7 +246,7 @@ class _Training:
                 f"the best of the {finished} finished epochs, epoch {best}, is kept"
             )
 
-    def _tested(self, model: Any, reader: Reader, report: TrainingReport) -> TrainingReport:
+    def _test(self, model: Any, reader: Reader, report: TrainingReport) -> TrainingReport:
         """The report with the score on the test table, which is looked at nowhere else."""
         assert self._prepared.test is not None
         encoded = self._read(reader, self._prepared.test, "test texts")

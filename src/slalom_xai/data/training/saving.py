@@ -15,9 +15,9 @@ from torch.nn.functional import cross_entropy
 
 from slalom_xai import __version__
 from slalom_xai.errors import InputError
-from slalom_xai.models.hub import quiet
+from slalom_xai.models.hub import hide_loading_messages
 from slalom_xai.system.files import check_replaceable, is_draft, write_file
-from slalom_xai.system.folders import recover, replacing_folder
+from slalom_xai.system.folders import recover, replace_folder
 
 _RECORD = "training.json"
 
@@ -76,8 +76,8 @@ def save(
     """
     left = [name for name in _names_in(folder) if _is_left(name) or is_draft(name)]
     try:
-        with replacing_folder(folder, without=[*_earlier(folder), _RECORD, *left]) as draft:
-            with quiet():
+        with replace_folder(folder, without=[*_earlier(folder), _RECORD, *left]) as draft:
+            with hide_loading_messages():
                 _write_model(model, tokenizer, draft, half)
             files = sorted(_names_in(draft))
             _write(draft, {**record, "files": sorted([*files, _RECORD])})
@@ -96,7 +96,7 @@ def _write_model(model: Any, tokenizer: Any, folder: Path, half: bool) -> None:
     """
     weights = None
     if half:
-        weights = _halved(model)
+        weights = _to_float16(model)
     try:
         model.save_pretrained(folder, state_dict=weights)
         _save_tokenizer(tokenizer, folder)
@@ -144,7 +144,7 @@ def _is_plain_name(name: object) -> bool:
 
 
 @torch.no_grad()
-def _halved(model: Any) -> dict[str, Tensor]:
+def _to_float16(model: Any) -> dict[str, Tensor]:
     """The weights as float16; tensors that share memory still do.
 
     The model gets the rounded numbers.

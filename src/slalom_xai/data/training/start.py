@@ -15,7 +15,7 @@ from transformers import AutoConfig, AutoModelForSequenceClassification
 from slalom_xai.data.training.data import Prepared
 from slalom_xai.data.training.options import LOOP, TrainingOptions
 from slalom_xai.errors import InputError, ModelError
-from slalom_xai.models.hub import GIVE_MODEL, load_tokenizer, loading, located
+from slalom_xai.models.hub import GIVE_MODEL, load_quietly, load_tokenizer, locate_model
 
 # A model and a tokenizer from scratch.
 
@@ -182,9 +182,9 @@ def load_start(
     Raises:
         ModelError: it cannot be loaded, or has no such layers.
     """
-    source = located(name)
+    source = locate_model(name)
     options = {"revision": revision, "trust_remote_code": bool(trust_remote_code)}
-    with loading("the model to start from", source, GIVE_MODEL) as hub:
+    with load_quietly("the model to start from", source, GIVE_MODEL) as hub:
         options |= hub
         config = AutoConfig.from_pretrained(source, **options)
         name_classes(config, labels)
@@ -214,9 +214,9 @@ def load_teacher(
     Raises:
         ModelError: it cannot be loaded, or knows other classes.
     """
-    source = located(name)
+    source = locate_model(name)
     options = {"trust_remote_code": bool(trust_remote_code)}
-    with loading("the teacher", source, GIVE_MODEL) as hub:
+    with load_quietly("the teacher", source, GIVE_MODEL) as hub:
         model, report = AutoModelForSequenceClassification.from_pretrained(
             source, output_loading_info=True, **options, **hub
         )
@@ -309,7 +309,7 @@ def starting_model(prepared: Prepared, options: TrainingOptions) -> tuple[Any, A
 
 def _new(prepared: Prepared, options: TrainingOptions) -> tuple[Any, Any]:
     """A model with random weights and a tokenizer of the training texts."""
-    # ``settled`` has filled these in.
+    # ``resolve`` has filled these in.
     assert options.max_length is not None
     assert options.family is not None
     assert options.vocabulary is not None

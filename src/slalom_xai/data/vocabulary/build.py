@@ -117,7 +117,7 @@ def build_vocabulary(
     with progress_bar(explainer.show_progress) as bar:
         shown = _Shown(bar)
         queries = Queries(explainer.batches, asked, budget=plan.calls, progress=shown)
-        return _Builder(explainer, queries, items, found, plan, rng, shown).built()
+        return _Builder(explainer, queries, items, found, plan, rng, shown).build()
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ class _Builder:
     rng: np.random.Generator
     shown: _Shown
 
-    def built(self) -> Vocabulary:
+    def build(self) -> Vocabulary:
         """The vocabulary."""
         target = _target(self.explainer)
         asker = Asker(self.queries, target)
@@ -183,7 +183,7 @@ class _Builder:
             effects = Effects(
                 np.concatenate([first.item, rest.item]), np.concatenate([first.lost, rest.lost])
             )
-        return Evidence.joined(training), tests, effects
+        return Evidence.join(training), tests, effects
 
     def _vocabulary(
         self,

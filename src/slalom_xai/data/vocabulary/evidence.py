@@ -39,10 +39,10 @@ def draw_sequences(items: int, rows: int, rng: np.random.Generator) -> Indices:
 def sequence_counts(table: Indices, items: int) -> csr_array:
     """How often sequences (m, w) hold each item, (m, items)."""
     row, place = np.nonzero(table >= 0)
-    return counted(row, table[row, place], (len(table), items))
+    return count_entries(row, table[row, place], (len(table), items))
 
 
-def counted(row: Indices, item: Indices, shape: tuple[int, int]) -> csr_array:
+def count_entries(row: Indices, item: Indices, shape: tuple[int, int]) -> csr_array:
     """A table of counts, from one entry for each item of each row; equal ones add up."""
     return csr_array((np.ones(len(row)), (row, item)), shape=shape)
 
@@ -66,7 +66,7 @@ class TextRows:
     def counts(self, items: int) -> csr_array:
         """How often the rows hold each of so many items, (m, items)."""
         row, unit = np.nonzero(self.masks)
-        return counted(row, self.units[unit], (len(self.masks), items))
+        return count_entries(row, self.units[unit], (len(self.masks), items))
 
 
 def draw_text_rows(
@@ -147,7 +147,7 @@ class Evidence:
     kinds: NDArray[np.bool_]
 
     @classmethod
-    def joined(cls, parts: Sequence[Evidence]) -> Evidence:
+    def join(cls, parts: Sequence[Evidence]) -> Evidence:
         """The rows of several; clusters of one stay apart from those of others."""
         clusters, start = [], 0
         for part in parts:
@@ -234,23 +234,23 @@ class Asker:
         parts: list[Evidence] = []
         item: list[int] = []
         lost: list[float] = []
-        for some in _batched(drawn, _TEXTS_AT_ONCE):
+        for some in _batch(drawn, _TEXTS_AT_ONCE):
             asked = [(text.text.rows(text.masks), purpose) for text in some]
             answers = self.queries.ask_rows(*asked)
             for text, columns in zip(some, answers, strict=True):
-                own = self._explained(columns)
+                own = self._query(columns)
                 rows = text.counts(self.items + 1)
                 cluster = np.zeros(len(own), dtype=np.int64)
                 parts.append(Evidence(rows, own, cluster, np.ones(len(own), dtype=bool)))
                 item.extend(text.singles)
                 lost.extend((own[0] - own[1 : len(text.singles) + 1]).tolist())
         effects = Effects(np.array(item, dtype=np.int64), np.array(lost))
-        return Evidence.joined(parts), effects
+        return Evidence.join(parts), effects
 
     def _sequences(self, table: Indices, purpose: Purpose) -> NDArray[np.float64]:
-        return self._explained(self.queries.ask_sequences(table, purpose))
+        return self._query(self.queries.ask_sequences(table, purpose))
 
-    def _explained(self, columns: Tensor) -> NDArray[np.float64]:
+    def _query(self, columns: Tensor) -> NDArray[np.float64]:
         return np.asarray(self.target.sign * columns[:, self.target.column].cpu().numpy())
 
 
@@ -261,7 +261,7 @@ def _chunks(rows: int, width: int) -> Iterator[Indices]:
         yield np.arange(start, min(rows, start + at_once))
 
 
-def _batched(drawn: Iterable[TextRows], size: int) -> Iterator[list[TextRows]]:
+def _batch(drawn: Iterable[TextRows], size: int) -> Iterator[list[TextRows]]:
     source = iter(drawn)
     while some := list(islice(source, size)):
         yield some

@@ -75,7 +75,7 @@ class SparseSlalom:
         slopes = shares * (self.values[item] - predicted[row])
         return csr_array((slopes, item, rows.indptr), shape=rows.shape)
 
-    def normalised(self) -> SparseSlalom:
+    def normalise(self) -> SparseSlalom:
         """The same with importances that sum to 0, the last one aside; predictions stay."""
         shift = float(self.importances[:-1].mean())
         return replace(
@@ -84,7 +84,7 @@ class SparseSlalom:
             sink_importance=self.sink_importance - shift,
         )
 
-    def moved(self, step: Array, share: float) -> SparseSlalom:
+    def move(self, step: Array, share: float) -> SparseSlalom:
         """Moved along a step (V + 2,)."""
         return SparseSlalom(
             self.values,
@@ -152,7 +152,7 @@ def fit_sparse(
         step = _step(slalom, rows, answers, weights, prior)
         share, before = 1.0, loss
         for _ in range(_HALVINGS):
-            tried = slalom.moved(step, share)
+            tried = slalom.move(step, share)
             loss = _loss(tried, rows, answers, weights, prior)
             if loss < before:
                 break
@@ -197,12 +197,12 @@ def standard_errors(
         done: is told after each refit.
     """
     count = int(groups.max()) + 1
-    whole = fitted.normalised().importances
+    whole = fitted.normalise().importances
 
     def away(some: Array, towards: Prior) -> Array:
         refit = fit_sparse(fitted, rows, answers, some, towards, steps=_REFIT_STEPS)
         done(1)
-        return refit.normalised().importances - whole
+        return refit.normalise().importances - whole
 
     total, squares, by_prior = (np.zeros_like(whole) for _ in range(3))
     for group in range(count):
@@ -297,12 +297,12 @@ def fit_vocabulary(
     """
     groups = _groups(evidence.clusters, SETTINGS.groups, rng)
     start = starting_point(values, evidence.answers)
-    even = np.ones(len(evidence.answers)) / _floored(evidence.answers.var(ddof=1), evidence)
+    even = np.ones(len(evidence.answers)) / _floor_variance(evidence.answers.var(ddof=1), evidence)
     alone = fit_sparse(start, evidence.rows, evidence.answers, even, Prior(0.0))
     slalom, prior, weights = alone, Prior(SETTINGS.first_prior), even
     for _ in range(SETTINGS.rounds):
         slalom = fit_sparse(slalom, evidence.rows, evidence.answers, weights, prior)
-        slalom = slalom.normalised()
+        slalom = slalom.normalise()
         weights = _weights(slalom, evidence, prior, weights)
         prior = Prior(_likely_deviation(slalom, evidence, prior, weights))
         done(1)
@@ -343,7 +343,7 @@ def _weights(slalom: SparseSlalom, evidence: Evidence, prior: Prior, weights: Ar
     weights = np.zeros_like(squares)
     for some in (evidence.kinds, ~evidence.kinds):
         if some.any():
-            weights[some] = 1 / _floored(squares[some].mean() / free, evidence)
+            weights[some] = 1 / _floor_variance(squares[some].mean() / free, evidence)
     return weights
 
 
@@ -357,6 +357,6 @@ def _likely_deviation(
     return min(max(likely, SETTINGS.least_prior), SETTINGS.first_prior)
 
 
-def _floored(variance: float, evidence: Evidence) -> float:
+def _floor_variance(variance: float, evidence: Evidence) -> float:
     """A variance that can be divided by."""
     return max(variance, _LEAST_VARIANCE * max(float(evidence.answers.var(ddof=1)), 1e-30))

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from slalom_xai.errors import InputError, SlalomError, shortened
+from slalom_xai.errors import InputError, SlalomError, quote_text
 from slalom_xai.models import Prompt, TextModel, TokenReading, prompt
 from slalom_xai.models.base import SaysItsLimit
 from slalom_xai.models.rows import Indices, Rows, TokenText
@@ -307,7 +307,7 @@ def _check_sizes(items: Items, most: int | None) -> None:
     for name, kind in zip(items.names, items.token_ids, strict=True):
         if most is not None and len(kind) > most:
             raise InputError(
-                f"{shortened(name, 60)} has {len(kind)} tokens, and an item of this model may "
+                f"{quote_text(name, 60)} has {len(kind)} tokens, and an item of this model may "
                 f"have {most}: give words, or --granularity token"
             )
 

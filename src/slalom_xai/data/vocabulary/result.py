@@ -205,7 +205,7 @@ class Vocabulary:
             InputError: it cannot be written.
         """
         content: dict[str, Any] = {"format": FORMAT, "version": VERSION, "slalom-xai": __version__}
-        content.update({each.name: _plain(getattr(self, each.name)) for each in fields(self)})
+        content.update({each.name: _to_json(getattr(self, each.name)) for each in fields(self)})
         return write_file(path, json.dumps(content, ensure_ascii=False, allow_nan=False) + "\n")
 
     @classmethod
@@ -224,7 +224,7 @@ class Vocabulary:
                 f"{VERSION}: build it again, or use the slalom-xai that made it"
             )
         try:
-            return _loaded(cls, content)
+            return _load(cls, content)
         except (KeyError, TypeError, ValueError) as error:
             raise InputError(
                 f"{path} is damaged ({type(error).__name__}: {error}): build the vocabulary again"
@@ -245,7 +245,7 @@ class Vocabulary:
         return self._numbers[self.look_up(name).item]
 
 
-def _plain(content: Any) -> Any:
+def _to_json(content: Any) -> Any:
     """A field as JSON has it; what is not finite is null."""
     if isinstance(content, np.ndarray):
         if content.dtype.kind == "i":
@@ -262,7 +262,7 @@ def _plain_quality(quality: Quality) -> dict[str, float | int | None]:
     return {**finite, "rows": quality.rows}
 
 
-def _loaded(cls: type[Vocabulary], content: dict[str, Any]) -> Vocabulary:
+def _load(cls: type[Vocabulary], content: dict[str, Any]) -> Vocabulary:
     read: dict[str, Any] = {each.name: content[each.name] for each in fields(cls)}
     read["names"] = tuple(str(name) for name in read["names"])
     read["token_ids"] = tuple(tuple(map(int, kind)) for kind in read["token_ids"])

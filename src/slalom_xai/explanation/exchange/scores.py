@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from slalom_xai.errors import InputError
-from slalom_xai.explanation.exchange.spans import placed
+from slalom_xai.explanation.exchange.spans import place_units
 from slalom_xai.methods.additive import AdditiveSurrogate
 from slalom_xai.models.outputs import Outputs
 
@@ -49,7 +49,7 @@ def from_scores(
     _check_text(text)
     labels = _labels(label)
     columns = _columns(units, scores, labels)
-    with_spans = placed(text, units)
+    with_spans = place_units(text, units)
     order = sorted(range(len(with_spans)), key=lambda index: _span(with_spans[index]))
     columns = columns[order]
     full, sums = _outputs(columns, prediction, base_value, labels)
@@ -87,7 +87,7 @@ def without_place(scores: Array) -> list[str]:
     return [_PLACELESS.format(count=len(scores))]
 
 
-def checked_numbers(given: Any, what: str) -> Array:
+def check_numbers(given: Any, what: str) -> Array:
     """Finite numbers from whatever a library holds them in; a single one as (1,).
 
     Args:
@@ -115,7 +115,7 @@ def checked_numbers(given: Any, what: str) -> Array:
 
 def per_label(given: Any, what: str, labels: Sequence[str]) -> Array:
     """One number for each label, (C,); a single one counts for all."""
-    numbers = checked_numbers(given, what)
+    numbers = check_numbers(given, what)
     if numbers.shape not in ((1,), (len(labels),)):
         raise InputError(
             f"{what} has shape {numbers.shape} for {len(labels)} labels: "
@@ -165,7 +165,7 @@ def _check_text(text: Any) -> None:
 
 def _columns(units: Any, scores: Any, labels: Sequence[str]) -> Array:
     """Scores as (units, labels)."""
-    numbers = checked_numbers(scores, "scores")
+    numbers = check_numbers(scores, "scores")
     if isinstance(units, (str, bytes)) or not hasattr(units, "__len__"):
         raise InputError(
             f"units are of type {type(units).__name__}: "

@@ -23,7 +23,7 @@ _SPECIAL = re.compile(
 _WAYS = ((True, False), (False, False), (False, True))
 
 
-def placed(text: str, units: Sequence[Any]) -> list[Unit]:
+def place_units(text: str, units: Sequence[Any]) -> list[Unit]:
     """Each unit with its span in the text, in the order given.
 
     Args:
@@ -37,7 +37,7 @@ def placed(text: str, units: Sequence[Any]) -> list[Unit]:
         for index, unit in enumerate(units):
             _check_unit(index, unit, text)
         return list(units)
-    spans = [_checked_span(index, unit, len(text)) for index, unit in enumerate(units)]
+    spans = [_check_span(index, unit, len(text)) for index, unit in enumerate(units)]
     for one, other in pairwise(sorted(spans)):
         if other[0] < one[1]:
             raise InputError(f"the spans {one} and {other} overlap: give spans that do not overlap")
@@ -54,7 +54,7 @@ def _check_unit(index: int, unit: Unit, text: str) -> None:
     )
 
 
-def _checked_span(index: int, unit: Any, length: int) -> tuple[int, int]:
+def _check_span(index: int, unit: Any, length: int) -> tuple[int, int]:
     """A pair (start, end) inside a text of this length."""
     if not _is_pair(unit):
         raise InputError(

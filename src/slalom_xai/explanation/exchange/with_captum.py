@@ -12,7 +12,7 @@ import torch
 from slalom_xai.errors import InputError, optional_package
 from slalom_xai.explanation.exchange.scores import (
     Fields,
-    checked_numbers,
+    check_numbers,
     from_scores,
     without_place,
 )
@@ -67,7 +67,7 @@ def from_captum(record: Any, text: str | None = None) -> Fields:
             "the tokens of this captum record are not a list of strings: "
             "convert token ids to tokens first"
         )
-    numbers = checked_numbers(attributions, "attributions")
+    numbers = check_numbers(attributions, "attributions")
     if numbers.shape != (len(tokens),):
         raise InputError(
             f"attributions have shape {numbers.shape} for {len(tokens)} tokens: "

@@ -17,7 +17,7 @@ from slalom_xai.errors import InputError, optional_package
 from slalom_xai.explanation.exchange.scores import (
     Array,
     Fields,
-    checked_numbers,
+    check_numbers,
     from_scores,
     per_label,
     without_place,
@@ -109,7 +109,7 @@ def _of_one_text(values: Any) -> Any:
 
 def _columns(values: Any, tokens: int) -> Array:
     """The scores as (tokens, outputs)."""
-    numbers = checked_numbers(values.values, "the shap values")
+    numbers = check_numbers(values.values, "the shap values")
     if len(numbers) != tokens or numbers.ndim > 2:
         raise InputError(
             f"shap values of shape {numbers.shape} were given for {tokens} tokens: "

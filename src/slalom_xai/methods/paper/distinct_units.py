@@ -229,7 +229,7 @@ class DistinctUnits:
             surrogate.importances[:, units] + shift,
             surrogate.sink_values,
             surrogate.sink_importances,
-        ).normalised()
+        ).normalise()
 
     def spread_moves(self, moves: Moves, sink: bool) -> Moves:
         """How far the copied scores move; a sink comes after all units."""

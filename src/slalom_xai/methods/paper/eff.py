@@ -96,12 +96,12 @@ class SlalomEff(Estimator):
         evidence = evidence_of(queries, Sequences(units, distinct.units), outputs, tested)
         of_distinct = torch.as_tensor(distinct.of_unit[sequences], device=outputs.device)
         counts = Sequences(of_distinct, len(distinct))
-        found = self._fitted(evidence, distinct, counts, rng)
+        found = self._fit(evidence, distinct, counts, rng)
         if self.tested:
             return found
         return replace(found, notes=(*found.notes, _UNTESTED))
 
-    def _fitted(
+    def _fit(
         self,
         evidence: Evidence,
         distinct: DistinctUnits,

@@ -97,7 +97,7 @@ def recover(singles: Tensor, pairs: Tensor) -> tuple[SlalomSurrogate, list[int]]
     for k in range(len(singles)):
         if k not in (low, high):
             importances[k] = importances[chosen[k]] + difference[k]
-    return SlalomSurrogate(singles[None], importances[None]).normalised(), doubtful
+    return SlalomSurrogate(singles[None], importances[None]).normalise(), doubtful
 
 
 def recover_with_sink(
@@ -125,7 +125,7 @@ def recover_with_sink(
     values = empty + once * ((weight + 1) / weight)[:, None]
     sink = torch.zeros(1, dtype=singles.dtype, device=singles.device)
     surrogate = SlalomSurrogate(values[None], weight.log()[None], empty[None], sink)
-    return surrogate.normalised(), doubtful
+    return surrogate.normalise(), doubtful
 
 
 def _ratio(base: Tensor, other: Tensor) -> Tensor:

@@ -110,15 +110,15 @@ class SlalomFidel(Estimator):
             choose = self._rows_to_choose(pool, size, rng)
         if choose is not None:
             rows -= choose.size
-        masks = pool.draw(rows, self._deleted(pool, self.deletions, rng), rng)
+        masks = pool.draw(rows, self._draw_deletions(pool, self.deletions, rng), rng)
         return Plan(np.concatenate([queries.prompt.whole, masks]), choose, report)
 
     def _rows_to_choose(self, pool: RowPool, rows: int, rng: np.random.Generator) -> HeldOut | None:
-        deleted = self._deleted(pool, 2 * self.deletions, rng)
+        deleted = self._draw_deletions(pool, 2 * self.deletions, rng)
         masks = pool.draw(rows, deleted, rng, quota=True)
         return HeldOut(masks, masks) if len(masks) else None
 
     @staticmethod
-    def _deleted(pool: RowPool, most: int, rng: np.random.Generator) -> DrawNumbers:
+    def _draw_deletions(pool: RowPool, most: int, rng: np.random.Generator) -> DrawNumbers:
         """Numbers deleted, up to ``most`` and fewer than all units."""
         return uniform_counts(1, min(most, pool.units - 1), rng)

@@ -470,6 +470,6 @@ def _fit(request: FitRequest, state: State, place: int, converged: bool) -> Fit:
     rows, units = request.counts.shape
     values, importances = state.values[place : place + 1], state.importances[place : place + 1]
     sink = (values[:, -1], importances[:, -1]) if request.sink else ()
-    surrogate = SlalomSurrogate(values[:, :units], importances[:, :units], *sink).normalised()
+    surrogate = SlalomSurrogate(values[:, :units], importances[:, :units], *sink).normalise()
     residuals = state.predicted[place, :rows] - request.outputs
     return Fit(surrogate, residuals, converged, request)

@@ -110,13 +110,13 @@ def _exact_fits(evidence: Evidence, counts: Tensor, fit: Fit) -> list[Fit]:
         return []  # a constant, of which no fit leaves anything
     if _share_left(fit) >= PAPER.suspected:
         return []
-    fits = _vanishing(evidence, counts, fit)
+    fits = _fit_vanishing_priors(evidence, counts, fit)
     if fits and _share_left(fits[-1]) < PAPER.exact:
         return fits
     return []
 
 
-def _vanishing(evidence: Evidence, counts: Tensor, fit: Fit) -> list[Fit]:
+def _fit_vanishing_priors(evidence: Evidence, counts: Tensor, fit: Fit) -> list[Fit]:
     """Fits with ever weaker priors.
 
     There are none where the first steps with a weaker one do not leave far less, as they do of
@@ -235,7 +235,7 @@ def fit_by_sgd(
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
         schedule.step()
-    return SlalomSurrogate(values.detach(), importances.detach()).normalised()
+    return SlalomSurrogate(values.detach(), importances.detach()).normalise()
 
 
 def fit_alternating(
@@ -268,7 +268,7 @@ def fit_alternating(
             break
         scale = nonnegative_scale(counts * (values[:, 0] - outputs))
     assert best is not None
-    return SlalomSurrogate(best[0][None], best[1][None]).normalised()
+    return SlalomSurrogate(best[0][None], best[1][None]).normalise()
 
 
 def _least_squares(shares: Tensor, outputs: Tensor) -> Tensor:

@@ -77,7 +77,7 @@ class SlalomSurrogate:
     sink_values: Tensor | None = None
     sink_importances: Tensor | None = None
 
-    def normalised(self, gamma: float = 0.0) -> SlalomSurrogate:
+    def normalise(self, gamma: float = 0.0) -> SlalomSurrogate:
         """The same function with importances that sum to ``gamma`` over the units."""
         shift = (gamma - self.importances.sum(dim=1)) / self.importances.shape[1]
         sink = self.sink_importances

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from slalom_xai.errors import InputError, ServiceError, shortened
+from slalom_xai.errors import InputError, ServiceError, quote_text
 from slalom_xai.models.answer_spans import (
     WHOLE,
     Span,
@@ -23,13 +23,13 @@ from slalom_xai.models.answer_spans import (
 from slalom_xai.models.outputs import Outputs
 from slalom_xai.models.questions import (
     PLAIN,
+    check_template,
     check_words,
-    checked_template,
     cut_note,
     independence_notes,
-    joined_context,
+    join_context,
     no_answer,
-    unasked,
+    no_question_error,
 )
 from slalom_xai.models.reading import Reading
 from slalom_xai.models.remote.failures import not_the_protocol
@@ -149,7 +149,7 @@ class RemoteAskedModel(RemoteModel):
         if own and whole["likeliest"] is not None and 2 * whole["likeliest"] < len(whole["logs"]):
             raise ServiceError(
                 f"{self.name} scores given text wrongly: only {whole['likeliest']} of the "
-                f"{len(whole['logs'])} tokens of its own answer {shortened(self.reply, 60)} are "
+                f"{len(whole['logs'])} tokens of its own answer {quote_text(self.reply, 60)} are "
                 "the likeliest in their places; llama-cpp-python does so with some models"
             )
         self._ends = whole["ends"]
@@ -206,7 +206,7 @@ class RemoteAskedModel(RemoteModel):
         body |= {"max_tokens": 1, "temperature": 0, "logprobs": 1, "echo": True}
         return with_options(body, self._options)
 
-    def _found(self, response: Any, texts: Sequence[str]) -> list[Any]:
+    def _parse_response(self, response: Any, texts: Sequence[str]) -> list[Any]:
         return [asdict(scored_answer(response, self._given.answer, self.name))]
 
     def _logits(self, text: str, found: Sequence[Any]) -> list[float]:
@@ -264,7 +264,7 @@ class RemoteAnswerModel(RemoteModel):
         spending: Spending | None = None,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
-        self._template = checked_template(template) or PLAIN
+        self._template = check_template(template) or PLAIN
         check_kind_of_spans(spans)
         check_number("max_new_tokens", max_new_tokens, 1, whole=True)
         address, _ = endpoint(url, "completions")
@@ -298,7 +298,7 @@ class RemoteAnswerModel(RemoteModel):
             ServiceError: the server does not score given text.
             ModelError: the model ends its answer at once.
         """
-        asked, joint = self._framed(context, question)
+        asked, joint = self._frame_question(context, question)
         notes: tuple[str, ...] = ()
         if answer is None:
             asked, notes = self._own_answer(asked)
@@ -315,7 +315,7 @@ class RemoteAnswerModel(RemoteModel):
 
         Nothing is sent.
         """
-        return self._about(self._framed(context, question)[0])
+        return self._about(self._frame_question(context, question)[0])
 
     def read(
         self,
@@ -326,20 +326,20 @@ class RemoteAnswerModel(RemoteModel):
         removal: str = "delete",
     ) -> Reading:
         """Nothing can be read before a question is asked."""
-        raise unasked(text, text_pair, truncation, removal)
+        raise no_question_error(text, text_pair, truncation, removal)
 
     def answer_together(self, rows: Sequence[Row], done: Callable[[int], None]) -> Tensor:
         """There are no answers before a question is asked."""
-        raise unasked(rows, done)
+        raise no_question_error(rows, done)
 
-    def _framed(self, context: str | Sequence[str], question: str) -> tuple[Asked, str]:
+    def _frame_question(self, context: str | Sequence[str], question: str) -> tuple[Asked, str]:
         """A question in its prompt, and what an answer begins with.
 
         A space at the end of a prompt is part of the first token of what follows. So it goes to the
         answer.
         """
         check_words("question", question)
-        text, passages = joined_context(context)
+        text, passages = join_context(context)
         before, after = (
             part.replace("{question}", question.strip())
             for part in self._template.split("{context}")
@@ -383,7 +383,7 @@ class RemoteAnswerModel(RemoteModel):
         body |= {"max_tokens": self.most_written, "temperature": 0}
         return with_options(body, self._options)
 
-    def _found(self, response: Any, texts: Sequence[str]) -> list[Any]:
+    def _parse_response(self, response: Any, texts: Sequence[str]) -> list[Any]:
         try:
             choice = response["choices"][0]
             written, reason = choice["text"], choice.get("finish_reason")
@@ -394,4 +394,4 @@ class RemoteAnswerModel(RemoteModel):
         return [{"text": written, "cut": reason == "length"}]
 
     def _logits(self, text: str, found: Sequence[Any]) -> list[float]:
-        raise unasked(text, found)
+        raise no_question_error(text, found)

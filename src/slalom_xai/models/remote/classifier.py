@@ -6,12 +6,12 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from slalom_xai.errors import InputError, ModelError, ServiceError, shortened
+from slalom_xai.errors import InputError, ModelError, ServiceError, quote_text
 from slalom_xai.models.outputs import Outputs
 from slalom_xai.models.remote.failures import not_the_protocol
 from slalom_xai.models.remote.likely_tokens import (
     LabelFinder,
-    checked_tokens,
+    check_tokens,
     label_in,
     listed_tokens,
 )
@@ -68,7 +68,7 @@ class RemoteClassifier(RemoteModel):
         spending: Spending | None = None,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
-        tokens = checked_tokens(labels)
+        tokens = check_tokens(labels)
         check_number("top", top, 1, whole=True)
         if samples is not None:
             check_number("samples", samples, 2, whole=True)
@@ -84,7 +84,7 @@ class RemoteClassifier(RemoteModel):
         )
         self._model, self._system, self._top, self._samples = model, system, top, samples
         self._tokens = list(tokens.values())
-        self._prompt = _checked_prompt(prompt, tokens)
+        self._prompt = _check_prompt(prompt, tokens)
         self._options = dict(options or {})
         self._finder = LabelFinder(self._tokens, self.name)
         self._bounded: set[int] = set()  # rows with a label that was not listed
@@ -155,7 +155,7 @@ class RemoteClassifier(RemoteModel):
             body |= chat if self._kind == "chat" else {"logprobs": self._top}
         return with_options(body, self._options)
 
-    def _found(self, response: Any, texts: Sequence[str]) -> list[Any]:
+    def _parse_response(self, response: Any, texts: Sequence[str]) -> list[Any]:
         """The likely tokens, or the text where labels are drawn."""
         try:
             choice = response["choices"][0]
@@ -174,7 +174,7 @@ class RemoteClassifier(RemoteModel):
             return [{"text": str(written)}]
         if top is None:
             raise ServiceError(
-                f"{self.name} returned {shortened(str(written), 40)} and no log-probabilities: "
+                f"{self.name} returned {quote_text(str(written), 40)} and no log-probabilities: "
                 "start the server with them, choose a model that gives them, or estimate them "
                 "with samples=20"
             )
@@ -182,29 +182,29 @@ class RemoteClassifier(RemoteModel):
 
     def _logits(self, text: str, found: Sequence[Any]) -> list[float]:
         if self._samples is not None:
-            return self._counted(text, [each["text"] for each in found])
+            return self._count_draws(text, [each["text"] for each in found])
         top = [(token, log) for token, log in found[0]["top"]]
         labels = self._finder.logs(top, text)
         if any(labels.bounds):
             self._bounded.add(hash(text))
         return labels.logs
 
-    def _counted(self, text: str, written: Sequence[str]) -> list[float]:
+    def _count_draws(self, text: str, written: Sequence[str]) -> list[float]:
         """Log-probabilities from how often each label was drawn."""
         drawn = [label_in(each, self._tokens) for each in written]
         counts = [drawn.count(index) for index in range(len(self._tokens))]
         if sum(counts) == 0:
             raise ModelError(
-                f"{self.name} answered {shortened(written[0], 40)} to {shortened(text)}, and none "
-                f"of the labels ({', '.join(self._tokens)}) in {len(written)} draws: say in the "
-                "prompt what to answer"
+                f"{self.name} answered {quote_text(written[0], 40)} to {quote_text(text)}, and "
+                f"none of the labels ({', '.join(self._tokens)}) in {len(written)} draws: say in "
+                "the prompt what to answer"
             )
         self._odd_draws[hash(text)] = drawn.count(None)
         total = sum(counts) + _HALF * len(counts)
         return [math.log((count + _HALF) / total) for count in counts]
 
 
-def _checked_prompt(prompt: str | None, tokens: Mapping[str, str]) -> str:
+def _check_prompt(prompt: str | None, tokens: Mapping[str, str]) -> str:
     """The prompt, or one that asks for the labels."""
     if prompt is None:
         meanings = [
@@ -216,7 +216,7 @@ def _checked_prompt(prompt: str | None, tokens: Mapping[str, str]) -> str:
         )
     if not isinstance(prompt, str) or PLACE not in prompt:
         raise InputError(
-            f"the prompt {shortened(str(prompt))} does not say where the text goes: "
+            f"the prompt {quote_text(str(prompt))} does not say where the text goes: "
             f"put {PLACE} there"
         )
     return prompt

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 
-from slalom_xai.errors import ModelError, ServiceError, shortened
+from slalom_xai.errors import ModelError, ServiceError, quote_text
 
 if TYPE_CHECKING:
     import httpx
@@ -55,7 +55,7 @@ async def read(response: httpx.Response, most: int) -> bytes:
     return bytes(content)
 
 
-def parsed(content: bytes) -> Any:
+def parse_json(content: bytes) -> Any:
     """The JSON in some bytes.
 
     Raises:
@@ -136,13 +136,13 @@ class Refusal:
         if self._refuses_echo():  # llama.cpp does so with a status of 500
             return None
         wait = seconds_to_wait(self.headers.get("retry-after"), datetime.now(UTC))
-        reason = f"status {self.status}{self._quoted()}"
+        reason = f"status {self.status}{self._quote()}"
         busy = self.status == 429
         return Failed(reason, wait=wait, billed=self.status >= 500, busy=busy)
 
     def error(self) -> ModelError:
         """The error, where trying again does not help."""
-        said = self._quoted()
+        said = self._quote()
         if self.status in (401, 403):
             return ServiceError(f"{self.model} refused the request: {self.key}{said}")
         if self.status in (402, 429):
@@ -163,7 +163,7 @@ class Refusal:
                 "(reasoning models do not), or estimate those of labels with samples=20"
             )
         if 300 <= self.status < 400:
-            where = shortened(self.headers.get("location", "nowhere"))
+            where = quote_text(self.headers.get("location", "nowhere"))
             return ServiceError(f"{self.model} has moved to {where}: give that address")
         return ModelError(f"{self.model} refused the request (status {self.status}){said}")
 
@@ -173,8 +173,8 @@ class Refusal:
     def _says(self, words: tuple[str, ...]) -> bool:
         return _says(self.said, words)
 
-    def _quoted(self) -> str:
-        return f" (it says {shortened(self.said, 200)})" if self.said else ""
+    def _quote(self) -> str:
+        return f" (it says {quote_text(self.said, 200)})" if self.said else ""
 
 
 def cannot_score(model: str, said: str = "") -> ServiceError:
@@ -188,7 +188,7 @@ def cannot_score(model: str, said: str = "") -> ServiceError:
 def not_the_protocol(model: str, response: Any, text: str) -> ModelError:
     """The error for a response that is none of OpenAI's protocol."""
     return ModelError(
-        f"{model} returned {shortened(str(response))} for {shortened(text)}, which has no "
+        f"{model} returned {quote_text(str(response))} for {quote_text(text)}, which has no "
         '"choices" as the protocol of OpenAI has them: check the address'
     )
 
@@ -217,7 +217,7 @@ def seconds_to_wait(header: str | None, now: datetime) -> float | None:
 def own_words(body: bytes) -> str:
     """The message of an error, in whichever of the usual places it stands."""
     try:
-        found = parsed(body)
+        found = parse_json(body)
     except Unreadable:
         return " ".join(body.decode("utf-8", errors="replace").split())
     for _ in range(3):

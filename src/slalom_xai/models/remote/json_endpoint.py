@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from slalom_xai.errors import InputError, ModelError, one_of, shortened
+from slalom_xai.errors import InputError, ModelError, one_of, quote_text
 from slalom_xai.models.answers import Answers
-from slalom_xai.models.outputs import Outputs, checked_labels
+from slalom_xai.models.outputs import Outputs, check_labels
 from slalom_xai.models.remote.model import RemoteModel
 from slalom_xai.models.remote.settings import Connection, check_number
 from slalom_xai.models.remote.spending import Spending
@@ -55,7 +55,7 @@ class JsonClassifier(RemoteModel):
         spending: Spending | None = None,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
-        names = checked_labels(list(labels)) or ()
+        names = check_labels(list(labels)) or ()
         named = dict(labels) if isinstance(labels, Mapping) else {name: name for name in names}
         if output not in ("probabilities", "logits"):
             raise one_of("output", output, ("probabilities", "logits"))
@@ -63,7 +63,7 @@ class JsonClassifier(RemoteModel):
         self._several = _has(request, MANY)
         if not self._several and not _has(request, ONE):
             raise InputError(
-                f"the request {shortened(str(request))} does not say where the text goes: put "
+                f"the request {quote_text(str(request))} does not say where the text goes: put "
                 f"{ONE} there, or {MANY} for a list of texts"
             )
         if batch > 1 and not self._several:
@@ -95,10 +95,10 @@ class JsonClassifier(RemoteModel):
         return [list(asked[start : start + self._batch]) for start in starts]
 
     def _request(self, texts: Sequence[str]) -> tuple[dict[str, Any], str]:
-        body: dict[str, Any] = _filled(self._template, texts)
+        body: dict[str, Any] = _fill_template(self._template, texts)
         return body, "".join(texts)
 
-    def _found(self, response: Any, texts: Sequence[str]) -> list[Any]:
+    def _parse_response(self, response: Any, texts: Sequence[str]) -> list[Any]:
         scores = self._at_path(response)
         if not self._several:
             return [self._numbers(scores, response)]
@@ -142,7 +142,7 @@ class JsonClassifier(RemoteModel):
 
     def _unusable(self, response: Any, expected: str) -> ModelError:
         return ModelError(
-            f"{self.name} returned {shortened(str(response))}, in which {expected} cannot be "
+            f"{self.name} returned {quote_text(str(response))}, in which {expected} cannot be "
             "found: check request, response and labels"
         )
 
@@ -160,14 +160,14 @@ def _has(template: Any, place: str) -> bool:
     return isinstance(template, list) and any(_has(each, place) for each in template)
 
 
-def _filled(template: Any, texts: Sequence[str]) -> Any:
+def _fill_template(template: Any, texts: Sequence[str]) -> Any:
     """A template with texts in their places."""
     if template == MANY:
         return list(texts)
     if isinstance(template, str):
         return template.replace(ONE, texts[0])
     if isinstance(template, Mapping):
-        return {name: _filled(each, texts) for name, each in template.items()}
+        return {name: _fill_template(each, texts) for name, each in template.items()}
     if isinstance(template, list):
-        return [_filled(each, texts) for each in template]
+        return [_fill_template(each, texts) for each in template]
     return template

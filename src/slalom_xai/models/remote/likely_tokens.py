@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from slalom_xai.errors import InputError, ModelError, ServiceError, shortened, shown_number
+from slalom_xai.errors import InputError, ModelError, ServiceError, quote_number, quote_text
 from slalom_xai.models.remote.failures import cannot_score, not_the_protocol
 
 # Labels in what a server returns: in a list of likely tokens, or in a text.
@@ -42,7 +42,7 @@ class LabelLogs:
     bounds: list[bool]
 
 
-def checked_tokens(labels: Any) -> dict[str, str]:
+def check_tokens(labels: Any) -> dict[str, str]:
     """Names of classes with what the model answers for each.
 
     Raises:
@@ -114,7 +114,7 @@ class LabelFinder:
                 )
 
     def _none_listed(self, top: Top, text: str) -> ModelError:
-        likely = ", ".join(shortened(token, 40) for token, _ in top[:_SHOWN])
+        likely = ", ".join(quote_text(token, 40) for token, _ in top[:_SHOWN])
         hint = "say in the prompt what to answer"
         if any("think" in token.lower() for token, _ in top[:1]):
             hint = "it reasons first; switch that off, or choose a model that does not reason"
@@ -123,7 +123,7 @@ class LabelFinder:
         labels = " nor ".join(repr(token) for token in self._tokens)
         return ModelError(
             f"{self._model} lists neither {labels} among the {len(top)} likeliest tokens after "
-            f"{shortened(text)} (the likeliest are {likely}): {hint}"
+            f"{quote_text(text)} (the likeliest are {likely}): {hint}"
         )
 
 
@@ -173,8 +173,8 @@ def listed_tokens(choice: Mapping[str, Any], model: str) -> list[tuple[str, floa
     for token, log in numbers:
         if not is_log(log):
             raise ModelError(
-                f"{model} gives {shown_number(log)} as the log-probability of "
-                f"{shortened(token, 40)}, which is none: see what the server does"
+                f"{model} gives {quote_number(log)} as the log-probability of "
+                f"{quote_text(token, 40)}, which is none: see what the server does"
             )
     listed = [(token, float(log)) for token, log in numbers if log > NO_NUMBER]
     return sorted(listed, key=lambda pair: -pair[1]) or None
@@ -232,7 +232,7 @@ def scored_answer(response: Any, answer: str, model: str) -> ScoredAnswer:
     written = _count_written(response)
     for behind in (written, 1 - written):  # some servers do not list a token that ends the text
         stop = len(tokens) - behind
-        spelled = _spelled(tokens[:stop], answer)
+        spelled = _spell_answer(tokens[:stop], answer)
         if spelled is not None:
             first, ends, before = spelled
             numbers = _numbers(logs[first:stop], answer, model)
@@ -241,8 +241,8 @@ def scored_answer(response: Any, answer: str, model: str) -> ScoredAnswer:
     if len(tokens) <= 1:
         raise cannot_score(model)
     raise ModelError(
-        f"{model} repeats a prompt that ends with {shortened(answer, 60)} as tokens that end with "
-        f"{shortened(''.join(tokens[-5:]), 60)}: it cannot be said which of them are the answer's"
+        f"{model} repeats a prompt that ends with {quote_text(answer, 60)} as tokens that end with "
+        f"{quote_text(''.join(tokens[-5:]), 60)}: it cannot be said which of them are the answer's"
     )
 
 
@@ -268,7 +268,7 @@ def _count_written(response: Any) -> int:
     return 0 if isinstance(usage, dict) and usage.get("completion_tokens") == 0 else 1
 
 
-def _spelled(tokens: Sequence[str], answer: str) -> tuple[int, list[int], str] | None:
+def _spell_answer(tokens: Sequence[str], answer: str) -> tuple[int, list[int], str] | None:
     """The last tokens, as far as they spell an answer; None where they do not.
 
     White space does not count, because servers differ in it. A part of a character may stand for
@@ -361,9 +361,9 @@ def _numbers(logs: Sequence[Any], answer: str, model: str) -> list[float]:
     """Log-probabilities of the tokens of an answer."""
     for log in logs:
         if not is_log(log) or not log > NO_NUMBER:
-            shown = "null" if log is None else shown_number(log)
+            shown = "null" if log is None else quote_number(log)
             raise ModelError(
                 f"{model} gives {shown} as the log-probability of a token of "
-                f"{shortened(answer, 60)}, which is none: give another answer"
+                f"{quote_text(answer, 60)}, which is none: give another answer"
             )
     return [min(float(log), 0.0) for log in logs]

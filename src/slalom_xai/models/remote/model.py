@@ -24,7 +24,7 @@ from slalom_xai.models.remote.settings import (
     Connection,
     EnvironmentKey,
     check_secrecy,
-    checked_address,
+    parse_address,
 )
 from slalom_xai.models.remote.spending import Spending
 from slalom_xai.models.rows import Row
@@ -192,7 +192,7 @@ class RemoteModel(ReadsWords, ABC):
         from slalom_xai.models.remote.sending import Sender
 
         connection = connection or Connection()
-        parts = checked_address(url)
+        parts = parse_address(url)
         key = EnvironmentKey(connection.key_variable, connection.key_header)
         key.check()
         if key.is_set:
@@ -234,7 +234,7 @@ class RemoteModel(ReadsWords, ABC):
 
     def _asked(self, texts: Sequence[str], done: Callable[[int], None]) -> list[list[Any]]:
         """What was found in each draw of each text."""
-        keys = _numbered(texts, self.draws)
+        keys = _number_draws(texts, self.draws)
         with self._lock:
             answers = self._answers(texts, keys, done)
         return [[answers[key] for key in of_row] for of_row in keys]
@@ -277,7 +277,7 @@ class RemoteModel(ReadsWords, ABC):
         texts = [text for _, text in bundle]
         body, prompt = self._request(texts)
         response = await self._sender.post(client, body, prompt, self.most_written * len(texts))
-        found = self._found(response, texts)
+        found = self._parse_response(response, texts)
         for (key, _), answer in zip(bundle, found, strict=True):
             self._store.keep(key, answer)
         return found
@@ -299,7 +299,7 @@ class RemoteModel(ReadsWords, ABC):
         """The body of a request about some texts, and all that the server reads of it."""
 
     @abstractmethod
-    def _found(self, response: Any, texts: Sequence[str]) -> list[Any]:
+    def _parse_response(self, response: Any, texts: Sequence[str]) -> list[Any]:
         """What a response says about each text, as plain JSON, to be kept.
 
         Raises:
@@ -316,7 +316,7 @@ def with_options(body: Mapping[str, Any], options: Mapping[str, Any]) -> dict[st
     return {name: value for name, value in {**body, **options}.items() if value is not None}
 
 
-def _numbered(texts: Sequence[str], draws: int) -> list[list[str]]:
+def _number_draws(texts: Sequence[str], draws: int) -> list[list[str]]:
     """Keys of each row's draws. Equal rows have different ones: each has answers of its own."""
     seen: Counter[str] = Counter()
     keys = []

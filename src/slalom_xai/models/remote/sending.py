@@ -12,7 +12,7 @@ from typing import Any, TypeGuard
 import httpx
 import stamina
 
-from slalom_xai.errors import ServiceError, shortened
+from slalom_xai.errors import ServiceError, quote_text
 from slalom_xai.models.remote.failures import (
     PACKED,
     Failed,
@@ -20,7 +20,7 @@ from slalom_xai.models.remote.failures import (
     Unreadable,
     Unusable,
     own_words,
-    parsed,
+    parse_json,
     read,
 )
 from slalom_xai.models.remote.settings import Connection, EnvironmentKey
@@ -76,7 +76,7 @@ class Tries:
         self._pace.pause(error.wait)
         return error.wait
 
-    def given_up(self, failure: Failed, model: str) -> ServiceError:
+    def final_error(self, failure: Failed, model: str) -> ServiceError:
         """The error after the last try."""
         if self._is_too_long(failure):
             asked = "" if failure.wait is None else f" and asks to wait {failure.wait:.0f} seconds"
@@ -174,7 +174,7 @@ class Sender:
                     return await self._try(client, body, reserved)
         except Failed as last:
             failure = last
-        raise tries.given_up(failure, self._name)
+        raise tries.final_error(failure, self._name)
 
     async def _try(
         self, client: httpx.AsyncClient, body: dict[str, Any], reserved: Reservation
@@ -215,14 +215,14 @@ class Sender:
         except TimeoutError:
             return Failed(f"no complete answer in {seconds:g} seconds")
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-            return Failed(self._described(error), billed=False)
+            return Failed(self._describe(error), billed=False)
         except httpx.RequestError as error:
-            return Failed(self._described(error))
+            return Failed(self._describe(error))
         except Unreadable as error:
             return Failed(f"an answer that is {error}")
-        return self._understood(content)
+        return self._parse(content)
 
-    def _understood(self, content: bytes) -> Any:
+    def _parse(self, content: bytes) -> Any:
         """The JSON in an answer, without the key, or what is wrong with it."""
         most = self._connection.most_bytes
         if len(content) > most:
@@ -231,12 +231,12 @@ class Sender:
                 "with Connection(most_bytes=...)"
             )
         try:
-            return self._key.without(parsed(content))
+            return self._key.without(parse_json(content))
         except RecursionError:
             return Failed("an answer that is JSON that is nested too deep")
         except Unreadable as error:
             text = self._key.hidden(content[:_LONGEST_MESSAGE].decode("utf-8", errors="replace"))
-            return Failed(f"an answer that is {error}, {shortened(text, 60)}")
+            return Failed(f"an answer that is {error}, {quote_text(text, 60)}")
 
     async def _refused(self, response: httpx.Response) -> Exception:
         """What a response that is no answer means."""
@@ -256,7 +256,7 @@ class Sender:
         refusal = Refusal(response.status_code, said, headers, self._name, key)
         return refusal.may_pass() or refusal.error()
 
-    def _described(self, error: Exception) -> str:
+    def _describe(self, error: Exception) -> str:
         said = " ".join(self._key.hidden(str(error)).split())[:_SHOWN]
         return f"{type(error).__name__}: {said}" if said else type(error).__name__
 

@@ -9,7 +9,7 @@ from itertools import takewhile
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
-from slalom_xai.errors import InputError, one_of, shortened, shown_number
+from slalom_xai.errors import InputError, one_of, quote_number, quote_text
 
 _MOST = 1e15  # of any number here
 
@@ -81,10 +81,10 @@ def check_number(
         if least < given <= _MOST or (given == least and not above):
             return
         if given > _MOST:
-            raise InputError(f"{name} is {shown_number(given)}: give at most {_MOST:.0f}")
+            raise InputError(f"{name} is {quote_number(given)}: give at most {_MOST:.0f}")
     what = "a whole number" if whole else "a number"
     bound = f"above {least:g}" if above else f"of at least {least:g}"
-    raise InputError(f"{name} is {shown_number(given)}: give {what} {bound}")
+    raise InputError(f"{name} is {quote_number(given)}: give {what} {bound}")
 
 
 # Addresses of servers: checked before anything is sent there.
@@ -94,7 +94,7 @@ _HERE = ("localhost", "127.0.0.1", "::1")
 _PATHS = {"chat": "/chat/completions", "completions": "/completions"}  # of OpenAI's protocol
 
 
-def checked_address(url: str) -> SplitResult:
+def parse_address(url: str) -> SplitResult:
     """The parts of an address.
 
     Raises:
@@ -108,7 +108,7 @@ def checked_address(url: str) -> SplitResult:
         valid = False
     if not valid:
         raise InputError(
-            f"the address is {shortened(str(url))}: give that of a server, "
+            f"the address is {quote_text(str(url))}: give that of a server, "
             "such as http://localhost:8000/v1"
         )
     if parts.username or parts.password:
@@ -138,7 +138,7 @@ def endpoint(url: str, kind: str | None) -> tuple[str, str]:
     """
     if kind is not None and kind not in _PATHS:
         raise one_of("kind", kind, _PATHS)
-    parts = checked_address(url)
+    parts = parse_address(url)
     path = parts.path.rstrip("/")
     for known, ending in _PATHS.items():
         if path.endswith(ending):
@@ -207,30 +207,30 @@ class EnvironmentKey:
             RecursionError: it is nested too deep.
         """
         key = self._key()
-        return _cleaned(answer, key if len(key) >= _IN_ANSWERS else "")
+        return _clean(answer, key if len(key) >= _IN_ANSWERS else "")
 
     def hidden(self, text: str) -> str:
         """A message of a server without the key and beginnings of it, also where it is escaped."""
         for _ in range(_WRAPPED):
-            text = _ESCAPED.sub(_unescaped, text)
-        text = _masked(text, self._key(), _IN_MESSAGES)
+            text = _ESCAPED.sub(_unescape, text)
+        text = _mask_key(text, self._key(), _IN_MESSAGES)
         return _WORD.sub(lambda word: HIDDEN if _STARS in word[0] else word[0], text)
 
     def _key(self) -> str:
         return os.environ.get(self.variable, "").strip() if self.variable else ""
 
 
-def _cleaned(answer: Any, key: str) -> Any:
+def _clean(answer: Any, key: str) -> Any:
     if isinstance(answer, str):
-        return _HALF.sub("\ufffd", _masked(answer, key, _IN_ANSWERS))
+        return _HALF.sub("\ufffd", _mask_key(answer, key, _IN_ANSWERS))
     if isinstance(answer, list):
-        return [_cleaned(each, key) for each in answer]
+        return [_clean(each, key) for each in answer]
     if isinstance(answer, dict):
-        return {_cleaned(name, key): _cleaned(each, key) for name, each in answer.items()}
+        return {_clean(name, key): _clean(each, key) for name, each in answer.items()}
     return answer
 
 
-def _masked(text: str, key: str, least: int) -> str:
+def _mask_key(text: str, key: str, least: int) -> str:
     """A text in which a key, and a beginning of it of at least so many characters, is hidden."""
     if not key:
         return text
@@ -244,5 +244,5 @@ def _count_equal(one: str, other: str) -> int:
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
 
 
-def _unescaped(found: re.Match[str]) -> str:
+def _unescape(found: re.Match[str]) -> str:
     return chr(int(found[1], 16)) if found[1] else found[2]

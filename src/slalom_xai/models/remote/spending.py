@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from slalom_xai.errors import CapError, InputError, ServiceError, shown_number
+from slalom_xai.errors import CapError, InputError, ServiceError, quote_number
 from slalom_xai.models.remote.settings import check_number
 from slalom_xai.system.files import append_line, write_file
 from slalom_xai.system.result_folder import read_lines
@@ -350,5 +350,5 @@ def _count(given: Any) -> int:
         ValueError: it is none, so that what was spent would be wrong.
     """
     if type(given) is not int or not 0 <= given <= _MOST:
-        raise ValueError(f"{shown_number(given)} is no number of calls or tokens")
+        raise ValueError(f"{quote_number(given)} is no number of calls or tokens")
     return given

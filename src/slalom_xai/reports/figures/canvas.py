@@ -194,7 +194,7 @@ def relative(scores: Array) -> Array:
     return finite / largest
 
 
-def strongest(scores: Array, count: int) -> list[int]:
+def find_strongest(scores: Array, count: int) -> list[int]:
     """Indices of the scores that are largest either way, strongest first; NaN counts as 0."""
     order = np.argsort(-np.abs(np.nan_to_num(scores)), kind="stable")
     return [int(index) for index in order[: max(count, 0)]]
@@ -236,10 +236,10 @@ def measured_in(explanation: Explanation) -> str:
 def headline(explanation: Explanation) -> str:
     """The explained label and the model's output."""
     scale = SCALES[explanation.outputs.kind]
-    return f"{label(explanation.target)}: {scale} {signed(explanation.prediction)}"
+    return f"{label(explanation.target)}: {scale} {format_signed(explanation.prediction)}"
 
 
-def signed(number: float) -> str:
+def format_signed(number: float) -> str:
     """A number with its sign, and with a minus that is as wide as the plus."""
     if not math.isfinite(number):
         return str(number)

@@ -14,12 +14,12 @@ from slalom_xai.explanation import Explanation
 from slalom_xai.reports.colour import HIGHLIGHT
 from slalom_xai.reports.figures.canvas import (
     WIDTH,
+    find_strongest,
     label,
     look,
     measured_in,
     new_figure,
     score_title,
-    strongest,
 )
 from slalom_xai.reports.figures.plane import LABELS
 from slalom_xai.reports.figures.points import (
@@ -173,7 +173,7 @@ def corpus_scatter(
         axes.text(1, 0.01, counted, **corner, fontsize="x-small")
         figure.draw_without_rendering()  # settles where the axes are
         figure.set_layout_engine("none")
-        named = [index for index in strongest(points.effects, labels) if types[index].effects]
+        named = [index for index in find_strongest(points.effects, labels) if types[index].effects]
         name_points(figure, axes, points, named)
     return figure
 

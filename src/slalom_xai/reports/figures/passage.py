@@ -35,7 +35,7 @@ from slalom_xai.reports.figures.canvas import (
 from slalom_xai.reports.figures.words import (
     Word,
     has_longer_words,
-    merged,
+    merge_units,
     word_effects,
     word_scores,
 )
@@ -118,7 +118,7 @@ def _paragraphs(explanation: Explanation, score: str) -> Iterator[list[Run]]:
 
     An empty list sets the two texts of a pair apart.
     """
-    words = merged(explanation)
+    words = merge_units(explanation)
     scores = word_scores(explanation, words, score)
     intensities = relative(np.where(word_effects(explanation, words), scores, 0.0))
     texts = [explanation.text]
@@ -231,11 +231,11 @@ def _cut(chunk: Chunk, room: float, measure: Measure) -> list[Chunk]:
     used = 0.0
     for character in _characters(chunk):
         if current and used + measure(character.text) > room:
-            parts.append(Chunk(_joined(current), chunk.space and not parts))
+            parts.append(Chunk(_join_runs(current), chunk.space and not parts))
             current, used = [], 0.0
         current.append(character)
         used += measure(character.text)
-    return [*parts, Chunk(_joined(current), chunk.space and not parts)]
+    return [*parts, Chunk(_join_runs(current), chunk.space and not parts)]
 
 
 def _characters(chunk: Chunk) -> Iterator[Run]:
@@ -244,7 +244,7 @@ def _characters(chunk: Chunk) -> Iterator[Run]:
             yield Run(character, run.intensity)
 
 
-def _joined(runs: Sequence[Run]) -> tuple[Run, ...]:
+def _join_runs(runs: Sequence[Run]) -> tuple[Run, ...]:
     """Neighbouring runs of one intensity as one."""
     joined = []
     for intensity, alike in groupby(runs, key=lambda run: run.intensity):

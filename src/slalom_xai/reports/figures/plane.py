@@ -14,14 +14,14 @@ from slalom_xai.reports.figures.canvas import (
     DARK,
     FAINT,
     WIDTH,
+    find_strongest,
+    format_signed,
     headline,
     label,
     look,
     measured_in,
     new_figure,
     score_title,
-    signed,
-    strongest,
 )
 from slalom_xai.reports.figures.points import (
     Points,
@@ -67,7 +67,9 @@ def scatter(
         InputError: an additive explanation, which has no importances.
     """
     points = _points(explanation)
-    named = [index for index in strongest(points.effects, labels) if explanation.has_effect[index]]
+    named = [
+        index for index in find_strongest(points.effects, labels) if explanation.has_effect[index]
+    ]
     with_whiskers: Sequence[int] = ()
     if errors and {"value", "importance"} <= explanation.standard_errors.keys():
         with_whiskers = named
@@ -164,7 +166,7 @@ def _draw_range(axes: Axes, ends: tuple[float, float] | None) -> None:
         axes.text(
             end,
             0.01,
-            f" {name} {signed(end)} ",
+            f" {name} {format_signed(end)} ",
             transform=axes.get_xaxis_transform(),
             ha=aligned,
             va="bottom",
@@ -181,7 +183,7 @@ def _draw_output(axes: Axes, prediction: float) -> None:
     axes.text(
         prediction,
         1.0,
-        f"output {signed(prediction)}",
+        f"output {format_signed(prediction)}",
         transform=axes.get_xaxis_transform(),
         ha="center",
         va="bottom",
@@ -214,7 +216,7 @@ def _draw_sink(axes: Axes, explanation: Explanation, points: Points) -> Points:
     )
     name = "sink"
     if not ((low <= (value, importance)).all() and ((value, importance) <= high).all()):
-        name = f"sink, further out: ({signed(value)}, {signed(importance)})"
+        name = f"sink, further out: ({format_signed(value)}, {format_signed(importance)})"
     return Points(
         values=np.append(points.values, x),
         importances=np.append(points.importances, y),

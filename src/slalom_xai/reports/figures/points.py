@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from slalom_xai.reports.figures.canvas import FAINT, relative, renderer, strong, strongest, tint
+from slalom_xai.reports.figures.canvas import (
+    FAINT,
+    find_strongest,
+    relative,
+    renderer,
+    strong,
+    tint,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -201,7 +208,7 @@ def draw_points(axes: Axes, points: Points) -> None:
             zorder=2,
             gid="without",
         )
-    weakest_first = strongest(points.effects, len(points.effects))[::-1]
+    weakest_first = find_strongest(points.effects, len(points.effects))[::-1]
     order = np.array([index for index in weakest_first if not without[index]], dtype=np.int64)
     upwards = relative(points.effects)[order] >= 0
     _draw_triangles(axes, points, order[upwards], up=True)

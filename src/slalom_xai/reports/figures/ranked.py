@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slalom_xai.errors import InputError, shortened
+from slalom_xai.errors import InputError, quote_text
 from slalom_xai.explanation import Array, Explanation
 from slalom_xai.methods.scores import DEFAULT_SCORE
 from slalom_xai.reports.figures.canvas import (
@@ -18,6 +18,7 @@ from slalom_xai.reports.figures.canvas import (
     GRID,
     TITLES,
     WIDTH,
+    find_strongest,
     headline,
     label,
     look,
@@ -26,13 +27,12 @@ from slalom_xai.reports.figures.canvas import (
     relative,
     score_title,
     strong,
-    strongest,
     tint,
 )
 from slalom_xai.reports.figures.words import (
     Word,
     has_longer_words,
-    merged,
+    merge_units,
     unit_labels,
     word_effects,
     word_scores,
@@ -103,7 +103,7 @@ def _choose(scores: Array, most: int) -> list[int]:
 
     Those without effect, whose score is NaN, come last, and only where all units find room.
     """
-    chosen = strongest(scores, most)
+    chosen = find_strongest(scores, most)
     if len(scores) > most and np.isfinite(scores).any():
         chosen = [index for index in chosen if np.isfinite(scores[index])]
     return sorted(chosen, key=lambda index: (-np.nan_to_num(scores[index], nan=-np.inf), index))
@@ -209,7 +209,7 @@ def side_by_side(
         effect = word_effects(explanation, its_words)
         scores.append(np.where(effect, word_scores(explanation, its_words, score), np.nan))
     intensities = [relative(of_one) for of_one in scores]
-    chosen = sorted(strongest(np.abs(intensities).max(axis=0), words))
+    chosen = sorted(find_strongest(np.abs(intensities).max(axis=0), words))
     texts = [label(word.text) for word in same_words[0]]
     width = width or min(1.3 + 1.5 * len(given), _WIDEST)
     with look([*texts, *titles]):
@@ -242,10 +242,10 @@ def _same_words(explanations: Sequence[Explanation]) -> list[tuple[Word, ...]]:
     for index, other in enumerate(explanations):
         if (other.text, other.text_pair) != (first.text, first.text_pair):
             raise InputError(
-                f"explanation {index} is of {shortened(other.text, 40)}, but the first is of "
-                f"{shortened(first.text, 40)}: give explanations of one text"
+                f"explanation {index} is of {quote_text(other.text, 40)}, but the first is of "
+                f"{quote_text(first.text, 40)}: give explanations of one text"
             )
-    same_words = [merged(explanation) for explanation in explanations]
+    same_words = [merge_units(explanation) for explanation in explanations]
     for index, words in enumerate(same_words):
         if _spans(words) != _spans(same_words[0]):
             raise InputError(

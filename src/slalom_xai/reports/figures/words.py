@@ -64,7 +64,7 @@ class _Group:
         return self.part == unit.part and (self.number == number or unit.start < self.end)
 
 
-def merged(explanation: Explanation) -> tuple[Word, ...]:
+def merge_units(explanation: Explanation) -> tuple[Word, ...]:
     """The words that the units make up, in reading order.
 
     Units that share characters fall into one word. Larger units stay as they are, and so do types,
@@ -147,7 +147,7 @@ def word_effects(explanation: Explanation, merged_words: Sequence[Word]) -> NDAr
 
 def has_longer_words(explanation: Explanation) -> bool:
     """Whether any word is made of several units."""
-    return any(len(word.indices) > 1 for word in merged(explanation))
+    return any(len(word.indices) > 1 for word in merge_units(explanation))
 
 
 def _values(explanation: Explanation, merged_words: Sequence[Word], values: Array) -> Array:

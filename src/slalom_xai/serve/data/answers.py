@@ -180,7 +180,7 @@ def is_correct(truth: str | None, prediction: str | None, names: Sequence[str]) 
     """
     if truth is None or prediction is None:
         return None
-    if _plain(truth) == _plain(prediction):
+    if _normalise_label(truth) == _normalise_label(prediction):
         return True
     if not names:
         # A number may stand for any name.
@@ -188,17 +188,17 @@ def is_correct(truth: str | None, prediction: str | None, names: Sequence[str]) 
     meant = _meant(truth, names)
     if meant is None:
         return None
-    return _plain(meant) == _plain(prediction)
+    return _normalise_label(meant) == _normalise_label(prediction)
 
 
 def _meant(truth: str, names: Sequence[str]) -> str | None:
     """Which of the model's labels a label of the file means."""
     for name in names:
-        if _plain(name) == _plain(truth):
+        if _normalise_label(name) == _normalise_label(truth):
             return name
     number = _number(truth)
     if number is None and len(names) == 2:
-        number = _BOOLEANS.get(_plain(truth))
+        number = _BOOLEANS.get(_normalise_label(truth))
     if number is None:
         return None
     numbers = [[int(found) for found in re.findall(r"\d{1,9}", name)] for name in names]
@@ -208,7 +208,7 @@ def _meant(truth: str, names: Sequence[str]) -> str | None:
     return names[number] if number < len(names) else None
 
 
-def _plain(label: str) -> str:
+def _normalise_label(label: str) -> str:
     number = _number(label)
     return label.strip().casefold() if number is None else str(number)
 

@@ -17,10 +17,10 @@ from slalom_xai.serve.data.file import (
     VERSION,
     DataFile,
     DataSettings,
-    parsed,
+    parse_search,
 )
 from slalom_xai.serve.data.loading import Source, digest_of, is_imported, load, open_source
-from slalom_xai.serve.data.paging import Question, read_cursor, written_cursor
+from slalom_xai.serve.data.paging import Question, read_cursor, write_cursor
 from slalom_xai.serve.work.spec import DataSpec
 from slalom_xai.system.files import make_folder
 
@@ -180,7 +180,7 @@ class Dataset:
         question.check()
         if not 1 <= limit <= self.settings.page:
             raise InputError(f"limit is {limit}: give 1 to {self.settings.page} rows")
-        words = parsed(search, word_index=self._file.word_index, longest=self.settings.search)
+        words = parse_search(search, word_index=self._file.word_index, longest=self.settings.search)
         place = None
         if after is not None:
             place = read_cursor(question, after, self._file.secret)
@@ -191,10 +191,10 @@ class Dataset:
             total = asking.total()
         following = None
         if len(places) > limit:
-            following = written_cursor(question, places[limit - 1], self._file.secret)
+            following = write_cursor(question, places[limit - 1], self._file.secret)
         return Page(rows, following, total)
 
-    def unpredicted(self, model: str, limit: int) -> list[tuple[int, str]]:
+    def find_unpredicted(self, model: str, limit: int) -> list[tuple[int, str]]:
         """The next rows without a prediction, with their texts; empty texts are among them.
 
         Args:
@@ -230,7 +230,7 @@ class Dataset:
             InputError: there is no such row; nothing is kept.
         """
         given = [Prediction(*prediction) for prediction in predictions]
-        with self._file.writing() as connection:
+        with self._file.transaction() as connection:
             number = answers.model_number(connection, model)
             answers.keep_predictions(connection, number, given, label_names)
 
@@ -248,7 +248,7 @@ class Dataset:
             key: of the explanation.
             fidelity: wide r2; None where the explanation has none.
         """
-        with self._file.writing() as connection:
+        with self._file.transaction() as connection:
             number = answers.model_number(connection, model)
             answers.keep_explained(connection, number, digest_of(text), key, fidelity)
 

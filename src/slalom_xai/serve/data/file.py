@@ -25,7 +25,7 @@ from pathlib import Path
 from slalom_xai.data.tables.formats import StreamLimits
 from slalom_xai.errors import InputError
 from slalom_xai.system.files import make_private
-from slalom_xai.system.sqlite import Damaged, connected, find_damage, is_damaged, writing
+from slalom_xai.system.sqlite import Damaged, connect, find_damage, is_damaged, transaction
 
 # What a person typed into the search field, as conditions on texts.
 #
@@ -62,7 +62,7 @@ class Search:
         return bool(self.words or self.parts)
 
 
-def parsed(search: str, *, word_index: bool, longest: int) -> Search:
+def parse_search(search: str, *, word_index: bool, longest: int) -> Search:
     """Understands a search.
 
     Args:
@@ -246,7 +246,7 @@ class DataFile:
         self._closed = False
         with self._problems():
             make_private(path)
-        with self._problems(), self.writing() as connection:
+        with self._problems(), self.transaction() as connection:
             if connection.execute("PRAGMA user_version").fetchone()[0] != VERSION:
                 _create(connection, word_index=word_index)
             names = connection.execute("SELECT name FROM sqlite_master WHERE name = 'words'")
@@ -287,9 +287,9 @@ class DataFile:
                     connection.execute("ROLLBACK")
 
     @contextmanager
-    def writing(self) -> Iterator[sqlite3.Connection]:
+    def transaction(self) -> Iterator[sqlite3.Connection]:
         """A connection whose changes are kept together when the block ends, or not at all."""
-        with self._write_lock, self._connection() as connection, writing(connection):
+        with self._write_lock, self._connection() as connection, transaction(connection):
             yield connection
 
     def check(self) -> None:
@@ -321,7 +321,7 @@ class DataFile:
         with self._lock:
             connection = self._idle.pop() if self._idle else None
         if connection is None:
-            connection = self._connected()
+            connection = self._connect()
         try:
             yield connection
         finally:
@@ -332,8 +332,8 @@ class DataFile:
             if not keep:
                 connection.close()
 
-    def _connected(self) -> sqlite3.Connection:
-        connection = connected(self.path, _BUSY_SECONDS)
+    def _connect(self) -> sqlite3.Connection:
+        connection = connect(self.path, _BUSY_SECONDS)
         try:
             connection.execute(f"PRAGMA cache_size = -{_CACHE_KB}")
             connection.create_function("holds", 2, holds, deterministic=True)

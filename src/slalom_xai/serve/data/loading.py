@@ -26,7 +26,7 @@ from slalom_xai.data.tables.streams import (
     known_kind,
     open_stream,
 )
-from slalom_xai.errors import InputError, shortened
+from slalom_xai.errors import InputError, quote_text
 from slalom_xai.serve.data.answers import show_explained
 from slalom_xai.serve.data.file import DATA_SETTINGS, DataFile, DataSettings
 from slalom_xai.system.files import lock
@@ -127,7 +127,7 @@ class Source:
             return ""
         if not isinstance(cell, str):
             raise InputError(
-                f"{place} holds the {type(cell).__name__} {shortened(str(cell))} in column "
+                f"{place} holds the {type(cell).__name__} {quote_text(str(cell))} in column "
                 f"{self.text_field!r}, not a text: name the column of the texts, or write it as one"
             )
         _check_characters(cell, place)
@@ -285,7 +285,7 @@ def _keep(source: Source, file: DataFile, batch: Sequence[Record], there: int) -
     rows = []
     for row, (text, label) in enumerate(kept, start=there + 1):
         rows.append((row, label, not text.strip(), digest_of(text), text))
-    with file.writing() as connection:
+    with file.transaction() as connection:
         connection.executemany("INSERT INTO rows VALUES (?, ?, ?, ?, ?)", rows)
         if file.word_index:
             texts = ((row[0], row[-1]) for row in rows)
@@ -303,7 +303,7 @@ def _keep(source: Source, file: DataFile, batch: Sequence[Record], there: int) -
 
 
 def _note(file: DataFile, name: str, value: str | int) -> None:
-    with file.writing() as connection:
+    with file.transaction() as connection:
         connection.execute("UPDATE meta SET value = ? WHERE name = ?", (value, name))
 
 

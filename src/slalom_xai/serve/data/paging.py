@@ -247,7 +247,7 @@ def _entries(question: Question, *where: str) -> tuple[str, ...]:
     return conditions
 
 
-def written_cursor(question: Question, place: Place, secret: bytes) -> str:
+def write_cursor(question: Question, place: Place, secret: bytes) -> str:
     """A place as a string that only this data set can have made."""
     content = json.dumps([place.phase, list(place.keys), astuple(place.snapshot)]).encode()
     signed = _signature(question, content, secret) + content

@@ -17,7 +17,7 @@ from typing import Any
 from slalom_xai import __version__
 from slalom_xai.errors import InputError
 from slalom_xai.system.files import make_private
-from slalom_xai.system.sqlite import Damaged, connected, find_damage, is_damaged, writing
+from slalom_xai.system.sqlite import Damaged, connect, find_damage, is_damaged, transaction
 
 _WAIT = 30.0  # seconds that a writer waits for another
 _FIRST = """
@@ -105,7 +105,7 @@ class Store:
             path.parent.mkdir(parents=True, exist_ok=True)
             make_private(path)
             self._check(look=look)
-            with self.writing() as connection:
+            with self.transaction() as connection:
                 _make_tables(connection)
         except OSError as error:
             raise InputError(
@@ -149,15 +149,15 @@ class Store:
         """This thread's connection, for reading."""
         found: sqlite3.Connection | None = getattr(self._local, "connection", None)
         if found is None:
-            found = connected(self.path, _WAIT)
+            found = connect(self.path, _WAIT)
             found.row_factory = sqlite3.Row
             self._local.connection = found
         return found
 
     @contextmanager
-    def writing(self) -> Iterator[sqlite3.Connection]:
+    def transaction(self) -> Iterator[sqlite3.Connection]:
         """A transaction: all of it is kept, or nothing."""
-        with writing(self.connection) as connection:
+        with transaction(self.connection) as connection:
             yield connection
 
     def changes(self) -> int:
@@ -257,7 +257,7 @@ class Results:
         row = self._store.connection.execute(
             f"SELECT {column} FROM explanations WHERE key = ?", (key,)
         ).fetchone()
-        return None if row is None else unpacked(row[0])
+        return None if row is None else unpack(row[0])
 
     def count(self) -> int:
         """How many there are."""
@@ -273,19 +273,19 @@ def insert(connection: sqlite3.Connection, result: Result) -> None:
         (
             *(getattr(result, name) for name in _KNOWN),
             time.time(),
-            packed(result.file),
-            packed(result.view),
+            pack(result.file),
+            pack(result.view),
         ),
     )
 
 
-def packed(content: str) -> bytes:
+def pack(content: str) -> bytes:
     """Text as the store keeps it."""
     return zlib.compress(content.encode(), 3)
 
 
-def unpacked(content: bytes) -> str:
-    """The inverse of ``packed``."""
+def unpack(content: bytes) -> str:
+    """The inverse of ``pack``."""
     try:
         return zlib.decompress(content).decode()
     except (zlib.error, ValueError, TypeError) as error:

@@ -13,9 +13,9 @@ from slalom_xai.serve.store.file import (
     Result,
     Store,
     insert,
-    packed,
+    pack,
     read_settings,
-    unpacked,
+    unpack,
 )
 
 ENDED = ("done", "failed", "cancelled")
@@ -78,17 +78,17 @@ class Jobs:
         Raises:
             QueueFull: ``most`` jobs wait already.
         """
-        with self._store.writing() as connection:
-            if _waiting(connection, model.model, model.bound) >= most:
+        with self._store.transaction() as connection:
+            if _count_waiting(connection, model.model, model.bound) >= most:
                 raise QueueFull
-            return _added(connection, model, text, text_pair, settings)
+            return _insert_job(connection, model, text, text_pair, settings)
 
     def add_answered(
         self, model: Bound, text: str, text_pair: str | None, settings: str, result: Known
     ) -> int:
         """A job that is done from the beginning, because the store knows the answer."""
-        with self._store.writing() as connection:
-            job = _added(connection, model, text, text_pair, settings)
+        with self._store.transaction() as connection:
+            job = _insert_job(connection, model, text, text_pair, settings)
             _finish(connection, job, result, cached=True)
         return job
 
@@ -111,7 +111,7 @@ class Jobs:
         rows = self._store.connection.execute(
             f"SELECT {_COLUMNS} FROM jobs WHERE id < ? ORDER BY id DESC LIMIT ?", (before, limit)
         )
-        return [_shortened(self._shown(row)) for row in rows]
+        return [_shorten_texts(self._shown(row)) for row in rows]
 
     def _shown(self, row: sqlite3.Row) -> dict[str, Any]:
         ahead = None
@@ -128,11 +128,11 @@ class Jobs:
         row = self._store.connection.execute(
             "SELECT preview FROM jobs WHERE id = ?", (job,)
         ).fetchone()
-        return None if row is None or row[0] is None else unpacked(row[0])
+        return None if row is None or row[0] is None else unpack(row[0])
 
     def cancel(self, job: int) -> None:
         """Ends a job that waits or is under way; its worker sees it at the next step."""
-        with self._store.writing() as connection:
+        with self._store.transaction() as connection:
             connection.execute(
                 "UPDATE jobs SET state = 'cancelled', finished = ?, owner = NULL, preview = NULL "
                 "WHERE id = ? AND state IN ('queued', 'running')",
@@ -165,7 +165,7 @@ class Jobs:
         """
         own = f"{_QUEUED} AND (fingerprint IS NULL OR fingerprint = ?)"
         of_model = (model.model, model.bound, model.fingerprint)
-        with self._store.writing() as connection:
+        with self._store.transaction() as connection:
             first = connection.execute(
                 "SELECT id, attempts, settings, text_pair IS NULL FROM jobs "
                 f"WHERE {own} ORDER BY id LIMIT 1",
@@ -199,12 +199,12 @@ class Jobs:
 
     def seen(self, owner: str) -> None:
         """A worker is alive."""
-        with self._store.writing() as connection:
+        with self._store.transaction() as connection:
             connection.execute("UPDATE jobs SET seen = ? WHERE owner = ?", (time.time(), owner))
 
     def progress(self, ids: Sequence[int], calls: int, expected: int) -> None:
         """How far the work is."""
-        with self._store.writing() as connection:
+        with self._store.transaction() as connection:
             connection.executemany(
                 "UPDATE jobs SET calls = ?, expected = ? WHERE id = ? AND state = 'running'",
                 [(calls, expected, job) for job in ids],
@@ -212,12 +212,12 @@ class Jobs:
 
     def show_round(self, job: int, result: Known, view: str) -> None:
         """A preliminary result is there."""
-        with self._store.writing() as connection:
+        with self._store.transaction() as connection:
             connection.execute(
                 "UPDATE jobs SET preview = ?, summary = ?, prediction = ?, predicted = ?, "
                 "probability = ?, round = round + 1 WHERE id = ? AND state = 'running'",
                 (
-                    packed(view),
+                    pack(view),
                     result.summary,
                     result.prediction,
                     result.predicted,
@@ -228,18 +228,18 @@ class Jobs:
 
     def finish(self, job: int, result: Result) -> None:
         """The result and the end of its job, in one step; the result of a cancelled job is kept."""
-        with self._store.writing() as connection:
+        with self._store.transaction() as connection:
             insert(connection, result)
             _finish(connection, job, result, cached=False)
 
     def finish_known(self, job: int, result: Known) -> None:
         """The end of a job whose answer somebody else has found."""
-        with self._store.writing() as connection:
+        with self._store.transaction() as connection:
             _finish(connection, job, result, cached=True)
 
     def fail(self, job: int, error: str) -> None:
         """The end of a job without a result."""
-        with self._store.writing() as connection:
+        with self._store.transaction() as connection:
             connection.execute(
                 "UPDATE jobs SET state = 'failed', error = ?, finished = ?, owner = NULL, "
                 "preview = NULL WHERE id = ? AND state = 'running'",
@@ -254,24 +254,24 @@ class Jobs:
             most: attempts after which a job is given up.
             fault: whether the attempt counts; not where the worker was told to stop.
         """
-        with self._store.writing() as connection:
+        with self._store.transaction() as connection:
             if not fault:
                 connection.execute(
                     "UPDATE jobs SET attempts = attempts - 1 WHERE owner = ?", (owner,)
                 )
-            return _back_to_queue(connection, "owner = ?", owner, most)
+            return _requeue(connection, "owner = ?", owner, most)
 
     def hand_back_lost(self, *, before: float, most: int) -> int:
         """Puts jobs back whose workers have given no sign since a time; returns how many."""
-        with self._store.writing() as connection:
-            return _back_to_queue(connection, "seen < ?", before, most)
+        with self._store.transaction() as connection:
+            return _requeue(connection, "seen < ?", before, most)
 
     # Which models there are, on all servers that share the store.
 
     def sign_on(self, owners: dict[str, Bound]) -> None:
         """Workers, by their names in the store, are there: they load a model, or have loaded it."""
         now = time.time()
-        with self._store.writing() as connection:
+        with self._store.transaction() as connection:
             connection.execute("DELETE FROM workers WHERE seen < ?", (now - _FORGOTTEN,))
             connection.executemany(
                 "INSERT INTO workers (owner, model, bound, seen) VALUES (?, ?, ?, ?) "
@@ -281,7 +281,7 @@ class Jobs:
 
     def has_loaded(self, owner: str, model: Bound) -> None:
         """A worker knows its weights now, and with them the jobs that waited for them."""
-        with self._store.writing() as connection:
+        with self._store.transaction() as connection:
             connection.execute(
                 "UPDATE workers SET fingerprint = ? WHERE owner = ?", (model.fingerprint, owner)
             )
@@ -298,7 +298,7 @@ class Jobs:
             since: only workers that gave a sign after this time count.
         """
         marks = ",".join("?" * len(names))
-        with self._store.writing() as connection:
+        with self._store.transaction() as connection:
             return connection.execute(
                 "UPDATE jobs SET state = 'failed', error = ?, finished = ? "
                 f"WHERE state = 'queued' AND model IN ({marks}) AND NOT EXISTS ("
@@ -309,7 +309,7 @@ class Jobs:
             ).rowcount
 
 
-def _added(
+def _insert_job(
     connection: sqlite3.Connection, model: Bound, text: str, text_pair: str | None, settings: str
 ) -> int:
     cursor = connection.execute(
@@ -321,7 +321,7 @@ def _added(
     return cursor.lastrowid
 
 
-def _waiting(connection: sqlite3.Connection, model: str, bound: str) -> int:
+def _count_waiting(connection: sqlite3.Connection, model: str, bound: str) -> int:
     counted = connection.execute(f"SELECT count(*) FROM jobs WHERE {_QUEUED}", (model, bound))
     return int(counted.fetchone()[0])
 
@@ -346,9 +346,7 @@ def _finish(connection: sqlite3.Connection, job: int, result: Known, *, cached: 
     )
 
 
-def _back_to_queue(
-    connection: sqlite3.Connection, which: str, value: str | float, most: int
-) -> int:
+def _requeue(connection: sqlite3.Connection, which: str, value: str | float, most: int) -> int:
     running = f"state = 'running' AND {which}"
     connection.execute(
         f"UPDATE jobs SET state = 'failed', owner = NULL, finished = ?, error = ? "
@@ -360,7 +358,7 @@ def _back_to_queue(
     ).rowcount
 
 
-def _shortened(job: dict[str, Any]) -> dict[str, Any]:
+def _shorten_texts(job: dict[str, Any]) -> dict[str, Any]:
     for part in ("text", "text_pair"):
         if job[part] is not None and len(job[part]) > _SHOWN:
             job[part] = job[part][: _SHOWN - 1] + "…"

@@ -88,13 +88,13 @@ class QuickAnswers:
         )
         asked = [question.whole[0].astype(int)]
         if counts is not None:
-            asked = [_checked(question, row) for row in counts]
+            asked = [_check_counts(question, row) for row in counts]
         written: list[tuple[str, ...]] = []
         if as_new_text:
-            written = [edited_texts(question, row) for row in asked]
+            written = [edit_texts(question, row) for row in asked]
             rows = [self._as_new(*texts) for texts in written]
         else:
-            rows = [edited(question, row) for row in asked]
+            rows = [edit_row(question, row) for row in asked]
         for row in rows:
             self._check_length(row)
         columns = self._batches.columns(rows)
@@ -153,7 +153,7 @@ class QuickAnswers:
             return path.read_bytes().decode("latin-1")
 
 
-def edited(question: Prompt, counts: NDArray[np.int64]) -> Rows:
+def edit_row(question: Prompt, counts: NDArray[np.int64]) -> Rows:
     """The row that holds each unit so many times, copies side by side.
 
     At type granularity, a count is of the word wherever it stands: its occurrences go, stay, or
@@ -178,7 +178,7 @@ def edited(question: Prompt, counts: NDArray[np.int64]) -> Rows:
     return question.sequences(units[None])
 
 
-def edited_texts(question: Prompt, counts: NDArray[np.int64]) -> tuple[str, ...]:
+def edit_texts(question: Prompt, counts: NDArray[np.int64]) -> tuple[str, ...]:
     """The text, and its pair, with each unit so many times, as somebody would write it.
 
     What stands before a unit goes with it; copies that begin a word are set apart by a space.
@@ -198,7 +198,7 @@ def edited_texts(question: Prompt, counts: NDArray[np.int64]) -> tuple[str, ...]
     return tuple(text.strip() for text in written)
 
 
-def _checked(question: Prompt, counts: list[int]) -> NDArray[np.int64]:
+def _check_counts(question: Prompt, counts: list[int]) -> NDArray[np.int64]:
     if len(counts) != len(question.units):
         raise InputError(
             f"{len(counts)} counts were given, but the text has {len(question.units)} units: "

@@ -168,7 +168,7 @@ class Worker:
         from slalom_xai.serve.data import Prediction
 
         imported = self._data.imported
-        some = self._data.unpredicted(self._fingerprint, _CHUNK)
+        some = self._data.find_unpredicted(self._fingerprint, _CHUNK)
         if not some:
             self._all_predicted = imported
             return False
