@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 _HELP = (
     "Explains every text of a table into a folder of Parquet files; "
-    "a run that was stopped goes on where it was."
+    "a run that was stopped resumes where it stopped."
 )
 _EPILOG = """\
 Examples:

@@ -31,7 +31,7 @@ Examples:
     slalom diff ./v1 ./v2 --data reviews.parquet --text review --id review_id
         --granularity word --budget 300 --fdr 0.01 --out diff
 
-A run that was stopped goes on where it was with the same command.
+A run that was stopped resumes where it stopped with the same command.
 """
 
 _Before = Annotated[str, argument("Folder or hub id of the first classifier, or embedded.")]

@@ -43,7 +43,7 @@ def check_options(granularity: str, removal: str, budget: object, random_state: 
 
 
 def check_text(text: Any, where: str) -> None:
-    """Raises InputError for what is no text, or a text without a word.
+    """Raises InputError for anything but a text with at least one word.
 
     Args:
         text: what was given.

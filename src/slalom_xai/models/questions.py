@@ -20,7 +20,7 @@ NO_CHANGE = 0.1
 
 
 def check_words(what: str, given: Any) -> None:
-    """Refuses what is no text, or has no word in it."""
+    """Refuses anything but a text with at least one word."""
     if not isinstance(given, str) or not given.strip():
         raise InputError(f"the {what} is {quote_text(repr(given), 40)}: give at least one word")
 

@@ -20,7 +20,7 @@ from slalom_xai.metrics import Comparison, Measured, against_best, bootstrap, ca
 from slalom_xai.system.files import append_line, make_folder
 from slalom_xai.system.result_folder import open_folder, read_lines
 
-# What a benchmark has done so far, on disk: a second run goes on where the first stopped.
+# What a benchmark has done so far, on disk: a second run resumes where the first stopped.
 #
 # The folder holds settings.json, which says what must not change between runs; explanations/, a
 # file for each; and log.jsonl, a line for each explanation that was made, each that failed and

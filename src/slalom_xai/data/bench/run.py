@@ -309,7 +309,7 @@ def bench(
 ) -> pd.DataFrame:
     """Compares explanation methods on the texts of a table.
 
-    Results are written as they come, and a second run with the same settings goes on where the
+    Results are written as they come, and a second run with the same settings resumes where the
     first stopped; more methods and metrics may be added to it. What fails is recorded with its
     reason.
 

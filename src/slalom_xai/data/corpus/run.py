@@ -149,7 +149,7 @@ def explain_corpus(
 ) -> Summary:
     """Explains every text of a table into a folder.
 
-    A run that was stopped, by whatever, goes on where it was, and the result is the same.
+    A run that was stopped, by whatever, resumes where it stopped, and the result is the same.
 
     Args:
         path: CSV, TSV, JSON lines or Parquet; a folder of such files; or a data set that was saved

@@ -139,7 +139,7 @@ def diff_models(
     """Explains the texts of a table with two models, and says what differs.
 
     The explanations stay in the folders ``before`` and ``after`` of ``out``; a run that was stopped
-    goes on where it was.
+    resumes where it stopped.
 
     Args:
         before: the first model and how it is asked.

@@ -88,7 +88,7 @@ class WordChange:
         word: in lower case.
         texts: that have it.
         value: what it says.
-        importance: how loudly; None where no text tells.
+        importance: how strongly it is heard; None where no text tells.
         effect: what it does in texts; None where no text tells.
     """
 

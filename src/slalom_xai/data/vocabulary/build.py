@@ -411,9 +411,7 @@ def read_words(path: Path) -> list[str]:
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
-        raise InputError(
-            f"{path} is no text in UTF-8 ({error.reason}): save it as UTF-8"
-        ) from error
+        raise InputError(f"{path} is not UTF-8 text ({error.reason}): save it as UTF-8") from error
     words = [line.strip() for line in content.splitlines() if line.strip()]
     if not words:
         raise InputError(f"the list {path} is empty: give one word on each line")

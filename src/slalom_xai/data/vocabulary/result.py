@@ -175,7 +175,7 @@ class Vocabulary:
         return VocabularyItem(**plain)
 
     def loudest(self, count: int) -> list[int]:
-        """The numbers of items that say much loudly: by value from the middle, times weight."""
+        """The numbers of items with a large effect: by value from the middle, times weight."""
         away = self.values - np.average(self.values, weights=np.exp(self.importances))
         size = np.abs(away) * np.exp(self.importances)
         return [int(index) for index in np.argsort(-size, kind="stable")[:count]]

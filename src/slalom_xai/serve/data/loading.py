@@ -1,6 +1,6 @@
 """Brings the rows of a file into the SQLite file, in batches that are each kept or not.
 
-What was interrupted goes on where it ended. If another process reads the same file, this one waits.
+An interrupted import resumes where it stopped. If another process reads the file, this one waits.
 """
 
 from __future__ import annotations
