@@ -99,7 +99,7 @@ def _audit(
             AuditFields,
             AuditSettings,
             TrialSettings,
-            checked_lists,
+            read_word_lists,
             record,
             rule,
             run_audit,
@@ -110,7 +110,7 @@ def _audit(
 
     rules = [rule(said, NUMBERS) for said in fail_if or []]
     _check_rules(rules, group or [], label)
-    lists = checked_lists(terms or [], only_terms)
+    lists = read_word_lists(terms or [], only_terms)
     make_folder("--out", out)
     settings = AuditSettings(texts=texts, trials=TrialSettings(rate=fdr), seed=options.seed)
     groups = tuple(group or ())
