@@ -106,7 +106,7 @@ sdist-test: $(TEST) ## build the source distribution, unpack it elsewhere and ru
 
 LOWEST := .venv-lowest
 LOWEST_PIP = PIP_DISABLE_PIP_VERSION_CHECK=1 $(LOWEST)/bin/python -m pip install -qq
-LOWEST_NEEDS = torch duckdb httpx2 transformers safetensors numpy pandas scipy platformdirs rich \
+LOWEST_NEEDS = torch duckdb httpx2 transformers safetensors numpy pandas polars pydantic scipy platformdirs rich \
 	typer pytest pytest-xdist hypothesis captum fastapi httpx ipykernel ipython lime matplotlib \
 	nbclient onnx onnxruntime onnxscript packaging prometheus-client pyarrow schemathesis \
 	scikit-learn shap stamina starlette uvicorn
