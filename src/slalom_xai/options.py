@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, InstanceOf, ValidationError, field_validator
 
-from slalom_xai.errors import InputError, one_of
+from slalom_xai.errors import InputError, one_of, quote_number
 from slalom_xai.models.bundled import is_bundled
 
 if TYPE_CHECKING:
@@ -84,6 +84,23 @@ class RemoteOptions:
         }
 
 
+class OptionSet(BaseModel):
+    """Options that are checked when they are put together, and do not change."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    def __init__(self, **given: Any) -> None:
+        """Raises InputError for an option that cannot be used."""
+        try:
+            super().__init__(**given)
+        except ValidationError as error:
+            raise _as_input_error(error) from error
+
+    def replace(self, **changes: Any) -> Self:
+        """The same options but for some."""
+        return type(self)(**{**dict(self), **changes})
+
+
 class TextOptions(BaseModel):
     """How one text is explained, whatever the model."""
 
@@ -134,7 +151,7 @@ class ModelOptions(BaseModel):
     trust_remote_code: bool = Field(default=False, description="Let a hub model run its own code.")
 
 
-class ExplainOptions(TextOptions, ModelOptions):
+class ExplainOptions(TextOptions, ModelOptions, OptionSet):
     """What ``Explainer`` is made from, as plain data for other processes and for files.
 
     A model is given by name here: a folder, a file or a hub id; None is the bundled model, and
@@ -142,30 +159,17 @@ class ExplainOptions(TextOptions, ModelOptions):
     description are no options of the command line.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
     truncation: bool = Field(
         default=False, description="Explain the beginning of a text that is too long."
     )
     batch_tokens: int | None = None
     remote: InstanceOf[RemoteOptions] | None = None
 
-    def __init__(self, **given: Any) -> None:
-        """Raises InputError for an option that cannot be used."""
-        try:
-            super().__init__(**given)
-        except ValidationError as error:
-            raise _as_input_error(error) from error
-
     @field_validator("model")
     @classmethod
     def _name_bundled(cls, model: str | None) -> str | None:
         """One model has one name, so that a run resumes whichever of them is given."""
         return None if is_bundled(model) else model
-
-    def replace(self, **changes: Any) -> Self:
-        """The same options but for some."""
-        return type(self)(**{**dict(self), **changes})
 
     def load(self, model: Any | None = None, **more: Any) -> Explainer:
         """An ``Explainer`` with these options.
@@ -227,7 +231,7 @@ def _as_input_error(error: ValidationError) -> InputError:
     first = error.errors(include_url=False)[0]
     name, given = str(first["loc"][0]), first["input"]
     if first["type"] == "extra_forbidden":
-        return InputError(f"unknown option {name}: choose among those of Explainer")
+        return InputError(f"unknown option {name}: see the documentation for those that there are")
     if first["type"] == "literal_error":
         kinds = {"granularity": Granularity, "removal": Removal}
         return one_of(name, given, get_args(kinds[name]))
@@ -236,5 +240,7 @@ def _as_input_error(error: ValidationError) -> InputError:
             f"budget is {given!r}: give a whole number of model calls, or leave it out"
         )
     if name == "seed":
-        return InputError(f"seed is {given!r}: give a whole number from 0 to {2**63 - 1}")
+        return InputError(
+            f"seed is {quote_number(given)}: give a whole number from 0 to {2**63 - 1}"
+        )
     return InputError(f"{name} is {given!r}: {first['msg'].lower()}")

@@ -178,7 +178,7 @@ def test_places_that_cannot_be_replaced_are_said_before_training(tmp_path, monke
 @pytest.mark.parametrize("seed", [-1, 2**63, 2**70, 10**400, True, 0.5])
 def test_seeds_that_no_generator_takes_are_refused(seed):
     with pytest.raises(
-        InputError, match=r"--seed is .*: give a whole number from 0 to 9223372036854775807"
+        InputError, match=r"seed is .*: give a whole number from 0 to 9223372036854775807"
     ) as caught:
         TrainingOptions(seed=seed).resolve()
     assert len(str(caught.value)) < 200

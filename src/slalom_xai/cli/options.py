@@ -109,6 +109,8 @@ def _as_typed(kind: Any) -> Any:
         return _as_typed(get_args(kind)[0])
     if origin in (Union, UnionType):
         parts = [_as_typed(part) for part in get_args(kind)]
+        if str in parts:  # what may be a path or a name is typed as a name
+            parts = [part for part in parts if part is not Path]
         return Union[tuple(parts)]  # noqa: UP007
     return str if origin in (Literal, tuple) else kind
 

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
+
+from pydantic import BeforeValidator, Field, StrictInt
 
 from slalom_xai.errors import InputError, check_seed, one_of
+from slalom_xai.options import OptionSet
 
 # Every number that a training is tuned by, with its unit and what it trades off.
 
@@ -151,68 +155,103 @@ _LEAST = {
 }
 
 
-@dataclass(frozen=True)
-class TrainingOptions:
-    """Everything ``slalom train`` can be told apart from the table and the folder.
+_Source = Annotated[str | Path, BeforeValidator(str)]  # a folder may be given as a path
 
-    Attributes:
-        text: field of the table that holds the texts.
-        label: field that holds the classes.
-        pair: field that holds the second text of each pair, or None.
-        labels: names of the classes: their order where the table has names, their names in
-            numerical order where it has numbers.
-        validation: table that picks the epoch, instead of a part of the training table.
-        holdout: share of each class kept for validation; 0.1 if None.
-        test: table that is scored once, at the end.
-        init: folder or hub id of the model to start from; None: from scratch.
-        revision: commit, tag or branch of ``init``.
-        trust_remote_code: let models bring code of their own.
-        size: preset from scratch: tiny, small or base; tiny if None.
-        family: architecture from scratch: bert or distilbert (read both ways), or gpt2 (reads
-            forwards); bert if None.
-        layers: layers from scratch, or how many of the first layers of ``init`` to keep.
-        width: numbers per token from scratch.
-        vocabulary: tokens of the tokenizer that is made from the texts.
-        teacher: folder or hub id of the classifier to learn from.
-        parts: partial texts per text that the teacher judges, too; 4 if None.
-        epochs: passes over the training texts; if None, 3 for fine-tuning, 6 with a teacher, 10
-            from scratch.
-        rate: largest learning rate; if None, 5e-5 for fine-tuning, by size from scratch.
-        batch: most texts in a batch; from the number of texts if None.
-        patience: epochs without a better validation accuracy before training stops; 3 if None.
-        max_length: tokens kept of a text; what the model reads, at most 512, if None.
-        seed: the same seed gives the same model on the same machine.
-        device: where to train; a GPU if there is one and None.
-        half: store the weights as float16.
-        overwrite: replace what an earlier training wrote to the folder.
-    """
 
-    text: str = "text"
-    label: str = "label"
-    pair: str | None = None
-    labels: tuple[str, ...] | None = None
-    validation: str | Path | None = None
-    holdout: float | None = None
-    test: str | Path | None = None
-    init: str | Path | None = None
-    revision: str | None = None
-    trust_remote_code: bool = False
-    size: str | None = None
-    family: str | None = None
-    layers: int | None = None
-    width: int | None = None
-    vocabulary: int | None = None
-    teacher: str | Path | None = None
-    parts: int | None = None
-    epochs: int | None = None
-    rate: float | None = None
-    batch: int | None = None
-    patience: int | None = None
-    max_length: int | None = None
-    seed: int = 0
-    device: str | None = None
-    half: bool = False
-    overwrite: bool = False
+class TrainingOptions(OptionSet):
+    """Everything ``slalom train`` can be told apart from the table and the folder."""
+
+    text: str = Field(default="text", description="Column of the texts.")
+    label: str = Field(
+        default="label", description="Column of the classes: names or whole numbers."
+    )
+    pair: str | None = Field(
+        default=None, description="Column of the second texts, for a model of pairs."
+    )
+    labels: tuple[str, ...] | None = Field(
+        default=None,
+        description="Names for numbered classes, or the order of named ones, such as bad,good.",
+    )
+    validation: Path | None = Field(
+        default=None,
+        description="Table to choose the best epoch on. Default: a part of the training table.",
+    )
+    holdout: float | None = Field(
+        default=None, description="Share of each class kept for validation. Default: 0.1."
+    )
+    test: Path | None = Field(
+        default=None, description="Table to test the saved model on, once, at the end."
+    )
+    init: _Source | None = Field(
+        default=None,
+        description="Folder or hub id of the model to start from. Default: from scratch.",
+    )
+    revision: str | None = Field(default=None, description="Branch, tag or commit of --init.")
+    trust_remote_code: bool = Field(default=False, description="Let a hub model run its own code.")
+    size: str | None = Field(
+        default=None,
+        description="From scratch: tiny (2 layers × 128), small (4 × 256) or base (6 × 512). "
+        "Default: tiny.",
+    )
+    family: str | None = Field(
+        default=None,
+        description="From scratch: bert or distilbert (encoders), or gpt2 (a decoder). "
+        "Default: bert.",
+    )
+    layers: int | None = Field(
+        default=None,
+        description="Number of layers. With --init: keep only this many of the first ones. "
+        "Default: by --size, or all.",
+    )
+    width: int | None = Field(
+        default=None, description="From scratch: size of a token's vector. Default: by --size."
+    )
+    vocabulary: int | None = Field(
+        default=None, description="From scratch: size of the vocabulary. Default: by --size."
+    )
+    teacher: _Source | None = Field(
+        default=None,
+        description="Folder or hub id of a classifier to learn from. It must have the same "
+        "classes.",
+    )
+    parts: int | None = Field(
+        default=None,
+        description="How many partial texts the teacher judges for each text. Default: 4.",
+    )
+    epochs: int | None = Field(
+        default=None,
+        description="Passes over the texts. Default: 3 to fine-tune, 6 with a teacher, 10 "
+        "from scratch.",
+    )
+    rate: float | None = Field(
+        default=None,
+        description="Largest learning rate. Default: 5e-5 to fine-tune, by --size from scratch.",
+    )
+    batch: int | None = Field(
+        default=None, description="Most texts in one batch. Default: by the number of texts."
+    )
+    patience: int | None = Field(
+        default=None,
+        description="Stop after this many epochs without a better validation accuracy. Default: 3.",
+    )
+    max_length: int | None = Field(
+        default=None,
+        description="Most tokens to read of each text. Default: as many as the model reads, "
+        "at most 512.",
+    )
+    seed: StrictInt = Field(
+        default=0, description="The same seed gives the same model on the same machine."
+    )
+    device: str | None = Field(
+        default=None,
+        description="Where to train, such as cpu or cuda. Default: a GPU if there is one.",
+    )
+    half: bool = Field(
+        default=False, description="Store the weights as float16, in half the space."
+    )
+    overwrite: bool = Field(
+        default=False, description="Replace the model of an earlier training in the folder."
+    )
 
     def resolve(self) -> TrainingOptions:
         """The options with every default that depends on others filled in.
@@ -222,19 +261,17 @@ class TrainingOptions:
         """
         self._check_ranges()
         self._check_company()
-        filled = replace(
-            self,
+        filled = self.replace(
             holdout=self._resolve_holdout(),
             parts=self._resolve_parts(),
             patience=self.patience or DEFAULTS.patience,
             epochs=self.epochs or self._default_epochs(),
         )
         if self.init is not None:
-            return replace(filled, rate=self.rate or DEFAULTS.rate_fine_tuning)
+            return filled.replace(rate=self.rate or DEFAULTS.rate_fine_tuning)
         name = self.size or DEFAULTS.size
         size = SIZES[name]
-        return replace(
-            filled,
+        return filled.replace(
             size=name,
             family=self.family or DEFAULTS.family,
             layers=self.layers or size.layers,

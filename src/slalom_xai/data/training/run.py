@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 import time
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -265,13 +265,9 @@ class _Training:
 
     def _record(self, report: TrainingReport) -> dict[str, Any]:
         """What training.json holds."""
-        options = asdict(self._options)
-        for name, value in options.items():
-            if isinstance(value, Path):
-                options[name] = str(value)
         return {
             "report": report.to_dict(),
-            "options": options,
+            "options": self._options.model_dump(mode="json"),
             "data": self._prepared.sources,
             "versions": versions() | {"python": platform.python_version()},
             "device": str(self._device),
