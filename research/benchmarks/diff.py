@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -116,7 +116,7 @@ def difference(folder: Path, other: str, budget: int, rate: float = 0.05) -> Dif
         shutil.copytree(known, out / BEFORE)
     found = diff_models(
         options,
-        replace(options, model=str(folder / other)),
+        options.replace(model=str(folder / other)),
         folder / "texts.jsonl",
         out,
         rate=rate,
