@@ -105,7 +105,7 @@ class TextOptions(BaseModel):
     """How one text is explained, whatever the model."""
 
     method: Name = Field(default="slalom", description="How to explain; see `slalom methods`.")
-    budget: Annotated[int, Field(ge=1, le=2**31)] | None = Field(
+    budget: Annotated[int, Field(strict=True, ge=1, le=2**31)] | None = Field(
         default=None, description="Most model calls to use. Default: chosen by the text's length."
     )
     granularity: Granularity = Field(
@@ -118,7 +118,7 @@ class TextOptions(BaseModel):
         description="How to leave out a unit: hide it from the attention, delete it, or put the "
         "mask or unk token in its place; auto hides where the model allows it.",
     )
-    seed: Annotated[int, Field(ge=0, le=2**63 - 1)] = Field(
+    seed: Annotated[int, Field(strict=True, ge=0, le=2**63 - 1)] = Field(
         default=0, description="The same seed gives the same explanation."
     )
 

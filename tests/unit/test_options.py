@@ -46,6 +46,7 @@ def test_the_server_takes_what_explains_one_text():
         ({"removal": "burn"}, "unknown removal 'burn': choose one of auto, hide"),
         ({"budget": 0}, "budget is 0: give a whole number of model calls"),
         ({"seed": -1}, "seed is -1: give a whole number from 0"),
+        ({"seed": True}, "seed is True: give a whole number from 0"),
         ({"budgett": 3}, "unknown option budgett"),
         ({"truncation": "perhaps"}, "truncation is 'perhaps'"),
     ],
