@@ -15,13 +15,16 @@ alone would push values to the ends of the range, and a value would say no more 
 in closed form (leave-one-out). The same measure decides whether the bound describes this model, and
 whether a few words that stand close to each other are heard together (pairs).
 
-Choices are made on a part of the calls where there are many. The fit that is reported uses all.
+Choices are made on a part of the calls where there are many, by a few steps from where the last
+choice ended, and for many texts at once. The fit that is reported uses all calls, and arrives.
 
-Shapes: B problems, m perturbed texts, p elements (units, pairs, the sink last), C outputs.
+Shapes: B texts, K candidates for each, m perturbed texts, p elements (units, pairs, the sink last),
+C outputs; see ``solver``.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -29,22 +32,23 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from slalom_xai.slalom.formula import BoundedSlalom, Formulas, list_elements
+from slalom_xai.slalom.formula import BoundedSlalom, Formulas
 from slalom_xai.slalom.settings import FIT, FitSettings
 from slalom_xai.slalom.solver import (
     Left,
+    Masks,
     Point,
     Stack,
     choose,
     descend,
     evaluate,
+    finish,
     look_back,
     settle,
 )
 from slalom_xai.system.process import work_side_by_side
 
 CPU = torch.device("cpu")
-Scale = tuple[Tensor, Tensor]  # the middle of the range and half of its width, (C,) each
 
 
 @dataclass(frozen=True)
@@ -133,6 +137,7 @@ def fit_forms(requests: Sequence[FitRequest]) -> list[FittedForm]:
         kinds.setdefault((request.outputs.shape[1], size, request.settings), []).append(number)
     stacks: list[list[int]] = []
     for (_, size, _), numbers in kinds.items():
+        numbers.sort(key=lambda number: tuple(requests[number].counts.shape[::-1]))
         most = max(1, at_once // size)
         stacks += [numbers[start : start + most] for start in range(0, len(numbers), most)]
     stacked = [[requests[number] for number in numbers] for numbers in stacks]
@@ -144,108 +149,139 @@ def fit_forms(requests: Sequence[FitRequest]) -> list[FittedForm]:
     return [fitted[number] for number in range(len(requests))]
 
 
+@dataclass(frozen=True)
+class _Texts:
+    """What is known of stacked texts before anything is fitted.
+
+    Attributes:
+        requests: one for each.
+        centre: (B, C), the middle of the range of the outputs that were seen.
+        half: (B, C), half of its width.
+        predicted: (B,), the output that is the largest for the whole text.
+        units: (B,), how many each has.
+        wanted_pairs: (B,), how many pairs each may have.
+        bounded: (B,), whether a formula may be.
+        probed: (B,), whether the range was found by probing the model.
+        chosen: (B, k), the calls that choices are made on, -1 for none.
+        masks: the perturbed texts of these calls.
+    """
+
+    requests: Sequence[FitRequest]
+    centre: Tensor
+    half: Tensor
+    predicted: Tensor
+    units: Tensor
+    wanted_pairs: Tensor
+    bounded: Tensor
+    probed: Tensor
+    chosen: Tensor
+    masks: Masks
+
+    def __len__(self) -> int:
+        return len(self.requests)
+
+    def take_some(self, stack: Stack) -> Stack:
+        """The problems with the calls that choices are made on."""
+        return stack.take_calls(self.chosen, self.masks)
+
+
 def _fit_alike(requests: Sequence[FitRequest], device: torch.device) -> list[FittedForm]:
+    """Texts of about one size: what describes them, on some of their calls, then the fit to all."""
     settings = requests[0].settings
-    stack = _stack(requests).to(device)
-    point = descend(stack, _start(stack), settings.first_steps, settings.settled)
-    first = point
-    calls = _draw_calls(requests).to(device)
-    predicted = torch.tensor([int(one.outputs[0].argmax()) for one in requests], device=device)
-    some = replace(stack, weights=_weigh(stack, first)).take_calls(calls)
-    bounded, margin, point = _choose_bound(requests, some, first)
-    stack, some, point = _choose_weights(stack, first, calls, predicted, bounded, margin, point)
-    others = _fit_one_score(requests, replace(stack, bounded=bounded), calls, predicted)
-    stack, some = (_widen(replace(part, bounded=bounded), margin) for part in (stack, some))
-    pairs, point = _choose_pairs(requests, some, point)
-    some = _with_pairs(some, requests, pairs)
-    chosen, pulled, free = _choose_strength(some, point)
-    whole = _with_pairs(stack, requests, pairs)
-    final = settle(
-        whole,
-        pulled,
-        chosen,
-        settings.last_rounds,
-        settings.last_steps,
-        settings.settled,
-    )
-    left = look_back(whole, final)
-    losses = _judge(whole, left)
-    every = _of_predicted(_predicted_shares(whole, left)[1], predicted)[0]
-    whole, left = whole.to(CPU), left.to(CPU)
-    final, pulled, free = final.to(CPU), pulled.to(CPU), free.to(CPU)
-    margin, bounded, losses, every = (one.to(CPU) for one in (margin, bounded, losses, every))
-    fitted = []
-    for number, request in enumerate(requests):
-        here = torch.tensor([number])
-        scale = _find_scale(request, float(margin[number]))
-        two = _Fitted(request, scale, pairs[number], bool(bounded[number]))
-        groups = _group(len(request.counts), request.settings.groups)
-        fitted.append(
-            FittedForm(
-                two.form(final.u[number], final.s[number]),
-                *two.jackknife(whole.pick(here), final.pick(here), left.pick(here), groups),
-                two.measure_unknown(left.pick(here)),
-                two.form(pulled.u[number], pulled.s[number]),
-                two.form(free.u[number], free.s[number]),
-                two.add_error(left.left_out[number]),
-                *others[number],
-                groups,
-                float(every[number]),
-                float(losses[number]),
-            )
-        )
-    return fitted
+    texts, stack = _stack(requests, device)
+    some = texts.take_some(stack)
+    first = descend(some, _start(some), settings.first_steps)
+    stack = replace(stack, weights=_weigh(stack, first, (1.0,)))
+    bound, point = _choose_bound(texts, texts.take_some(stack), first)
+    stack = replace(stack, bounded=bound.bounded, scale=bound.scale)
+    weights, point = _choose_weights(texts, stack, point)
+    stack = replace(stack, weights=weights)
+    one_score = _fit_one_score(texts, stack)
+    pairs, point = _choose_pairs(texts, texts.take_some(stack), point)
+    some = _with_pairs(texts.take_some(stack), pairs)
+    strength, pulled, free = _choose_strength(some, point)
+    stack = _with_pairs(stack, pairs)
+    final = finish(stack, pulled, strength)
+    left = look_back(stack, final)
+    forms = [_Fitted.of(texts, stack, one, pairs) for one in (final, pulled, free)]
+    return _read_off(texts, forms, one_score, stack, left)
 
 
-def _find_scale(request: FitRequest, margin: float) -> Scale:
-    """The middle and half of the width of the range, (C,) each, which all outputs lie within."""
-    low = torch.minimum(request.low.to(request.outputs), request.outputs.amin(dim=0))
-    high = torch.maximum(request.high.to(request.outputs), request.outputs.amax(dim=0))
-    half = margin * (high - low) / 2
-    return (low + high) / 2, half.clamp(min=1e-6 * (1 + high.abs() + low.abs()))
-
-
-def _stack(requests: Sequence[FitRequest]) -> Stack:
+def _stack(requests: Sequence[FitRequest], device: torch.device) -> tuple[_Texts, Stack]:
     """Problems one above the other, filled up with zeros; elements end with the sink."""
-    settings, no_pairs = requests[0].settings, torch.zeros(0, 2)
-    elements = [list_elements(request.counts, no_pairs) for request in requests]
-    calls = max(len(one) for one in elements)
-    width = max(one.shape[1] for one in elements)
-    first, columns = requests[0].outputs, requests[0].outputs.shape[1]
-    x = first.new_zeros(len(requests), calls, width)
-    z = first.new_zeros(len(requests), calls, columns)
-    weights = torch.zeros_like(z)
-    real, rest = (first.new_zeros(len(requests), width) for _ in range(2))
-    for number, (request, own) in enumerate(zip(requests, elements, strict=True)):
-        centre, half = _find_scale(request, settings.margin)
-        m, p = own.shape
-        x[number, :m, : p - 1] = own[:, :-1]
-        x[number, :m, -1] = own[:, -1]
-        x[number, m:, -1] = 1  # padding is a text of which everything is missing, with weight 0
-        z[number, :m] = (request.outputs - centre) / half
-        weights[number, :m] = own[:, -1:].clamp(min=1) ** -settings.first_power
-        real[number, : p - 1], real[number, -1] = 1, 1
-        n = request.counts.shape[1]
-        rest[number, :n] = request.log_occurrences - request.log_occurrences.mean()
-    bounded = torch.ones(len(requests), dtype=torch.bool, device=first.device)
-    return Stack(x, z, weights, real, rest, bounded, settings)
+    settings, batch = requests[0].settings, len(requests)
+    calls = max(len(one.counts) for one in requests)
+    units = max(one.counts.shape[1] for one in requests)
+    columns = requests[0].outputs.shape[1]
+    counts = torch.zeros(batch, calls, units, dtype=torch.float64)
+    outputs = torch.zeros(batch, columns, calls, dtype=torch.float64)
+    real = torch.zeros(batch, 1, units + 1, dtype=torch.float64)
+    rest, told = torch.zeros_like(real), torch.zeros(batch, 1, 1, calls, dtype=torch.float64)
+    for number, request in enumerate(requests):
+        m, n = request.counts.shape
+        counts[number, :m, :n] = request.counts
+        outputs[number, :, :m] = request.outputs.T
+        outputs[number, :, m:] = request.outputs[0][:, None]
+        real[number, 0, :n], real[number, 0, -1] = 1, 1
+        rest[number, 0, :n] = request.log_occurrences - request.log_occurrences.mean()
+        told[number, ..., :m] = 1
+    low = torch.stack([one.low.to(outputs) for one in requests]).minimum(outputs.amin(dim=2))
+    high = torch.stack([one.high.to(outputs) for one in requests]).maximum(outputs.amax(dim=2))
+    least = 1e-6 * (1 + high.abs() + low.abs()) / settings.margin
+    centre, half = (low + high) / 2, torch.maximum((high - low) / 2, least)
+    missing = ((1 - counts).clamp(min=0) * real[..., :-1]).sum(dim=2, keepdim=True)
+    weights = (missing.clamp(min=1) ** -settings.first_power).transpose(1, 2)[:, None] * told
+    m, n = torch.tensor([one.counts.shape for one in requests]).T
+    most_pairs = torch.tensor([one.most_pairs for one in requests])
+    chosen = _draw_calls(requests)
+    x = torch.cat([counts, missing], dim=2).to(device)
+    texts = _Texts(
+        requests,
+        centre.to(device),
+        half.to(device),
+        outputs[..., 0].argmax(dim=1).to(device),
+        n.to(device),
+        torch.minimum(most_pairs, torch.minimum(n - 1, m // (3 * n))).to(device),
+        torch.tensor([one.bounded for one in requests], device=device),
+        torch.tensor([one.probed for one in requests], device=device),
+        chosen.to(device),
+        Masks(x[torch.arange(batch)[:, None], chosen.clamp(min=0)]),
+    )
+    stack = Stack(
+        Masks(x),
+        ((outputs - centre[..., None]) / (settings.margin * half)[..., None])[:, None].to(device),
+        weights.expand(-1, -1, columns, -1).to(device),
+        real.to(device),
+        rest.to(device),
+        torch.ones(batch, 1, dtype=torch.float64, device=device),
+        torch.ones(batch, 1, dtype=torch.bool, device=device),
+        settings,
+    )
+    return texts, stack
 
 
-def _start(stack: Stack) -> Point:
-    """An additive fit: with equal importances, averages are linear in the values."""
+def _start(stack: Stack, s: Tensor | None = None) -> Point:
+    """Additive fits: with given importances, (B, K, p), averages are linear in the values.
+
+    Args:
+        stack: the problems.
+        s: the importances; None: those that the prior prefers.
+    """
+    s = stack.rest.expand(-1, stack.z.shape[1], -1) if s is None else s
     inner = choose(stack.bounded, torch.atanh(stack.z.clamp(-0.98, 0.98)), stack.z)
-    shares = stack.x / stack.x.sum(dim=2, keepdim=True).clamp(min=1e-300)
-    weighted = shares.transpose(1, 2) * stack.weights.mean(dim=2)[:, None]
+    heard = stack.x[:, None] * torch.exp(s - s.amax(dim=2, keepdim=True))[:, :, None]
+    shares = heard / heard.sum(dim=3, keepdim=True).clamp(min=1e-300)  # (B, K, m, p)
+    weighted = shares.transpose(2, 3) * stack.weights.mean(dim=2)[:, :, None]
     gram = weighted @ shares
-    size = (gram.diagonal(dim1=1, dim2=2).sum(dim=1) / stack.size)[:, None, None]
+    size = (gram.diagonal(dim1=2, dim2=3).sum(dim=2) / stack.size)[..., None, None]
     factor = torch.linalg.cholesky(gram + 1e-2 * size * stack.value_prior)
-    u = torch.cholesky_solve(weighted @ inner, factor)
-    prior = stack.settings.first_prior * stack.spread() / stack.size
-    return Point(u.clamp(-1.5, 1.5), stack.rest.clone(), prior, prior)
+    u = torch.cholesky_solve(weighted @ inner.transpose(2, 3), factor).transpose(2, 3)
+    prior = stack.settings.first_prior * stack.spread / stack.size
+    return Point(u.clamp(-1.5, 1.5), s, prior, prior)
 
 
-def _weigh(stack: Stack, point: Point, steepness: float = 1.0) -> Tensor:
-    """Weights (B, m, C): one over the squared error expected where so many units are missing.
+def _weigh(stack: Stack, point: Point, steepness: Sequence[float]) -> Tensor:
+    """Weights (B, K, C, m): one over the squared error expected where so many units are missing.
 
     The expectation is a power of that number, fitted on a log scale to the errors of a first fit,
     output by output, and drawn towards the number itself where there are few calls. A class that is
@@ -253,35 +289,31 @@ def _weigh(stack: Stack, point: Point, steepness: float = 1.0) -> Tensor:
 
     Args:
         stack: the problems.
-        point: their first fits.
-        steepness: a factor of that power.
+        point: their first fits, one for each text.
+        steepness: K factors of that power.
     """
     settings = stack.settings
     left = evaluate(stack, point.u, point.s).output - stack.z
-    missing, real = stack.x[..., -1:], (stack.weights > 0).to(left)
+    missing, real = stack.x[:, None, None, :, -1], (stack.weights > 0).to(left)
     squares = real * left**2
     size = torch.log(missing.clamp(min=1))
-    log_error = torch.log(squares + 1e-12 * squares.amax(dim=1, keepdim=True) + 1e-300)
-    count = real.sum(dim=1, keepdim=True)
-    centre = (real * size).sum(1, keepdim=True) / count
+    log_error = torch.log(squares + 1e-12 * squares.amax(dim=3, keepdim=True) + 1e-300)
+    count = real.sum(dim=3, keepdim=True)
+    centre = (real * size).sum(3, keepdim=True) / count
     centred = real * (size - centre)
-    power = ((centred * log_error).sum(1, keepdim=True) + settings.slack) / (
-        (centred * size).sum(1, keepdim=True) + settings.slack
+    power = ((centred * log_error).sum(3, keepdim=True) + settings.slack) / (
+        (centred * size).sum(3, keepdim=True) + settings.slack
     )
-    level = (real * log_error).sum(1, keepdim=True) / count - power * centre
-    exponent = (-steepness * power * size).masked_fill(real == 0, -torch.inf)
-    weights = torch.exp(exponent - exponent.amax(dim=1, keepdim=True))
+    level = (real * log_error).sum(3, keepdim=True) / count - power * centre
+    steep = left.new_tensor(steepness)[:, None, None]
+    exponent = (-steep * power * size).masked_fill(real == 0, -torch.inf)
+    weights = torch.exp(exponent - exponent.amax(dim=3, keepdim=True))
     weights = weights.clamp(min=1 / settings.steepest) * real
     weights = torch.where(missing == 0, weights * settings.whole_weight, weights)
     share = torch.exp(level.amin(dim=2, keepdim=True) - level)
     weights = weights * share.clamp(min=1 / settings.steepest)  # beside a constant output, say
-    return _rescale(weights)
-
-
-def _rescale(weights: Tensor) -> Tensor:
-    """Weights (B, m, C) whose mean is one over all calls that are not padding."""
-    count = (weights > 0).sum(dim=(1, 2), keepdim=True)
-    return weights / weights.sum(dim=(1, 2), keepdim=True) * count
+    total = (weights > 0).sum(dim=(2, 3), keepdim=True)
+    return weights / weights.sum(dim=(2, 3), keepdim=True) * total  # one on average
 
 
 def _draw_calls(requests: Sequence[FitRequest]) -> Tensor:
@@ -293,337 +325,281 @@ def _draw_calls(requests: Sequence[FitRequest]) -> Tensor:
     drawn = []
     for request in requests:
         calls, units = request.counts.shape
-        most = min(
-            calls,
-            max(settings.calls_to_choose, settings.calls_per_element * (units + 1)),
-        )
-        chosen = torch.arange(most)
-        if most < calls:
-            generator = torch.Generator().manual_seed(calls)
-            chosen[1:] = 1 + torch.randperm(calls - 1, generator=generator)[: most - 1]
-        drawn.append(chosen)
+        most = max(settings.calls_to_choose, settings.calls_per_element * (units + 1))
+        most = min(most, settings.most_to_choose)
+        drawn.append(_draw_order(calls)[:most])
     return torch.nn.utils.rnn.pad_sequence(drawn, batch_first=True, padding_value=-1)
 
 
-def _choose_bound(
-    requests: Sequence[FitRequest], stack: Stack, point: Point
-) -> tuple[Tensor, Tensor, Point]:
-    """Whether a bound describes each text, (B,), how wide its range is, (B,), and the fit.
+@functools.lru_cache(maxsize=64)
+def _draw_order(calls: int) -> Tensor:
+    """Numbers from 0 on in a random order that is always the same; 0 is the first."""
+    generator = torch.Generator().manual_seed(calls)
+    return torch.cat([torch.zeros(1).long(), 1 + torch.randperm(calls - 1, generator=generator)])
+
+
+def _choose_bound(texts: _Texts, stack: Stack, point: Point) -> tuple[Stack, Point]:
+    """Problems with or without a bound, and with a wide or a tight range; and their fits.
 
     A wide range is easier to read and is kept unless another one, or none, predicts far better.
     """
     settings = stack.settings
-    count, margins = (
-        len(requests),
-        (settings.margin, settings.tight, settings.margin),
-    )
-    every = torch.arange(count).repeat(3)
-    kind = torch.arange(3).repeat_interleave(count).to(stack.x.device)
-    margin = stack.x.new_tensor(margins)[kind]
-    trial = _widen(replace(stack.pick(every), bounded=kind < 2), margin)
-    begun = point.pick(every)
-    begun = replace(begun, u=choose(kind == 0, begun.u, _start(trial).u))
-    strength = _compare_at(trial)
-    settled = settle(
+    narrow = settings.margin / settings.tight
+    trial = stack.repeat(3)
+    trial = replace(
         trial,
-        begun,
-        strength,
-        settings.rounds,
-        settings.bound_steps,
-        settings.near,
+        scale=trial.scale * stack.z.new_tensor([1.0, narrow, 1.0]),
+        bounded=trial.bounded & (torch.arange(3, device=stack.z.device) < 2),
     )
-    losses = _judge(trial, look_back(trial, settled), margin).reshape(3, count)
-    for number, request in enumerate(requests):
-        if not request.bounded:
-            losses[:2, number] = torch.inf
-    saturated = (stack.z[:, 0] * settings.margin).abs().amax(dim=1) > settings.saturated
-    losses[1] += torch.where(saturated, settings.saturated_gain, settings.tight_gain)
-    probed = torch.tensor([request.probed for request in requests], device=losses.device)
-    losses[2] += torch.where(probed, settings.unbounded_probed, settings.unbounded_gain)
-    chosen = losses.argmin(dim=0) * count + torch.arange(count, device=losses.device)
-    return trial.bounded[chosen], margin[chosen], settled.pick(chosen)
+    same = torch.arange(3, device=stack.z.device).expand(len(texts), -1) == 0
+    begun = point.repeat(3)
+    begun = replace(begun, u=choose(same, begun.u, _start(trial, begun.s).u))
+    settled = settle(trial, begun, _compare_at(trial), settings.bound_steps, settings.rounds)
+    left = look_back(trial, settled, settings.judged)
+    losses = _judge(trial, left)
+    nearly = left.variance * trial.calls < settings.nearly_exact * trial.spread
+    these = nearly.any(dim=1).nonzero()[:, 0]
+    if len(these):  # which of them is exact shows late
+        some = trial.pick(these)
+        arrived = settle(some, settled.pick(these), _compare_at(some), *settings.exact_steps)
+        losses[these] = _judge(some, look_back(some, arrived, settings.judged))
+        settled = settled.put(these, arrived)
+    losses[:, :2].masked_fill_(~texts.bounded[:, None], torch.inf)
+    saturated = (stack.z[:, 0, :, 0] * settings.margin).abs().amax(dim=1) > settings.saturated
+    losses[:, 1] += torch.where(saturated, settings.saturated_gain, settings.tight_gain)
+    losses[:, 2] += torch.where(texts.probed, settings.unbounded_probed, settings.unbounded_gain)
+    chosen = losses.argmin(dim=1)
+    return trial.pick_candidates(chosen), settled.pick_candidates(chosen)
 
 
-def _choose_weights(
-    stack: Stack,
-    first: Point,
-    calls: Tensor,
-    predicted: Tensor,
-    bounded: Tensor,
-    margin: Tensor,
-    point: Point,
-) -> tuple[Stack, Stack, Point]:
-    """Problems with the weights that predict best, all calls and some of them; and the fit.
+def _choose_weights(texts: _Texts, stack: Stack, point: Point) -> tuple[Tensor, Point]:
+    """The weights of all calls that predict best, (B, 1, C, m), and the fit with them.
 
     Where a prediction is saturated, a few units change next to nothing and most of them change
     much: gentle weights fit one of the two and steep weights the other. The predicted class counts.
     Without bounds all classes share their weights, so that their values sum to zero.
     """
     settings = stack.settings
-    count, kinds = len(stack.x), len(settings.steepness)
-    each = torch.arange(count, device=stack.x.device).repeat(kinds)
-    weights = torch.cat([_weigh(stack, first, power) for power in settings.steepness])
+    kinds = len(settings.steepness)
+    weights = _weigh(stack, point, settings.steepness)
     shared = weights.mean(dim=2, keepdim=True).expand_as(weights)
-    weights = choose(bounded[each], weights, shared)
-    trial = replace(stack.pick(each), weights=weights, bounded=bounded[each])
-    some = _widen(trial.take_calls(calls[each]), margin[each])
-    begun = point.pick(each)
-    settled = settle(
-        some,
-        begun,
-        _compare_at(some),
-        settings.rounds,
-        settings.bound_steps,
-        settings.near,
-    )
-    balance = _of_predicted(_balance(some, look_back(some, settled)), predicted)
-    chosen = balance.argmax(dim=0) * count + torch.arange(count, device=balance.device)
-    stack = replace(stack, weights=weights[chosen])
-    return stack, stack.take_calls(calls), settled.pick(chosen)
+    stack = replace(stack.repeat(kinds), weights=choose(stack.bounded, weights, shared))
+    trial = texts.take_some(stack)
+    settled = settle(trial, point.repeat(kinds), _compare_at(trial), settings.steps)
+    balance = _balance(trial, look_back(trial, settled, settings.judged))
+    chosen = _of_predicted(balance, texts).argmax(dim=1)
+    return stack.pick_candidates(chosen).weights, settled.pick_candidates(chosen)
 
 
 def _compare_at(stack: Stack) -> Tensor:
-    """The strength of the prior on values, (B,), where fits differ in something else."""
+    """The strength of the prior on values, (B, K), where fits differ in something else."""
     settings = stack.settings
     strengths = torch.where(stack.scarce, settings.scarce_strength, settings.first_strength)
-    return strengths.to(stack.x)
+    return strengths.to(stack.z)
 
 
-def _balance(stack: Stack, left: Left) -> Tensor:
-    """What choices maximise, (B, C): the share of variance that is predicted of left-out calls."""
-    few, every = _predicted_shares(stack, left)
-    return torch.lerp(few.clamp(min=0), every.clamp(min=-1), stack.settings.any_counts)
-
-
-def _widen(stack: Stack, margin: Tensor) -> Stack:
-    """Problems whose range is so many times as wide as the outputs seen, (B,)."""
-    return replace(stack, z=stack.z * (stack.settings.margin / margin)[:, None, None])
-
-
-def _choose_pairs(
-    requests: Sequence[FitRequest], stack: Stack, point: Point
-) -> tuple[list[Tensor], Point]:
-    """The units that are heard together, (P, 2) for each text, often none; and the fit with them.
+def _choose_pairs(texts: _Texts, stack: Stack, point: Point) -> tuple[Tensor, Point]:
+    """The units that are heard together, (B, P, 2), -1 for none; and the fit with them.
 
     Candidates are ranked by how much of the remaining error a pair would take, to first order. The
     best few are fitted, and kept where left-out calls say so.
     """
     settings = stack.settings
-    left = look_back(stack, point)
-    ranked = [
-        _rank_pairs(request, stack.pick(b), point.pick(b), left.pick(b))
-        for b, request in zip(torch.split(torch.arange(len(requests)), 1), requests, strict=True)
-    ]
-    if not any(len(pairs) for pairs in ranked):
-        return ranked, point
-    more = _with_pairs(stack, requests, ranked)
-    begun = _add_elements(point, requests, ranked, more)
-    strength = _compare_at(more)
-    settled = settle(more, begun, strength, 1, settings.steps, settings.about)
-    found = look_back(more, settled)
+    left = look_back(stack, point, settings.judged)
+    pairs = _rank_pairs(texts, stack, point, left)
+    if not pairs.shape[1]:
+        return pairs, point
+    more = _with_pairs(stack, pairs)
+    plain = _add_elements(point, pairs)
+    settled = settle(more, plain, _compare_at(more), settings.steps)
+    found = look_back(more, settled, settings.judged)
     gain = _judge(stack, left) - _judge(more, found)
     before, after = (
-        _predicted_shares(one, two).clamp(min=0).mean(dim=(0, 2))
-        for one, two in ((stack, left), (more, found))
+        _predicted_shares(*both).clamp(min=0).mean(dim=(0, 3))
+        for both in ((stack, left), (more, found))
     )
     worth = (gain > settings.pair_gain) & (after - before > settings.pair_share)
-    kept = [pairs if one else pairs[:0] for pairs, one in zip(ranked, worth.tolist(), strict=True)]
-    last = _with_pairs(stack, requests, kept)
-    plain = _add_elements(point, requests, kept, last)
-    width = last.x.shape[2] - 1
-    u, s = (torch.cat([part[:, :width], part[:, -1:]], dim=1) for part in (settled.u, settled.s))
-    return kept, replace(settled, u=u, s=s).choose(worth, plain)
+    kept = torch.where(worth[..., None], pairs, -1)
+    if not bool(worth.any()):
+        return kept[:, :0], point
+    return kept, settled.choose(worth, plain)
 
 
-def _rank_pairs(request: FitRequest, stack: Stack, point: Point, left: Left) -> Tensor:
-    n = request.counts.shape[1]
-    wanted = min(request.most_pairs, n - 1, len(request.counts) // (3 * n))
-    first, second = torch.triu_indices(n, n, 1)
+def _rank_pairs(texts: _Texts, stack: Stack, point: Point, left: Left) -> Tensor:
+    """The most promising pairs of each text, (B, P, 2), in the order of their places."""
+    stack = stack.take_first(left.left_out.shape[3])
+    width = stack.x.shape[2] - 1
+    first, second = torch.triu_indices(width, width, 1, device=stack.x.device)
     near = second - first <= stack.settings.pair_reach
-    pairs = torch.stack([first[near], second[near]], dim=1).to(torch.float64)
-    if wanted < 1 or n < 3:
-        return pairs[:0]
-    units = stack.x[0, :, :n]
-    together = units[:, first[near]] * units[:, second[near]]
-    raw = stack.x * torch.exp(point.s - point.s.amax(dim=1, keepdim=True))[:, None]
-    mass = raw.sum(dim=2)[0, :, None]
-    gained = torch.zeros(len(pairs), dtype=stack.x.dtype, device=stack.x.device)
-    p = point.s.shape[1]
+    first, second = first[near], second[near]
+    most = min(int(texts.wanted_pairs.max()), len(first))
+    if most < 1 or width < 3:
+        return torch.zeros(len(texts), 0, 2, dtype=torch.long, device=stack.x.device)
+    together = stack.x[:, :, first] * stack.x[:, :, second]  # (B, m, pairs)
+    raw = torch.exp(point.s - point.s.amax(dim=2, keepdim=True))[:, 0]
+    mass = stack.x @ raw[..., None]
+    p = point.s.shape[2]
+    gained = together.new_zeros(len(together), len(first))
     for column in range(point.u.shape[2]):
-        weights, slopes = stack.weights[0, :, column, None], left.slopes[0, column]
-        slope = slopes[:, :p].sum(dim=1, keepdim=True)  # shares add up to one
-        new = together * slope / mass
-        known = slopes @ (left.inverse[0, column] @ (slopes.T @ (weights * new)))
+        weights = stack.weights[:, 0, column, :, None]
+        slopes, inverse = left.slopes[:, 0, column], left.inverse[:, 0, column]
+        slope = slopes[..., :p].sum(dim=2, keepdim=True)  # shares add up to one
+        new = together * (slope / mass)
+        known = slopes @ (inverse @ (slopes.transpose(1, 2) @ (weights * new)))
         own = new - known
-        error = left.left_out[0, :, column, None]
-        gained += (weights * own * error).sum(dim=0) ** 2 / (weights * own**2).sum(dim=0).clamp(
-            min=1e-12 * float((weights * new**2).sum(dim=0).max()) + 1e-300
+        error = left.left_out[:, 0, column, :, None]
+        least = 1e-12 * (weights * new**2).sum(dim=1).amax(dim=1, keepdim=True) + 1e-300
+        gained = gained + (weights * own * error).sum(dim=1) ** 2 / torch.maximum(
+            (weights * own**2).sum(dim=1), least
         )
-    best = torch.argsort(gained, descending=True)[:wanted]
-    return pairs[torch.sort(best.cpu())[0]]
+    gained = gained.masked_fill(second >= texts.units[:, None], -1)
+    places: Tensor = gained.argsort(dim=1, descending=True)[:, :most]
+    spare = torch.arange(most, device=places.device) >= texts.wanted_pairs[:, None]
+    spare |= texts.units[:, None] < 3
+    places = places.masked_fill(spare, len(first)).sort(dim=1)[0]
+    none = first.new_full((1,), -1)
+    sides = [torch.cat([one, none])[places] for one in (first, second)]
+    return torch.stack(sides, dim=2)
 
 
-def _with_pairs(stack: Stack, requests: Sequence[FitRequest], pairs: Sequence[Tensor]) -> Stack:
+def _with_pairs(stack: Stack, pairs: Tensor) -> Stack:
     """The same problems with the elements of these pairs, which stand before the sink."""
-    most = max(len(own) for own in pairs)
-    if not most:
+    if not pairs.shape[1]:
         return stack
-    batch, calls, width = stack.x.shape
-    x = stack.x.new_zeros(batch, calls, width + most)
-    real, rest = (stack.real.new_zeros(batch, width + most) for _ in range(2))
-    for part, old in ((real, stack.real), (rest, stack.rest)):
-        part[:, : width - 1], part[:, -1] = old[:, :-1], old[:, -1]
-    x[..., : width - 1], x[..., -1] = stack.x[..., :-1], stack.x[..., -1]
-    for number, (request, own) in enumerate(zip(requests, pairs, strict=True)):
-        n, count = request.counts.shape[1], len(own)
-        first, second = own.long().T
-        x[number, :, n : n + count] = stack.x[number][:, first] * stack.x[number][:, second]
-        real[number, n : n + count] = 1
-    return replace(stack, x=x, real=real, rest=rest)
+    x, there = stack.x, (pairs[..., 0] >= 0).to(stack.x)  # (B, P)
+    first, second = (
+        x.gather(2, pairs[:, None, :, side].clamp(min=0).expand(-1, x.shape[1], -1))
+        for side in range(2)
+    )
+    together = first * second * there[:, None]
+    return replace(
+        stack,
+        masks=Masks(torch.cat([x[..., :-1], together, x[..., -1:]], dim=2)),
+        real=torch.cat([stack.real[..., :-1], there[:, None], stack.real[..., -1:]], dim=2),
+        rest=torch.cat([stack.rest[..., :-1], 0 * there[:, None], stack.rest[..., -1:]], dim=2),
+    )
 
 
-def _add_elements(
-    point: Point, requests: Sequence[FitRequest], pairs: Sequence[Tensor], stack: Stack
-) -> Point:
+def _add_elements(point: Point, pairs: Tensor) -> Point:
     """Where problems with pairs begin: pairs have the sink's value and hardly any importance."""
-    u = point.u[:, -1:].repeat(1, stack.x.shape[2], 1)
-    s = point.s.new_zeros(len(requests), stack.x.shape[2])
-    for number, (request, own) in enumerate(zip(requests, pairs, strict=True)):
-        n = request.counts.shape[1]
-        u[number, :n], s[number, :n] = point.u[number, :n], point.s[number, :n]
-        s[number, n : n + len(own)] = -1.0
-    s[:, -1] = point.s[:, -1]
-    return replace(point, u=u * stack.real[..., None], s=s * stack.real)
+    there = (pairs[..., 0] >= 0).to(point.u)[:, None]
+    values = point.u[..., -1:] * there[:, :, None]
+    u = torch.cat([point.u[..., :-1], values, point.u[..., -1:]], dim=3)
+    s = torch.cat([point.s[..., :-1], -there, point.s[..., -1:]], dim=2)
+    return replace(point, u=u, s=s)
 
 
 def _choose_strength(stack: Stack, point: Point) -> tuple[Tensor, Point, Point]:
-    """The strength of the prior on values, (B,), the fit with it, and that without regard to it.
+    """The strength of the prior on values, (B, 1), the fit with it, and that without regard to it.
 
     The strongest is taken that predicts about as well as the best.
     """
     settings = stack.settings
-    points: list[Point] = []
-    shares: list[Tensor] = []
-    for strength in reversed(settings.strengths):
-        even = torch.full_like(point.a, strength)
-        point = settle(stack, point, even, 1, settings.steps, settings.about)
-        points.insert(0, point)
-        shares.insert(0, _balance(stack, look_back(stack, point)).mean(dim=1))
-    balance = torch.stack(shares, dim=1)  # (B, strengths)
+    strengths = stack.z.new_tensor(settings.strengths)
+    trial = stack.repeat(len(strengths))
+    begun = point.repeat(len(strengths))
+    settled = settle(trial, begun, strengths.expand(len(trial.x), -1), settings.steps)
+    balance = _balance(trial, look_back(trial, settled, settings.judged)).mean(dim=2)
     best = balance.amax(dim=1, keepdim=True)
     cost = ((1 - best) * settings.relative_cost).clamp(min=1e-12, max=settings.value_cost)
     enough = (balance >= best - cost).to(torch.int64)
-    chosen = enough.argmax(dim=1)  # the first of them has the strongest prior
-    strengths = torch.tensor(settings.strengths).to(balance)
-    return strengths[chosen], _gather(points, chosen), _gather(points, balance.argmax(dim=1))
+    chosen, freest = enough.argmax(dim=1), balance.argmax(dim=1)  # the first is the strongest
+    return (
+        strengths[chosen][:, None],
+        settled.pick_candidates(chosen),
+        settled.pick_candidates(freest),
+    )
 
 
-def _gather(points: Sequence[Point], chosen: Tensor) -> Point:
-    """For each problem the point (B,) that was chosen for it."""
-    found = points[0]
-    for number, point in enumerate(points[1:], start=1):
-        found = point.choose(chosen == number, found)
-    return found
-
-
-def _fit_one_score(
-    requests: Sequence[FitRequest], stack: Stack, calls: Tensor, predicted: Tensor
-) -> list[tuple[BoundedSlalom, Tensor]]:
-    """The best formula with equal importances for each text, and its left-out predictions, (m, C).
+def _fit_one_score(texts: _Texts, stack: Stack) -> tuple[_Fitted, Tensor]:
+    """The best formula with equal importances for each text, and its left-out predictions.
 
     It may have the range of the two scores or a tight one, and steep or equal weights, as left-out
-    calls prefer.
+    calls prefer; then a weaker or stronger prior, likewise.
     """
     settings = stack.settings
-    count, strengths = len(requests), len(settings.alone)
-    ways = [
-        (margin, flat) for margin in (settings.tight, settings.margin) for flat in (False, True)
-    ]
-    text = torch.arange(count).repeat(len(ways))
-    way = torch.arange(len(ways)).repeat_interleave(count)
-    margin, flat = (torch.tensor(part).to(stack.x)[way] for part in zip(*ways, strict=True))
-    trial = _widen(stack.pick(text), margin)
-    even = (trial.weights > 0).to(trial.weights)
-    trial = replace(trial, weights=choose(flat > 0, even, trial.weights))
-    begun = replace(_start(trial), s=trial.rest, free=False)
-    # Each way with each strength: the number of the way's problem, text by text.
-    every = torch.arange(len(text)).reshape(-1, 1, count).repeat(1, strengths, 1).flatten()
-    strength = torch.tensor(settings.alone).repeat_interleave(count).repeat(len(ways)).to(trial.x)
-    some = trial.take_calls(calls[text]).pick(every)
-    strength = strength / some.size
-    settled = settle(some, begun.pick(every), strength, 0, settings.steps, settings.about)
-    shares = [  # one way after the other: all at once would take much memory for a long text
-        _balance(some.pick(part), look_back(some.pick(part), settled.pick(part)))
-        for part in torch.split(torch.arange(len(every)), count * strengths)
-    ]
-    best = _of_predicted(torch.cat(shares), predicted).argmax(dim=0).to(CPU)
-    chosen = best * count + torch.arange(count)
-    trial, settled, strength = trial.pick(every[chosen]), settled.pick(chosen), strength[chosen]
-    settled = settle(trial, settled, strength, 0, settings.last_steps, settings.settled)
-    left_out = look_back(trial, settled).left_out.to(CPU)
-    settled, bounded = settled.to(CPU), trial.bounded.to(CPU)
-    found = []
-    for number, request in enumerate(requests):
-        scale = _find_scale(request, ways[int(best[number]) // strengths][0])
-        one = _Fitted(request, scale, torch.zeros(0, 2), bool(bounded[number]))
-        form = one.form(settled.u[number], settled.s[number])
-        found.append((form, one.add_error(left_out[number])))
-    return found
+    narrow = settings.margin / settings.tight
+    even = (stack.weights > 0).to(stack.weights)
+    ways = replace(
+        stack.repeat(4),
+        weights=torch.cat([stack.weights, stack.weights, even, even], dim=1),
+        scale=stack.z.new_tensor([narrow, 1.0, narrow, 1.0]).expand(len(texts), -1),
+    )
+    trial = texts.take_some(ways)
+    begun = replace(_start(trial), free=False)
+    middle = settings.alone[len(settings.alone) // 2] / trial.size.expand(-1, 4)
+    settled = settle(trial, begun, middle, settings.steps)
+    shares = _of_predicted(_balance(trial, look_back(trial, settled, settings.judged)), texts)
+    way = shares.argmax(dim=1)
+    strengths = stack.z.new_tensor(settings.alone)
+    trial = trial.pick_candidates(way).repeat(len(strengths))
+    begun = settled.pick_candidates(way).repeat(len(strengths))
+    settled = settle(trial, begun, strengths / trial.size, settings.steps)
+    shares = _of_predicted(_balance(trial, look_back(trial, settled, settings.judged)), texts)
+    chosen = shares.argmax(dim=1)
+    whole = ways.pick_candidates(way)
+    strength = strengths[chosen][:, None] / whole.size
+    final = finish(whole, settled.pick_candidates(chosen), strength)
+    no_pairs = texts.units.new_zeros(len(texts), 0, 2)
+    left = look_back(whole, final)
+    return _Fitted.of(texts, whole, final, no_pairs), left.left_out
 
 
-def _judge(stack: Stack, left: Left, margin: Tensor | float = 1.0) -> Tensor:
-    """What choices between fits minimise, (B,): the log errors of left-out calls.
+def _judge(stack: Stack, left: Left) -> Tensor:
+    """What choices between fits minimise, (B, K): the log errors of left-out calls.
 
     It is the mean of two, where few units are missing and where any number is. Logarithms keep the
     larger of the two from drowning the other.
-
-    Args:
-        stack: the problems.
-        left: what their fits leave.
-        margin: (B,), widths of the ranges whose units the errors are in, where they differ.
     """
-    squares = (left.left_out - left.whole[:, None]) ** 2 * torch.as_tensor(margin).reshape(
-        -1, 1, 1
-    ).to(stack.x) ** 2
+    squares = ((left.left_out - left.whole[..., None]) / stack.scale[..., None, None]) ** 2
     errors = [
-        (squares * part).sum(dim=1) / part.sum(dim=1).clamp(min=1e-300) for part in _parts(stack)
+        (squares * part).sum(dim=3) / part.sum(dim=3).clamp(min=1e-300)
+        for part in _parts(stack.take_first(squares.shape[3]))
     ]
-    return torch.stack(errors).clamp(min=1e-14).log().mean(dim=(0, 2))
+    return torch.stack(errors).clamp(min=1e-14).log().mean(dim=(0, 3))
 
 
 def _parts(stack: Stack) -> tuple[Tensor, Tensor]:
-    """How much calls count where few units are missing, and where any number is, (B, m, 1) each.
+    """How much calls count where few units are missing, and where any number is, (B, K, 1, m) each.
 
     About half of the calls lack a number that is drawn on a log scale. Readers are told how well
     the formula predicts if all numbers are equally likely, so calls with many missing units count
     for more.
     """
     settings = stack.settings
-    missing, units = stack.x[..., -1], stack.size[:, None] - 1
-    real = (stack.weights[..., 0] > 0) & (missing > 0)
+    missing, units = stack.x[:, None, None, :, -1], stack.size[..., None, None] - 1
+    real = (stack.weights[:, :, :1] > 0) & (missing > 0)
     few = real & (missing <= settings.few)
-    few = torch.where(few.sum(dim=1, keepdim=True) < settings.least_few, real, few)
+    few = torch.where(few.sum(dim=3, keepdim=True) < settings.least_few, real, few)
     logs = missing.clamp(min=1) * torch.log1p(units)
     rare = logs / (logs + units)
-    return (few * rare)[..., None], (real * rare)[..., None]
+    return few * rare, real * rare
 
 
 def _predicted_shares(stack: Stack, left: Left) -> Tensor:
-    """The share of the outputs' variance that is predicted of left-out calls, (2, B, C).
+    """The share of the outputs' variance that is predicted of left-out calls, (2, B, K, C).
 
     First where few units are missing, then where any number is.
     """
+    stack = stack.take_first(left.left_out.shape[3])
     shares = []
     for part in _parts(stack):
-        squares = (part * (left.left_out - left.whole[:, None]) ** 2).sum(dim=1)
+        squares = (part * (left.left_out - left.whole[..., None]) ** 2).sum(dim=3)
         shares.append(1 - squares / stack.spread_of_each(part))
     return torch.stack(shares)
 
 
-def _of_predicted(columns: Tensor, predicted: Tensor) -> Tensor:
-    """The columns (K B, C) of the predicted outputs (B,) of B texts, K times each, (K, B)."""
-    each = columns.reshape(-1, len(predicted), columns.shape[1])
-    return each[:, torch.arange(len(predicted), device=each.device), predicted]
+def _balance(stack: Stack, left: Left) -> Tensor:
+    """What choices maximise, (B, K, C): the share of variance predicted of left-out calls."""
+    few, every = _predicted_shares(stack, left)
+    return torch.lerp(few.clamp(min=0), every.clamp(min=-1), stack.settings.any_counts)
+
+
+def _of_predicted(columns: Tensor, texts: _Texts) -> Tensor:
+    """Of (B, K, C) those of the predicted output, (B, K)."""
+    each = torch.arange(len(texts), device=columns.device)
+    of_predicted: Tensor = columns[each, :, texts.predicted]
+    return of_predicted
 
 
 def _group(calls: int, groups: int) -> Tensor:
@@ -635,79 +611,141 @@ def _group(calls: int, groups: int) -> Tensor:
 
 @dataclass(frozen=True)
 class _Fitted:
-    """One problem of a stack, on the way to a formula."""
+    """Fitted formulas of stacked texts, one for each.
 
-    request: FitRequest
-    scale: Scale
+    Attributes:
+        inner: (B, C, p), values before the bound.
+        importances: (B, p), those of units with a mean of zero.
+        centre: (B, C).
+        half: (B, C), half of the range's width.
+        curvature: (B, C), of the bound.
+        pairs: (B, P, 2), -1 for none.
+    """
+
+    inner: Tensor
+    importances: Tensor
+    centre: Tensor
+    half: Tensor
+    curvature: Tensor
     pairs: Tensor
-    bounded: bool
 
-    def form(self, u: Tensor, s: Tensor) -> BoundedSlalom:
-        """The formula of parameters u (p, C) and s (p,)."""
-        n, count = self.request.counts.shape[1], len(self.pairs)
-        centre, half = self.scale
-        inner = centre + half * u
-        shift = s[:n].mean()
-        return BoundedSlalom(
-            inner[:n],
-            s[:n] - shift,
-            inner[-1],
-            s[-1] - shift,
-            centre,
-            self.curvature,
-            torch.zeros_like(inner[:n]),
-            self.pairs.to(inner),
-            inner[n : n + count],
-            s[n : n + count] - shift,
+    @classmethod
+    def of(cls, texts: _Texts, stack: Stack, point: Point, pairs: Tensor) -> _Fitted:
+        """What one candidate for each text stands for."""
+        half = stack.settings.margin / stack.scale * texts.half
+        unit = torch.arange(stack.x.shape[2], device=half.device) < texts.units[:, None]
+        s = point.s[:, 0]
+        shift = torch.where(unit, s, 0.0).sum(dim=1, keepdim=True) / texts.units[:, None]
+        return cls(
+            (texts.centre[..., None] + half[..., None] * point.u[:, 0]).to(CPU),
+            (s - shift).to(CPU),
+            texts.centre.to(CPU),
+            half.to(CPU),
+            torch.where(stack.bounded, 1 / half, 0.0).to(CPU),
+            pairs.to(CPU),
         )
 
-    @property
-    def curvature(self) -> Tensor:
-        """Of the bound, (C,)."""
-        half = self.scale[1]
-        return 1 / half if self.bounded else torch.zeros_like(half)
+    def form(self, number: int, n: int) -> BoundedSlalom:
+        """The formula of one text of n units."""
+        inner, s = self.inner[number].T, self.importances[number]
+        there = self.pair_places(number)
+        pairs = self.pairs[number, : len(there)]
+        return BoundedSlalom(
+            inner[:n],
+            s[:n],
+            inner[-1],
+            s[-1],
+            self.centre[number],
+            self.curvature[number],
+            torch.zeros_like(inner[:n]),
+            pairs.to(inner),
+            inner[there],
+            s[there],
+        )
 
-    def add_error(self, left_out: Tensor) -> Tensor:
-        """Predictions for each call, had it not been used, (m, C), from their errors."""
-        half = self.scale[1]
-        return self.request.outputs + half * left_out[: len(self.request.counts)]
+    def pair_places(self, number: int) -> list[int]:
+        """The places of one text's pairs among the elements: they come first among its pairs."""
+        start = self.inner.shape[2] - 1 - self.pairs.shape[1]
+        return list(range(start, start + int((self.pairs[number, :, 0] >= 0).sum())))
 
-    def measure_unknown(self, left: Left) -> Tensor:
-        """Posterior standard deviations, (C, 2, n), by Laplace's approximation."""
-        spread = (left.variance[0] * left.inverse[0].diagonal(dim1=1, dim2=2)).clamp(min=0).sqrt()
-        values, importances = spread.chunk(2, dim=1)
-        n = self.request.counts.shape[1]
-        return torch.stack([self.scale[1][:, None] * values[:, :n], importances[:, :n]], dim=1)
 
-    def jackknife(
-        self, stack: Stack, point: Point, left: Left, groups: Tensor
-    ) -> tuple[tuple[Formulas, ...], Tensor]:
-        """Formulas on the way to those without one group of calls, and how far: per column."""
-        calls, p = len(groups), point.s.shape[1]
-        n = self.request.counts.shape[1]
-        real = [*range(n + len(self.pairs)), p - 1]
-        columns, ways = [], []
-        for column, (centre, half, curvature) in enumerate(
-            zip(*self.scale, self.curvature, strict=True)
-        ):
-            slopes = left.slopes[0, column, :calls]
-            pull = stack.weights[0, :calls, column] * left.left_out[0, :calls, column]
-            each = torch.zeros(int(groups.max()) + 1, calls, dtype=pull.dtype, device=pull.device)
-            each[groups, torch.arange(calls)] = pull
-            steps = (each @ slopes) @ left.inverse[0, column]  # (G, 2p)
-            way = (stack.settings.linear / steps.abs().amax(dim=1).clamp(min=1e-300)).clamp(max=1)
-            steps = steps * way[:, None]
-            u, s = point.u[0, :, column] + steps[:, :p], point.s[0] + steps[:, p:]
-            s = s - s[:, :n].mean(dim=1, keepdim=True)
-            columns.append(
-                Formulas(
-                    centre + half * u[:, real],
-                    s[:, real],
-                    centre.expand(len(u)),
-                    curvature.expand(len(u)),
-                    self.pairs.to(u),
-                    n,
-                )
+def _read_off(
+    texts: _Texts,
+    forms: Sequence[_Fitted],
+    one_score: tuple[_Fitted, Tensor],
+    stack: Stack,
+    left: Left,
+) -> list[FittedForm]:
+    """What each text's fit says, and what it would say without one group of calls.
+
+    Args:
+        texts: that were fitted.
+        forms: the fits, those that choices were made with, and those with the freest prior.
+        one_score: the fits with one score for each unit, and their left-out errors.
+        stack: the problems.
+        left: what the fits leave.
+    """
+    settings, width = stack.settings, stack.x.shape[2]
+    fitted, pulled, free = forms
+    errors = [
+        (one.half[..., None] * left_out[:, 0].to(CPU)).transpose(1, 2)
+        for one, left_out in ((fitted, left.left_out), one_score)
+    ]
+    groups = torch.nn.utils.rnn.pad_sequence(
+        [_group(len(one.counts), settings.groups) for one in texts.requests],
+        batch_first=True,
+        padding_value=-1,
+    )
+    count = int(groups.max()) + 1
+    member = (groups[:, None] == torch.arange(count)[:, None]).to(left.slopes)  # (B, G, m)
+    pull = stack.weights * left.left_out  # (B, 1, C, m)
+    steps = (member[:, None] * pull[:, 0, :, None]) @ left.slopes[:, 0] @ left.inverse[:, 0]
+    way = (settings.linear / steps.abs().amax(dim=3).clamp(min=1e-300)).clamp(max=1)  # (B, C, G)
+    steps = (steps * way[..., None]).to(CPU)
+    spread = (left.variance[..., None, None] * left.inverse.diagonal(dim1=3, dim2=4)).clamp(min=0)
+    losses, way = _judge(stack, left)[:, 0].tolist(), way.to(CPU)
+    shares = _of_predicted(_predicted_shares(stack, left)[1], texts)[:, 0].tolist()
+    unknown = spread.sqrt()[:, 0].to(CPU)
+    unknown = torch.stack([fitted.half[..., None] * unknown[..., :width], unknown[..., width:]], 2)
+    found = []
+    for number, request in enumerate(texts.requests):
+        m, n = request.counts.shape
+        form = fitted.form(number, n)
+        real = torch.tensor([*range(n), *fitted.pair_places(number), width - 1])
+        those = slice(min(count, m))
+        inner = (
+            fitted.inner[number, :, None]
+            + fitted.half[number, :, None, None] * (steps[number, :, those, :width])
+        )
+        s = fitted.importances[number] + steps[number, :, those, width:]
+        s = s - s[..., :n].mean(dim=2, keepdim=True)
+        jackknife = tuple(
+            Formulas(
+                one,
+                other,
+                centre.expand(len(one)),
+                curvature.expand(len(one)),
+                form.pairs,
+                n,
             )
-            ways.append(way)
-        return tuple(columns), torch.stack(ways)
+            for one, other, centre, curvature in zip(
+                inner[..., real], s[..., real], form.centre, form.curvature, strict=True
+            )
+        )
+        found.append(
+            FittedForm(
+                form,
+                jackknife,
+                way[number, :, those],
+                unknown[number, :, :, :n],
+                pulled.form(number, n),
+                free.form(number, n),
+                request.outputs + errors[0][number, :m],
+                one_score[0].form(number, n),
+                request.outputs + errors[1][number, :m],
+                groups[number, :m],
+                shares[number],
+                losses[number],
+            )
+        )
+    return found

@@ -40,16 +40,16 @@ class SolverSettings:
         exact_spread: the same where the formula is nearly exact.
         exact: share of the outputs' variance that it leaves there, at most.
         settled: relative gain below which a fit has ended.
-        near: the same where fits are compared of which one may be exact.
-        about: the same where fits are only compared.
+        checked: steps between two looks at which fits have ended.
+        shares: of each step that are tried as well: a longer and a shorter way.
         widest: step of an importance at most, and of a value, as a share of one and its size.
         curved: relative gain of a step from which on steps are Newton's.
         damping: share of the diagonal that is added to it at first, and at least.
         farthest: value at most, in units of the range, where there is a bound: a value that is
             printed as the end of the range itself could not be told from one far beyond.
         tries: damped steps that are tried before a problem has ended.
-        most: share of the problems of which some are worked on, from which on all are: to pick them
-            out takes time as well.
+        most: share of the texts that go on, below which the others are left out: to pick them out
+            takes time as well.
         least: share of its own prediction that a call leaves to the others at least: a few calls
             that decide alone do not decide all choices.
         scarce_least: the same where there are far fewer calls than numbers to find. All of them
@@ -65,15 +65,15 @@ class SolverSettings:
     spread: float = 0.7
     exact_spread: float = 1.0
     exact: float = 1e-2
-    settled: float = 1e-9
-    near: float = 1e-4
-    about: float = 1e-3
+    settled: float = 1e-6
+    checked: int = 3
+    shares: tuple[float, ...] = (2.0, 0.3)
     widest: float = 1.0
     curved: float = 0.003
     damping: tuple[float, float] = (1e-2, 1e-6)
     farthest: float = 12.0
     tries: int = 6
-    most: float = 0.85
+    most: float = 0.75
     least: float = 0.05
     scarce_least: float = 1e-4
     scarce_calls: float = 0.75
@@ -112,13 +112,18 @@ class FitSettings(SolverSettings):
         first_power: of the number of missing units, by which the first fit weighs calls down.
         first_prior: both priors of the first fit, as a share of the outputs' variance.
         first_steps: of the first fit.
-        rounds: updates of the prior on importances.
-        steps: before each of them.
-        bound_steps: the same where bounds are compared: an exact formula shows late.
-        last_rounds: updates for the fit that is reported.
-        last_steps: steps before each of them.
+        steps: where fits are compared, before the prior on importances follows from the fit, and
+            after it.
+        bound_steps: the same where bounds are compared.
+        rounds: how often that prior is found there.
+        nearly_exact: share of the outputs' variance that is left by a formula which may be exact.
+        exact_steps: steps and rounds more where one is: which of two exact formulas it is shows
+            late.
+        last_steps: of the fit that is reported, at most.
+        judged: calls by which fits are compared, at most.
         calls_to_choose: at least so many calls are used for choices, where there are as many.
-        calls_per_element: or so many for each element.
+        calls_per_element: or so many for each element,
+        most_to_choose: but no more than so many.
         slack: calls that speak for errors which grow with the number of missing units.
         whole_weight: weight of the whole text, as a multiple of a text with one unit missing. An
             error there is in every change.
@@ -131,7 +136,7 @@ class FitSettings(SolverSettings):
         linear: change of a value or an importance up to which scores are nearly linear in it.
     """
 
-    strengths: tuple[float, ...] = (0.1, 0.03, 0.01, 0.003, 0.001, 1e-6)
+    strengths: tuple[float, ...] = (0.1, 0.01, 1e-5)
     first_strength: float = 0.0003
     scarce_strength: float = 0.003
     alone: tuple[float, ...] = (1.0, 0.1, 0.01, 0.001)
@@ -152,20 +157,23 @@ class FitSettings(SolverSettings):
     tight: float = 1.03
     first_power: float = 1.0
     first_prior: float = 1e-2
-    first_steps: int = 8
+    first_steps: int = 4
+    steps: int = 4
+    bound_steps: int = 4
+    nearly_exact: float = 1e-3
+    exact_steps: tuple[int, int] = (12, 3)
     rounds: int = 2
-    steps: int = 8
-    bound_steps: int = 12
-    last_rounds: int = 1
-    last_steps: int = 60
-    calls_to_choose: int = 800
+    last_steps: int = 20
+    judged: int = 1000
+    calls_to_choose: int = 400
     calls_per_element: int = 10
+    most_to_choose: int = 1200
     slack: float = 10.0
     whole_weight: float = 10.0
-    steepness: tuple[float, ...] = (0.5, 1.0, 1.5, 2.0)
+    steepness: tuple[float, ...] = (0.7, 1.5)
     steepest: float = 1e4
     groups: int = 20
-    cells: int = 2**19
+    cells: int = 2**17
     cells_on_gpu: tuple[int, int] = (2**16, 2**22)
     linear: float = 0.1
 
