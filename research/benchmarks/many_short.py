@@ -12,9 +12,8 @@ time:
 
     asking   rows handed to the model, from masks to columns
     fits     SLALOMs, those of several texts together
-    errors   covariances and standard errors
-    report   the test on held-out rows
-    rest     choosing, linear fits, planning rows, telling rows apart, turns, results
+    report   Shapley values, standard errors, the test on held-out rows
+    rest     planning rows, telling rows apart, turns, results
 """
 
 from __future__ import annotations
@@ -38,13 +37,12 @@ from research.benchmarks.speed.subjects import Lab
 from research.benchmarks.speed.texts import text_of
 
 TOKENS = (11, 19)  # of a text, ends included: 15 on average
-PARTS = ("asking", "fits", "errors", "report")
+PARTS = ("asking", "fits", "report")
 # What each part consists of: its module, perhaps a class there, and the function.
 WATCHED = (
     ("asking", "queries.batches", "Batches", "columns"),
     ("fits", "methods.slalom", "", "fit_forms"),
-    ("errors", "methods.slalom", "", "estimate_errors"),
-    ("report", "methods.slalom", "Calls", "test"),
+    ("report", "methods.slalom", "", "summarise"),
 )
 
 

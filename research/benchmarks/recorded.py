@@ -44,9 +44,8 @@ from torch import Tensor
 from slalom_xai.methods.additive import fit_additive
 from slalom_xai.methods.evidence import Surrogate
 from slalom_xai.methods.gaussian_process import fit_process
-from slalom_xai.slalom.errors import estimate_errors
 from slalom_xai.slalom.fit import FitRequest, FittedForm, fit_forms
-from slalom_xai.slalom.shapley import compute_shapley, fit_rest
+from slalom_xai.slalom.summary import Summary, SummaryRequest, summarise
 from slalom_xai.slalom.trust import Fidelity, agreement
 
 NINETY = 1.645  # standard errors on either side of a 90% interval
@@ -166,19 +165,10 @@ def measure_cover(fitted: FittedForm, errors: dict[str, Tensor], text: Recorded)
     return found
 
 
-def find_shapley(fitted: FittedForm, text: Recorded, draw: int) -> Tensor:
-    """Shapley values of the predicted output, (n,), as an explanation prints them."""
-    counts, outputs = text.fits[draw]
-    form = fitted.form.of_column(text.column)
-    rest = fit_rest(counts, outputs[:, text.column, None] - form.predict(counts))
-    return compute_shapley(form.split(), ORDERS)[0] + rest[:, 0]
-
-
-def measure_apart(
-    both: list[FittedForm], errors: list[dict[str, Tensor]], text: Recorded
-) -> list[float]:
+def measure_apart(both: list[FittedForm], summaries: list[Summary], text: Recorded) -> list[float]:
     """How far two fits' scores are apart, in stated errors; and R² of Shapley values."""
-    shapley = [find_shapley(fitted, text, draw) for draw, fitted in enumerate(both)]
+    shapley = [summary.shapley[:, text.column] for summary in summaries]
+    errors = [summary.errors[text.column] for summary in summaries]
     found = []
     for name in APART:
         first, second = (
@@ -245,12 +235,15 @@ def main() -> None:
                 generator = torch.Generator().manual_seed(0)
                 forms.append(fit_process(counts, outputs, outputs[0], generator))
             r2.append([measure_r2(form, text) for form in forms])
-            errors = [
-                estimate_errors(fitted, text.column, *text.fits[draw], orders=16)
-                for draw, fitted in enumerate(both)
-            ]
-            reading.append(measure_reading(both, text) + measure_cover(both[0], errors[0], text))
-            apart.append(measure_apart(both, errors, text))
+            summaries = summarise(
+                [
+                    SummaryRequest(fitted, calls, None, ORDERS, 16, 8, 10)
+                    for fitted, calls in zip(both, text.fits, strict=True)
+                ]
+            )
+            errors = summaries[0].errors[text.column]
+            reading.append(measure_reading(both, text) + measure_cover(both[0], errors, text))
+            apart.append(measure_apart(both, summaries, text))
             verdicts.append(judge(both[0].form, text))
         shown = [f"{few:.2f} / {every:.2f}" for few, every in np.median(r2, axis=0)]
         *read, value, importance = (f"{one:.2f}" for one in np.nanmean(reading, axis=0))

@@ -18,30 +18,25 @@ import torch
 from torch import Tensor
 
 from slalom_xai.errors import InputError
-from slalom_xai.methods.additive import AdditiveFit, fit_additive
 from slalom_xai.methods.base import Estimator, Findings, register
 from slalom_xai.methods.evidence import (
     AnsweredHeldOut,
     AnsweredRows,
-    Surrogate,
     accepts_empty,
     ask_held_out,
     ask_masks,
     count_rows,
     row_pool,
 )
-from slalom_xai.methods.held_out import compare, compare_columns, count_changes
+from slalom_xai.methods.held_out import count_changes
 from slalom_xai.models import Prompt
 from slalom_xai.queries import Queries
 from slalom_xai.slalom.design import draw_fit, draw_test
-from slalom_xai.slalom.errors import estimate_errors
 from slalom_xai.slalom.fit import FitRequest, FittedForm, fit_forms
 from slalom_xai.slalom.rows import count_distinct_rows
 from slalom_xai.slalom.settings import CALLS, FIT, CallSettings, FitSettings
-from slalom_xai.slalom.shapley import compute_shapley, fit_rest
-from slalom_xai.slalom.trust import Agreement, FewAndAny, Fidelity
-
-_FEW = 10  # units removed: up to so many are few
+from slalom_xai.slalom.summary import Summary, SummaryRequest, summarise
+from slalom_xai.slalom.trust import FewAndAny, Fidelity
 
 
 @dataclass(frozen=True)
@@ -157,28 +152,16 @@ class Slalom(Estimator):
 
     def _report(self, calls: Calls, fitted: FittedForm) -> Findings:
         """The formula with its Shapley values, its errors and its test."""
-        rows, full = calls.rows, calls.full
-        form = fitted.form
-        left = rows.outputs - form.predict(rows.table)
-        rest = fit_rest(rows.table, left)
-        shares = compute_shapley(form.split(), self.settings.orders).T
-        form = replace(form, shapley=shares + rest)
+        summary = calls.summarise(fitted)
         measured = calls.measure(self.filled)
-        errors = tuple(
-            self._errors(calls, fitted, column) | calls.measured_errors(measured, column)
-            for column in range(len(full))
-        )
-        fidelity = calls.test(fitted)
-        return Findings(form, errors, fidelity, measured=measured)
-
-    def _errors(self, calls: Calls, fitted: FittedForm, column: int) -> dict[str, Tensor]:
-        """Standard errors of one column's scores, (n,) each."""
-        rows, orders = calls.rows, self.settings.orders_of_errors
-        found = estimate_errors(fitted, column, rows.table, rows.outputs, orders)
         noise = calls.queries.whole_variance
-        if noise is not None and found:
-            found["removal"] = (found["removal"] ** 2 + float(noise[column])).sqrt()
-        return found
+        errors = []
+        for column, found in enumerate(summary.errors):
+            if noise is not None and found:
+                found = found | {"removal": (found["removal"] ** 2 + float(noise[column])).sqrt()}
+            errors.append(found | calls.measured_errors(measured, column))
+        form = replace(fitted.form, shapley=summary.shapley)
+        return Findings(form, tuple(errors), calls.judge(summary), measured=measured)
 
 
 class Calls:
@@ -311,21 +294,38 @@ class Calls:
         repeated = np.repeat(np.arange(units)[:, None], units, axis=1)
         return self.queries.ask_sequences(repeated, "fit").cpu()
 
-    def test(self, fitted: FittedForm) -> tuple[Fidelity, ...] | None:
+    def summarise(self, fitted: FittedForm) -> Summary:
+        """What the fit says, beside a linear fit to the same calls."""
+        settings, tests = self._method.settings, None
+        if self._test is not None and not self._test_is_idle:
+            few, every = self._test.both
+            tests = (few.table, few.outputs), (every.table, every.outputs)
+        request = SummaryRequest(
+            fitted,
+            (self.rows.table, self.rows.outputs),
+            tests,
+            settings.orders,
+            settings.orders_of_errors,
+            settings.least,
+            settings.least_few,
+        )
+        return self.queries.work.run(summarise, request)
+
+    @property
+    def _test_is_idle(self) -> bool:
+        """Whether what matters is rare, and the test does not hold any of it."""
+        assert self._test is not None
+        tested = [*self._test.both]
+        if count_changes(self.full, tested)[0]:
+            return False
+        return count_changes(self.full, [self.rows])[0] > 0
+
+    def judge(self, summary: Summary) -> tuple[Fidelity, ...] | None:
         """Fidelity per column, on calls kept for that, or on each call had it not been used."""
-        linear = fit_additive(self.rows.table, self.rows.outputs, self.full)
+        if summary.few is None or summary.any is None:
+            return None
         parts = [self.rows] if self._test is None else [self.rows, *self._test.both]
         changed, calls = count_changes(self.full, parts)
-        tested = self._test
-        if tested is not None and changed and not count_changes(self.full, [*tested.both])[0]:
-            tested = None  # what matters is rare, and the test does not hold any of it
-        if tested is None:
-            both = self._left_out(fitted, linear)
-        else:
-            formulas: list[Surrogate] = [fitted.form, linear.surrogate, fitted.one_score]
-            both = [compare(self.full, rows, formulas) for rows in tested.both]
-        if both is None:
-            return None
         return tuple(
             Fidelity(
                 few[0],
@@ -335,35 +335,8 @@ class Calls:
                 changed,
                 calls,
             )
-            for few, every in zip(*both, strict=True)
+            for few, every in zip(summary.few, summary.any, strict=True)
         )
-
-    def _left_out(
-        self, fitted: FittedForm, linear: AdditiveFit
-    ) -> list[list[list[Agreement]]] | None:
-        """How well each call is predicted from the others: few units removed, and any number."""
-        rows = self.rows
-        if len(rows.outputs) < self._method.settings.least:
-            return None
-        missing = rows.deleted
-        whole = [
-            one.predict(torch.ones_like(rows.table[:1])) for one in (fitted.form, fitted.one_score)
-        ]
-        predicted = torch.stack(
-            [
-                fitted.left_out - whole[0],
-                linear.left_out - self.full,
-                fitted.one_score_left_out - whole[1],
-            ]
-        )
-        removed = missing > 0
-        few = removed & (missing <= _FEW)
-        if int(few.sum()) < self._method.settings.least_few:
-            few = removed
-        return [
-            compare_columns(self.full, rows.outputs[part], predicted[:, part])
-            for part in (few, removed)
-        ]
 
 
 def _on_cpu(rows: AnsweredRows) -> AnsweredRows:

@@ -77,7 +77,7 @@ class OneScoreMethod(Estimator):
         form, rows = fitted.one_score, calls.rows
         rest = fit_rest(rows.table, rows.outputs - form.predict(rows.table))
         form = replace(form, shapley=compute_shapley(form.split(), SLALOM.orders).T + rest)
-        tested = calls.test(fitted)
+        tested = calls.judge(calls.summarise(fitted))
         fidelity = None
         if tested is not None:
             fidelity = tuple(_own(column) for column in tested)

@@ -150,16 +150,16 @@ def list_elements(counts: Tensor, pairs: Tensor) -> Tensor:
     """What is averaged in each perturbed text: its units, then its pairs, then what is missing.
 
     Args:
-        counts: (m, n).
+        counts: (..., m, n).
         pairs: (P, 2).
 
     Returns:
-        (m, n + P + 1): how often each unit and each pair is there, and how many units are not.
+        (..., m, n + P + 1): how often each unit and each pair is there, and how many units are not.
     """
     first, second = pairs.long().T
-    together = counts[:, first] * counts[:, second]
-    missing = (1 - counts).clamp(min=0).sum(dim=1, keepdim=True)
-    return torch.cat([counts, together, missing], dim=1)
+    together = counts[..., first] * counts[..., second]
+    missing = (1 - counts).clamp(min=0).sum(dim=-1, keepdim=True)
+    return torch.cat([counts, together, missing], dim=-1)
 
 
 @dataclass(frozen=True)
@@ -198,6 +198,13 @@ class Formulas:
             curvature=torch.cat([one.curvature for one in every]),
         )
 
+    def pick(self, index: Tensor | int) -> Formulas:
+        """Some of them, or one."""
+        index = torch.tensor([index]) if isinstance(index, int) else index
+        parts = (self.inner, self.importances, self.centre, self.curvature)
+        inner, importances, centre, curvature = (part[index] for part in parts)
+        return Formulas(inner, importances, centre, curvature, self.pairs, self.units)
+
     @property
     def weights(self) -> Tensor:
         """(K, n + P + 1), how much each element is heard; the largest is 1."""
@@ -212,6 +219,24 @@ class Formulas:
         present = list_elements(counts.to(self.inner), self.pairs)
         weights = self.weights
         return self.bound((weights * self.inner) @ present.T / (weights @ present.T))
+
+    def predict_each(self, counts: Tensor) -> Tensor:
+        """Predictions for texts of their own, as many formulas for each text.
+
+        Args:
+            counts: (B, m, n), for the first K / B formulas, for the next ones, and so on.
+
+        Returns:
+            (B, m, K / B).
+        """
+        present = list_elements(counts.to(self.inner), self.pairs)
+        weights = self.weights
+        above, below = (
+            present @ part.reshape(len(counts), -1, part.shape[1]).transpose(1, 2)
+            for part in (weights * self.inner, weights)
+        )
+        inner = (above / below).transpose(1, 2)  # (B, K / B, m)
+        return self.bound(inner.reshape(len(self), -1)).reshape(inner.shape).transpose(1, 2)
 
     def score(self, name: str) -> Tensor:
         """One score of every unit, (K, n); see ``score_units``."""

@@ -112,40 +112,59 @@ def _join_pairs(formulas: Formulas, order: Tensor) -> Tensor:
     return (places[:, None] >= complete[:, None, :]).to(formulas.inner)
 
 
-def fit_rest(counts: Tensor, left: Tensor, groups: Tensor | None = None) -> Tensor:
-    """A linear fit of what the formula leaves, by Kernel SHAP's weights, (n, C), summing to 0.
+def fit_rest(
+    counts: Tensor, left: Tensor, groups: Tensor | None = None, told: Tensor | None = None
+) -> Tensor:
+    """A linear fit of what the formula leaves, by Kernel SHAP's weights, (..., n, C), summing to 0.
 
     Args:
-        counts: (m, n), perturbed texts.
-        left: (m, C), the model's output less the formula's.
-        groups: (m,), numbers from 0 to G - 1: the fit is made G times, without each of the groups,
-            and there are (G, n, C) scores.
+        counts: (..., m, n), perturbed texts.
+        left: (..., m, C), the model's output less the formula's.
+        groups: (..., m), numbers from 0 to G - 1: the fit is made G times, without each of the
+            groups, and there are (..., G, n, C) scores.
+        told: (..., m), 0 for texts that only fill up; None: there are none.
     """
-    n = counts.shape[1]
+    n = counts.shape[-1]
     if n < 2:
-        return left.new_zeros(n, left.shape[1])
-    kept = counts.sum(dim=1)
+        shape = left.shape[:-2] if groups is None else (*left.shape[:-2], int(groups.max()) + 1)
+        return left.new_zeros(*shape, n, left.shape[-1])
+    kept = counts.sum(dim=-1)
     weight = 1 / (kept * (n - kept)).clamp(min=1)
+    if told is not None:
+        weight = weight * told
     # Scores that sum to 0: those of all units but the last, and less their sum for the last.
-    design = counts[:, :-1] - counts[:, -1:]
-    design = torch.cat([design, torch.ones_like(design[:, :1])], dim=1)
-    weighted = (design * weight[:, None]).T  # (n, m)
-    gram, right = weighted @ design, weighted @ left
+    design = counts[..., :-1] - counts[..., -1:]
+    design = torch.cat([design, torch.ones_like(design[..., :1])], dim=-1)
+    weighted = design * weight[..., None]
+    gram, right = (weighted.transpose(-1, -2) @ part for part in (design, left))
     if groups is not None:
-        # The calls of each group one after the other, (G, calls of a group); the last stands for
-        # no call where a group has fewer.
-        order = torch.split(torch.argsort(groups, stable=True), groups.bincount().tolist())
-        calls = torch.nn.utils.rnn.pad_sequence(
-            list(order), batch_first=True, padding_value=len(counts)
+        # The calls of each group one after the other, (..., G, calls of a group). A call with
+        # weight 0 fills up the smaller groups.
+        places, real = _sort_by_group(groups)
+        weighted, design, left = (
+            part.gather(-2, places[..., None].expand(*places.shape, part.shape[-1])).reshape(
+                *real.shape, part.shape[-1]
+            )
+            for part in (weighted, design, left)
         )
-        design, left, weighted = (
-            torch.cat([part, torch.zeros_like(part[:1])])[calls]
-            for part in (design, left, weighted.T)
-        )
-        gram = gram - weighted.transpose(1, 2) @ design
-        right = right - weighted.transpose(1, 2) @ left
+        weighted = weighted * real[..., None]
+        gram = gram[..., None, :, :] - weighted.transpose(-1, -2) @ design
+        right = right[..., None, :, :] - weighted.transpose(-1, -2) @ left
     scale = gram.diagonal(dim1=-2, dim2=-1).mean(dim=-1)[..., None, None]
     steady = gram + 1e-3 * scale * torch.eye(n, dtype=gram.dtype, device=gram.device)
     # Cholesky's factors: MKL's batched LU fails once torch's number of threads has changed.
     scores = torch.cholesky_solve(right, torch.linalg.cholesky(steady))[..., :-1, :]
     return torch.cat([scores, -scores.sum(dim=-2, keepdim=True)], dim=-2)
+
+
+def _sort_by_group(groups: Tensor) -> tuple[Tensor, Tensor]:
+    """Where the calls of each group stand, (..., G calls), and which of these places are real.
+
+    The second is (..., G, calls of a group).
+    """
+    count = int(groups.max()) + 1
+    member = groups[..., None, :] == torch.arange(count)[:, None]  # (..., G, m)
+    most = int(member.sum(dim=-1).max())
+    places = member.to(torch.int8).argsort(dim=-1, descending=True, stable=True)[..., :most]
+    real = torch.arange(most) < member.sum(dim=-1, keepdim=True)
+    return places.flatten(-2), real

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -204,29 +205,48 @@ def compare_changes(predicted: Tensor, true: Tensor, level: float) -> list[Agree
         true: (m,), what the model says.
         level: the size of the outputs themselves.
     """
-    predicted, true = predicted.detach().cpu(), true.detach().cpu()
-    centred = true - true.mean()
-    parts = torch.cat([(predicted - true) ** 2, centred[None] ** 2, centred[None]])  # (k + 2, m)
-    *errors, variance, _ = parts.mean(dim=1).tolist()
-    draws = parts @ _draw_shares(len(true)).to(true)  # (k + 2, draws)
-    mse_draws, square_draws, mean_draws = draws[:-2], draws[-2], draws[-1]
-    rounding = TRUST.rounding * level
-    least = rounding**2
-    variances = (square_draws - mean_draws**2).clamp(min=least)
-    lows, highs = _find_ends(torch.cat([mse_draws, 1 - mse_draws / variances]))
-    nothing_changes = float(true.abs().max()) <= rounding
-    largest = float(torch.quantile(true.abs(), 0.9))
-    found = []
-    for index, mse in enumerate(errors):
-        ends = {"mse_low": lows[index], "mse_high": highs[index], "largest_change": largest}
-        if nothing_changes:
-            found.append(Agreement(math.nan, mse, len(true), **ends))
-        elif variance <= least:
-            found.append(Agreement(0.0, mse, len(true), **ends))
-        else:
-            shares = (1 - mse / variance, lows[len(errors) + index], highs[len(errors) + index])
-            r2, low, high = (max(share, TRUST.lowest_r2) for share in shares)
-            found.append(Agreement(r2, mse, len(true), low, high, **ends))
+    return compare_many(predicted[None], true[None], [level])[0]
+
+
+def compare_many(predicted: Tensor, true: Tensor, levels: Sequence[float]) -> list[list[Agreement]]:
+    """The same for several outputs at once: (B, k, m), (B, m) and B levels."""
+    predicted, true = predicted.detach().cpu(), true.detach().cpu()[:, None]
+    kinds, rows = predicted.shape[1:]
+    centred = true - true.mean(dim=2, keepdim=True)
+    parts = torch.cat([(predicted - true) ** 2, centred**2, centred], dim=1)  # (B, k + 2, m)
+    means = parts.mean(dim=2).tolist()
+    draws = parts @ _draw_shares(rows).to(true)  # (B, k + 2, draws)
+    mse_draws, square_draws, mean_draws = draws[:, :kinds], draws[:, -2:-1], draws[:, -1:]
+    least = true.new_tensor([(TRUST.rounding * level) ** 2 for level in levels])[:, None, None]
+    variances = torch.maximum(square_draws - mean_draws**2, least)
+    lows, highs = _find_ends(torch.cat([mse_draws, 1 - mse_draws / variances], dim=1))
+    sizes = true[:, 0].abs()
+    most = sizes.amax(dim=1).tolist()
+    largest = torch.quantile(sizes, 0.9, dim=1).tolist()
+    found: list[list[Agreement]] = []
+    for number, level in enumerate(levels):
+        *errors, variance, _ = means[number]
+        rounding = TRUST.rounding * level
+        found.append([])
+        for index, mse in enumerate(errors):
+            ends = {
+                "mse_low": lows[number][index],
+                "mse_high": highs[number][index],
+                "largest_change": largest[number],
+            }
+            if most[number] <= rounding:
+                r2 = {"r2": math.nan}
+            elif variance <= rounding**2:
+                r2 = {"r2": 0.0}
+            else:
+                place = kinds + index
+                shares = (1 - mse / variance, lows[number][place], highs[number][place])
+                names = ("r2", "r2_low", "r2_high")
+                r2 = {
+                    name: max(share, TRUST.lowest_r2)
+                    for name, share in zip(names, shares, strict=True)
+                }
+            found[-1].append(Agreement(mse=mse, rows=rows, **r2, **ends))
     return found
 
 
@@ -240,10 +260,10 @@ def _draw_shares(rows: int) -> Tensor:
     return (shares / rows).T.contiguous()
 
 
-def _find_ends(draws: Tensor) -> list[list[float]]:
-    """The lower and upper ends of the intervals of k numbers, (2, k), from draws (k, draws)."""
+def _find_ends(draws: Tensor) -> list[list[list[float]]]:
+    """The lower and upper ends of intervals, (2, B, k), from draws (B, k, draws)."""
     quantiles = torch.tensor(TRUST.ends, dtype=draws.dtype)
-    ends: list[list[float]] = torch.quantile(draws, quantiles, dim=1).tolist()
+    ends: list[list[list[float]]] = torch.quantile(draws, quantiles, dim=2).tolist()
     return ends
 
 
@@ -259,6 +279,3 @@ def percent(r2: float) -> str:
 def agreement(predicted: Tensor, true: Tensor, level: float) -> Agreement:
     """Compares changes of one output, (m,) each, as one formula predicts them."""
     return compare_changes(predicted[None], true, level)[0]
-
-
-__all__ = ["Agreement", "FewAndAny", "Fidelity", "agreement", "compare_changes", "percent"]
