@@ -44,7 +44,7 @@ from torch import Tensor
 from slalom_xai.methods.additive import fit_additive
 from slalom_xai.methods.evidence import Surrogate
 from slalom_xai.methods.gaussian_process import fit_process
-from slalom_xai.slalom.fit import FitRequest, FittedForm, fit_forms
+from slalom_xai.slalom.fit import FitRequest, FittedForm, fit_forms, fit_one_scores
 from slalom_xai.slalom.summary import Summary, SummaryRequest, summarise
 from slalom_xai.slalom.trust import Fidelity, agreement
 
@@ -230,7 +230,7 @@ def main() -> None:
             seconds.append((time.perf_counter() - begun) / 2)
             counts, outputs = text.fits[0]
             linear = fit_additive(counts, outputs, outputs[0]).surrogate
-            forms: list[Surrogate] = [both[0].form, both[0].one_score, linear]
+            forms: list[Surrogate] = [both[0].form, fit_one_scores(both[:1])[0].form, linear]
             if given.process:
                 generator = torch.Generator().manual_seed(0)
                 forms.append(fit_process(counts, outputs, outputs[0], generator))

@@ -9,7 +9,7 @@ import pytest
 import torch
 from made import make_form
 
-from slalom_xai.slalom.fit import FitRequest, fit_forms
+from slalom_xai.slalom.fit import FitRequest, fit_forms, fit_one_scores
 from slalom_xai.slalom.formula import score_units
 from slalom_xai.slalom.output_range import probe_range
 from slalom_xai.slalom.shapley import ENUMERATED, compute_shapley, fit_rest
@@ -296,7 +296,8 @@ class TestFit:
         rows, fresh = drawn_rows(500, UNITS), drawn_rows(400, UNITS, seed=1)[1:]
         low, high = truth.range
         [fitted] = fit_forms([request(rows, truth.predict(rows), low=low, high=high)])
-        assert share(fitted.one_score, fresh, truth.predict(fresh)) > 0.9999
+        [one_score] = fit_one_scores([fitted])
+        assert share(one_score.form, fresh, truth.predict(fresh)) > 0.9999
 
     def test_outputs_beyond_the_known_range_widen_it(self):
         rows = drawn_rows(300, UNITS)
@@ -429,9 +430,10 @@ class TestFit:
             asked.append(request(rows, bent))
         for together, own in zip(fit_forms(asked), asked, strict=True):
             [alone] = fit_forms([own])
+            one_scores = [one.form.values for one in fit_one_scores([together, alone])]
             assert torch.allclose(together.form.values, alone.form.values, atol=1e-5)
             assert torch.allclose(together.form.importances, alone.form.importances, atol=1e-5)
-            assert torch.allclose(together.one_score.values, alone.one_score.values, atol=1e-5)
+            assert torch.allclose(*one_scores, atol=1e-5)
 
     def test_a_formula_through_all_calls_does_not_look_good(self):
         """Noise cannot be predicted, though 41 units pass through 32 outputs of it."""
@@ -441,7 +443,8 @@ class TestFit:
                 32, 1, dtype=torch.float64, generator=torch.Generator().manual_seed(seed)
             )
             [fitted] = fit_forms([request(rows, noise)])
-            errors = torch.stack([fitted.left_out, fitted.one_score_left_out]) - noise
+            [one_score] = fit_one_scores([fitted])
+            errors = torch.stack([fitted.left_out, one_score.left_out]) - noise
             shares.append((errors**2).mean(dim=(1, 2)) / noise.var())
         assert (torch.stack(shares).median(dim=0)[0] > 0.7).all()
 
@@ -481,8 +484,9 @@ class TestFit:
     def test_one_score_has_equal_importances(self):
         rows = drawn_rows(300, UNITS)
         [fitted] = fit_forms([request(rows, PLANTED["bounded"](rows))])
-        assert fitted.one_score.importances.abs().max() < 1e-3
-        assert len(fitted.one_score.pairs) == 0
+        [one_score] = fit_one_scores([fitted])
+        assert one_score.form.importances.abs().max() < 1e-3
+        assert len(one_score.form.pairs) == 0
 
     def test_a_range_of_no_width_and_of_outputs_beyond_it(self):
         rows = drawn_rows(200, UNITS)

@@ -50,6 +50,8 @@ class SlalomSettings:
         most: calls of such a budget at most.
         first: share of the budget that the first round takes where nobody gave one.
         first_round: calls of that round at least.
+        first_per_unit: or so many for each unit, where these are fewer.
+        least_first: but no fewer than so many.
         enough: share of left-out calls' variance that needs no more calls.
         gain: what doubling the calls must add to that share.
         loss_gain: or by how much it must lower their relative error.
@@ -66,6 +68,8 @@ class SlalomSettings:
     most: int = 5000
     first: float = 0.25
     first_round: int = 250
+    first_per_unit: int = 8
+    least_first: int = 100
     enough: float = 0.98
     gain: float = 0.01
     loss_gain: float = 0.1
@@ -136,9 +140,13 @@ class Slalom(Estimator):
         All of them where the text is short or has many units for so few calls: such a round could
         not tell that it is enough.
         """
-        usual = self.usual_calls(question)
-        enough = max(self.settings.first_round, self.settings.calls.scarce * len(question.units))
-        return math.ceil(max(self.settings.first * usual, min(enough, usual)))
+        settings, usual = self.settings, self.usual_calls(question)
+        units = len(question.units)
+        least = max(settings.least_first, settings.first_per_unit * units)
+        if least < settings.first_round:
+            return min(least, usual)
+        enough = max(settings.first_round, settings.calls.scarce * units)
+        return math.ceil(max(settings.first * usual, min(enough, usual)))
 
     def explain(self, queries: Queries, rng: np.random.Generator) -> Findings:
         """Sends perturbed texts, in rounds where nobody gave a budget, and fits."""

@@ -25,9 +25,9 @@ C outputs; see ``solver``.
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -49,6 +49,8 @@ from slalom_xai.slalom.solver import (
 from slalom_xai.system.process import work_side_by_side
 
 CPU = torch.device("cpu")
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -96,8 +98,8 @@ class FittedForm:
         pulled: the formula that choices were made with.
         free: the same with the prior on values that left-out calls like best.
         left_out: (m, C), the formula's prediction for each call, had it not been used.
-        one_score: the best formula with all importances equal, for comparison.
-        one_score_left_out: (m, C), likewise.
+        request: what was fitted.
+        weights: (C, m), of the calls.
         groups: (m,), the group of each call.
         left_out_r2: the share of variance that is predicted of left-out calls, of the output that
             is the largest for the whole text.
@@ -111,19 +113,46 @@ class FittedForm:
     pulled: BoundedSlalom
     free: BoundedSlalom
     left_out: Tensor
-    one_score: BoundedSlalom
-    one_score_left_out: Tensor
+    request: FitRequest
+    weights: Tensor
     groups: Tensor
     left_out_r2: float
     loss: float
 
 
+@dataclass(frozen=True)
+class OneScore:
+    """The best formula with all importances equal, for comparison.
+
+    Attributes:
+        form: the formula.
+        left_out: (m, C), its prediction for each call, had it not been used.
+    """
+
+    form: BoundedSlalom
+    left_out: Tensor
+
+
 def fit_forms(requests: Sequence[FitRequest]) -> list[FittedForm]:
-    """Fits many texts at once: those of about one size and with as many outputs in one stack.
+    """Fits many texts at once."""
+    return _work_in_stacks(requests, requests, _fit_alike)
+
+
+def fit_one_scores(fitted: Sequence[FittedForm]) -> list[OneScore]:
+    """Fits formulas with equal importances to the same calls."""
+    return _work_in_stacks(fitted, [one.request for one in fitted], _fit_one_scores)
+
+
+def _work_in_stacks(
+    items: Sequence[Item],
+    requests: Sequence[FitRequest],
+    work: Callable[[Sequence[Item], torch.device], list[Result]],
+) -> list[Result]:
+    """Works on texts of about one size and with as many outputs in one stack.
 
     Stacks are so small that they stay in a processor's cache, and several are worked on at once.
     """
-    if not requests:
+    if not items:
         return []
     settings = requests[0].settings
     cells = sum(request.counts.numel() for request in requests)
@@ -140,13 +169,16 @@ def fit_forms(requests: Sequence[FitRequest]) -> list[FittedForm]:
         numbers.sort(key=lambda number: tuple(requests[number].counts.shape[::-1]))
         most = max(1, at_once // size)
         stacks += [numbers[start : start + most] for start in range(0, len(numbers), most)]
-    stacked = [[requests[number] for number in numbers] for numbers in stacks]
-    fit = partial(_fit_alike, device=device)
-    results = work_side_by_side(fit, stacked) if device == CPU else map(fit, stacked)
-    fitted: dict[int, FittedForm] = {}
-    for numbers, found in zip(stacks, results, strict=True):
-        fitted.update(zip(numbers, found, strict=True))
-    return [fitted[number] for number in range(len(requests))]
+    stacked = [[items[number] for number in numbers] for numbers in stacks]
+
+    def alone(some: Sequence[Item]) -> list[Result]:
+        return work(some, device)
+
+    results = work_side_by_side(alone, stacked) if device == CPU else map(alone, stacked)
+    found: dict[int, Result] = {}
+    for numbers, some in zip(stacks, results, strict=True):
+        found.update(zip(numbers, some, strict=True))
+    return [found[number] for number in range(len(items))]
 
 
 @dataclass(frozen=True)
@@ -196,7 +228,6 @@ def _fit_alike(requests: Sequence[FitRequest], device: torch.device) -> list[Fit
     stack = replace(stack, bounded=bound.bounded, scale=bound.scale)
     weights, point = _choose_weights(texts, stack, point)
     stack = replace(stack, weights=weights)
-    one_score = _fit_one_score(texts, stack)
     pairs, point = _choose_pairs(texts, texts.take_some(stack), point)
     some = _with_pairs(texts.take_some(stack), pairs)
     strength, pulled, free = _choose_strength(some, point)
@@ -204,7 +235,7 @@ def _fit_alike(requests: Sequence[FitRequest], device: torch.device) -> list[Fit
     final = finish(stack, pulled, strength)
     left = look_back(stack, final)
     forms = [_Fitted.of(texts, stack, one, pairs) for one in (final, pulled, free)]
-    return _read_off(texts, forms, one_score, stack, left)
+    return _read_off(texts, forms, stack, left)
 
 
 def _stack(requests: Sequence[FitRequest], device: torch.device) -> tuple[_Texts, Stack]:
@@ -511,12 +542,18 @@ def _choose_strength(stack: Stack, point: Point) -> tuple[Tensor, Point, Point]:
     )
 
 
-def _fit_one_score(texts: _Texts, stack: Stack) -> tuple[_Fitted, Tensor]:
-    """The best formula with equal importances for each text, and its left-out predictions.
+def _fit_one_scores(fitted: Sequence[FittedForm], device: torch.device) -> list[OneScore]:
+    """The best formula with equal importances for each text.
 
     It may have the range of the two scores or a tight one, and steep or equal weights, as left-out
     calls prefer; then a weaker or stronger prior, likewise.
     """
+    texts, stack = _stack([one.request for one in fitted], device)
+    weights = torch.zeros(len(fitted), *stack.weights.shape[2:], dtype=torch.float64)
+    for number, one in enumerate(fitted):
+        weights[number, :, : one.weights.shape[1]] = one.weights
+    bounded = torch.tensor([bool(one.form.curvature[0]) for one in fitted], device=device)
+    stack = replace(stack, weights=weights.to(device)[:, None], bounded=bounded[:, None])
     settings = stack.settings
     narrow = settings.margin / settings.tight
     even = (stack.weights > 0).to(stack.weights)
@@ -541,8 +578,16 @@ def _fit_one_score(texts: _Texts, stack: Stack) -> tuple[_Fitted, Tensor]:
     strength = strengths[chosen][:, None] / whole.size
     final = finish(whole, settled.pick_candidates(chosen), strength)
     no_pairs = texts.units.new_zeros(len(texts), 0, 2)
-    left = look_back(whole, final)
-    return _Fitted.of(texts, whole, final, no_pairs), left.left_out
+    errors = look_back(whole, final).left_out[:, 0].to(CPU)
+    forms = _Fitted.of(texts, whole, final, no_pairs)
+    predicted = (forms.half[..., None] * errors).transpose(1, 2)
+    return [
+        OneScore(
+            forms.form(number, one.counts.shape[1]),
+            one.outputs + predicted[number, : len(one.counts)],
+        )
+        for number, one in enumerate(texts.requests)
+    ]
 
 
 def _judge(stack: Stack, left: Left) -> Tensor:
@@ -672,7 +717,6 @@ class _Fitted:
 def _read_off(
     texts: _Texts,
     forms: Sequence[_Fitted],
-    one_score: tuple[_Fitted, Tensor],
     stack: Stack,
     left: Left,
 ) -> list[FittedForm]:
@@ -681,16 +725,13 @@ def _read_off(
     Args:
         texts: that were fitted.
         forms: the fits, those that choices were made with, and those with the freest prior.
-        one_score: the fits with one score for each unit, and their left-out errors.
         stack: the problems.
         left: what the fits leave.
     """
     settings, width = stack.settings, stack.x.shape[2]
     fitted, pulled, free = forms
-    errors = [
-        (one.half[..., None] * left_out[:, 0].to(CPU)).transpose(1, 2)
-        for one, left_out in ((fitted, left.left_out), one_score)
-    ]
+    errors = (fitted.half[..., None] * left.left_out[:, 0].to(CPU)).transpose(1, 2)
+    weights = stack.weights[:, 0].to(CPU)
     groups = torch.nn.utils.rnn.pad_sequence(
         [_group(len(one.counts), settings.groups) for one in texts.requests],
         batch_first=True,
@@ -740,9 +781,9 @@ def _read_off(
                 unknown[number, :, :, :n],
                 pulled.form(number, n),
                 free.form(number, n),
-                request.outputs + errors[0][number, :m],
-                one_score[0].form(number, n),
-                request.outputs + errors[1][number, :m],
+                request.outputs + errors[number, :m],
+                request,
+                weights[number, :, :m],
                 groups[number, :m],
                 shares[number],
                 losses[number],

@@ -165,7 +165,7 @@ class FitSettings(SolverSettings):
     rounds: int = 2
     last_steps: int = 20
     judged: int = 1000
-    calls_to_choose: int = 400
+    calls_to_choose: int = 250
     calls_per_element: int = 10
     most_to_choose: int = 1200
     slack: float = 10.0
@@ -173,7 +173,7 @@ class FitSettings(SolverSettings):
     steepness: tuple[float, ...] = (0.7, 1.5)
     steepest: float = 1e4
     groups: int = 20
-    cells: int = 2**17
+    cells: int = 2**18
     cells_on_gpu: tuple[int, int] = (2**16, 2**22)
     linear: float = 0.1
 

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from slalom_xai.slalom.errors import estimate_errors
-from slalom_xai.slalom.fit import FittedForm
+from slalom_xai.slalom.fit import FittedForm, OneScore, fit_one_scores
 from slalom_xai.slalom.formula import Formulas
 from slalom_xai.slalom.linear import LinearFits, fit_linear
 from slalom_xai.slalom.shapley import compute_shapley, fit_rest
@@ -71,6 +71,7 @@ class Summary:
 
 def summarise(requests: Sequence[SummaryRequest]) -> list[Summary]:
     """Reads off many fits at once."""
+    one_scores = fit_one_scores([request.fitted for request in requests])
     alike: dict[tuple[object, ...], list[int]] = {}
     for number, request in enumerate(requests):
         form = request.fitted.form
@@ -79,15 +80,20 @@ def summarise(requests: Sequence[SummaryRequest]) -> list[Summary]:
         kind = (form.units, len(form.centre), pairs, groups, request.orders)
         alike.setdefault(kind, []).append(number)
     found: dict[int, Summary] = {}
-    for (units, *_), numbers in alike.items():
-        most = max(1, 50_000 // int(str(units)) ** 2)
+    for numbers in alike.values():
+        most = max(1, _CELLS // requests[numbers[0]].calls[0].numel())
         for start in range(0, len(numbers), most):
             some = numbers[start : start + most]
-            found.update(zip(some, _summarise_alike([requests[one] for one in some]), strict=True))
+            read = _summarise_alike(
+                [requests[number] for number in some], [one_scores[number] for number in some]
+            )
+            found.update(zip(some, read, strict=True))
     return [found[number] for number in range(len(requests))]
 
 
-def _summarise_alike(requests: Sequence[SummaryRequest]) -> list[Summary]:
+def _summarise_alike(
+    requests: Sequence[SummaryRequest], one_scores: Sequence[OneScore]
+) -> list[Summary]:
     """Texts with as many units and outputs, and the same pairs."""
     fitted, first = [one.fitted for one in requests], requests[0]
     pad = torch.nn.utils.rnn.pad_sequence
@@ -102,7 +108,7 @@ def _summarise_alike(requests: Sequence[SummaryRequest]) -> list[Summary]:
     shapley = shares.transpose(1, 2) + rest
     errors = estimate_errors(fitted, counts, left, told, first.orders_of_errors)
     linear = fit_linear(counts, outputs, told)
-    tested = _test(requests, forms, linear)
+    tested = _test(requests, forms, linear, one_scores)
     return [
         Summary(
             shapley[number],
@@ -123,19 +129,22 @@ def join_forms(forms: Iterable[Formulas]) -> Formulas:
 
 
 def _test(
-    requests: Sequence[SummaryRequest], forms: Formulas, linear: LinearFits
+    requests: Sequence[SummaryRequest],
+    forms: Formulas,
+    linear: LinearFits,
+    one_scores: Sequence[OneScore],
 ) -> list[tuple[Compared | None, Compared | None]]:
     """How well changes are predicted, few and any, for each text."""
-    one_scores = join_forms(one.fitted.one_score.split() for one in requests)
+    single = join_forms(one.form.split() for one in one_scores)
     full = linear.full
 
     def predict(counts: Tensor) -> Tensor:
         """Changes (B, 3, m, C) that the three formulas predict for (B, m, n)."""
         whole = torch.ones_like(counts[:, :1])
-        changes = [
-            one.predict_each(counts) - one.predict_each(whole) for one in (forms, one_scores)
-        ]
-        return torch.stack([changes[0], (counts - 1) @ linear.scores, changes[1]], dim=1)
+        two, one = (
+            form.predict_each(counts) - form.predict_each(whole) for form in (forms, single)
+        )
+        return torch.stack([two, (counts - 1) @ linear.scores, one], dim=1)
 
     both: list[dict[int, tuple[Tensor, Tensor]]] = [{}, {}]  # changes (3, m, C) and outputs (m, C)
     tested = [number for number, one in enumerate(requests) if one.tests is not None]
@@ -156,23 +165,23 @@ def _test(
                 changes[number] = predicted[number, :, : len(table)], outputs
     for number, one in enumerate(requests):
         if one.tests is None and len(one.calls[0]) >= one.least:
-            few, every = _leave_out(one, linear, number)
+            few, every = _leave_out(one, linear.left_out[number], one_scores[number])
             both[0][number], both[1][number] = few, every
     compared = [_compare(changes, full) for changes in both]
     return [(compared[0].get(number), compared[1].get(number)) for number in range(len(requests))]
 
 
 def _leave_out(
-    request: SummaryRequest, linear: LinearFits, number: int
+    request: SummaryRequest, linear: Tensor, one_score: OneScore
 ) -> list[tuple[Tensor, Tensor]]:
     """Changes of each call as predicted from the others: few units removed, and any number."""
     (counts, outputs), fitted = request.calls, request.fitted
-    whole = [one.predict(torch.ones_like(counts[:1])) for one in (fitted.form, fitted.one_score)]
+    whole = [one.predict(torch.ones_like(counts[:1])) for one in (fitted.form, one_score.form)]
     predicted = torch.stack(
         [
             fitted.left_out - whole[0],
-            linear.left_out[number, : len(counts)] - outputs[0],
-            fitted.one_score_left_out - whole[1],
+            linear[: len(counts)] - outputs[0],
+            one_score.left_out - whole[1],
         ]
     )
     missing = (1 - counts).clamp(min=0).sum(dim=1)
