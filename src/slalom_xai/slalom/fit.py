@@ -45,6 +45,7 @@ from slalom_xai.slalom.solver import (
     finish,
     look_back,
     settle,
+    settle_exact,
 )
 from slalom_xai.system.process import work_side_by_side
 
@@ -385,16 +386,10 @@ def _choose_bound(texts: _Texts, stack: Stack, point: Point) -> tuple[Stack, Poi
     same = torch.arange(3, device=stack.z.device).expand(len(texts), -1) == 0
     begun = point.repeat(3)
     begun = replace(begun, u=choose(same, begun.u, _start(trial, begun.s).u))
-    settled = settle(trial, begun, _compare_at(trial), settings.bound_steps, settings.rounds)
-    left = look_back(trial, settled, settings.judged)
-    losses = _judge(trial, left)
-    nearly = left.variance * trial.calls < settings.nearly_exact * trial.spread
-    these = nearly.any(dim=1).nonzero()[:, 0]
-    if len(these):  # which of them is exact shows late
-        some = trial.pick(these)
-        arrived = settle(some, settled.pick(these), _compare_at(some), *settings.exact_steps)
-        losses[these] = _judge(some, look_back(some, arrived, settings.judged))
-        settled = settled.put(these, arrived)
+    strength = _compare_at(trial)
+    settled = settle(trial, begun, strength, settings.bound_steps, settings.rounds)
+    settled = settle_exact(trial, settled, strength)
+    losses = _judge(trial, look_back(trial, settled, settings.judged))
     losses[:, :2].masked_fill_(~texts.bounded[:, None], torch.inf)
     saturated = (stack.z[:, 0, :, 0] * settings.margin).abs().amax(dim=1) > settings.saturated
     losses[:, 1] += torch.where(saturated, settings.saturated_gain, settings.tight_gain)

@@ -723,8 +723,22 @@ def find_prior(stack: Stack, point: Point) -> Point:
     return replace(point, b=torch.minimum(free.clamp(min=1e-6 * unit), 1e2 * unit))
 
 
+def settle_exact(stack: Stack, point: Point, strength: Tensor) -> Point:
+    """Goes on with formulas that are nearly exact, because how exact they are shows late."""
+    settings = stack.settings
+    left = evaluate(stack, point.u, point.s).output - stack.z
+    squares = (stack.weights * left**2).sum(dim=(2, 3))
+    texts = (squares < settings.nearly_exact * stack.spread).any(dim=1).nonzero()[:, 0]
+    if len(texts):
+        some = (stack.pick(texts), point.pick(texts), strength[texts])
+        point = point.put(texts, settle(*some, *settings.exact_steps))
+    return point
+
+
 def finish(stack: Stack, point: Point, strength: Tensor) -> Point:
     """The fits that are reported: as ``settle``, but until nothing is gained any more."""
     settings = stack.settings
     point = settle(stack, point, strength, settings.steps)
+    if point.free:
+        point = settle_exact(stack, point, strength)
     return descend(stack, point, settings.last_steps, settings.settled)
