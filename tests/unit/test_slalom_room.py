@@ -463,7 +463,7 @@ class TestFit:
         few = drawn_rows(300, 24, seed=1, least=14).numpy()
         rows = np.concatenate([few, drawn_rows(300, 24, seed=2).numpy()])
         [fitted] = fit_forms([request(torch.tensor(rows), outputs(rows), probed=True)])
-        for least, share in ((14, 0.5), (1, 0.95)):  # few removed, and any number
+        for least, share in ((14, 0.5), (1, 0.9)):  # few removed, and any number
             fresh = drawn_rows(300, 24, seed=3, least=least)
             true = outputs(fresh.numpy())[:, 0]
             wrong = fitted.form.predict(fresh)[:, 0] - true

@@ -9,6 +9,7 @@ from slalom_xai.slalom.solver import (
     Point,
     Stack,
     compute_cost,
+    compute_gradient,
     descend,
     differentiate,
     evaluate,
@@ -61,7 +62,8 @@ def test_a_newton_step_knows_the_second_derivatives(bounded):
     at = evaluate(stack, point.u, point.s)
     # Outputs so near that no curvature by values is raised to keep it positive.
     stack.z.copy_(at.output + 0.05 * (stack.z - at.output))
-    found = differentiate(stack, point.u, at, torch.ones(1, 1).double())
+    pull = compute_gradient(stack, point.u, at)
+    found = differentiate(stack, point.u, at, torch.ones(1, 1).double(), pull)
 
     def misfit(u, s):
         return compute_misfit(stack, u, s)
@@ -82,7 +84,8 @@ def test_without_newton_the_curvature_is_gauss_and_newtons():
     at = evaluate(stack, point.u, point.s)
     stack.z.copy_(at.output)  # without errors the two are the same
     gauss, newton = (
-        differentiate(stack, point.u, at, flag) for flag in (None, torch.ones(1, 1).double())
+        differentiate(stack, point.u, at, flag, compute_gradient(stack, point.u, at))
+        for flag in (None, torch.ones(1, 1).double())
     )
     for name in ("uu", "us", "ss"):
         torch.testing.assert_close(getattr(gauss, name), getattr(newton, name))

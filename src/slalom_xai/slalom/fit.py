@@ -522,16 +522,18 @@ def _choose_strength(stack: Stack, point: Point) -> tuple[Tensor, Point, Point]:
     """
     settings = stack.settings
     strengths = stack.z.new_tensor(settings.strengths)
-    trial = stack.repeat(len(strengths))
-    begun = point.repeat(len(strengths))
-    settled = settle(trial, begun, strengths.expand(len(trial.x), -1), settings.steps)
+    weakest = torch.where(stack.scarce, settings.scarce_weakest, 0.0).to(strengths)
+    strengths = torch.maximum(strengths, weakest)  # (B, K)
+    trial = stack.repeat(len(settings.strengths))
+    begun = point.repeat(len(settings.strengths))
+    settled = settle(trial, begun, strengths, settings.steps)
     balance = _balance(trial, look_back(trial, settled, settings.judged)).mean(dim=2)
     best = balance.amax(dim=1, keepdim=True)
     cost = ((1 - best) * settings.relative_cost).clamp(min=1e-12, max=settings.value_cost)
     enough = (balance >= best - cost).to(torch.int64)
     chosen, freest = enough.argmax(dim=1), balance.argmax(dim=1)  # the first is the strongest
     return (
-        strengths[chosen][:, None],
+        strengths.gather(1, chosen[:, None]),
         settled.pick_candidates(chosen),
         settled.pick_candidates(freest),
     )

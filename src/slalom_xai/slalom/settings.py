@@ -70,7 +70,7 @@ class SolverSettings:
     shares: tuple[float, ...] = (2.0, 0.3)
     widest: float = 1.0
     curved: float = 0.003
-    damping: tuple[float, float] = (1e-2, 1e-6)
+    damping: tuple[float, float] = (1e-4, 1e-6)
     farthest: float = 12.0
     tries: int = 6
     most: float = 0.75
@@ -88,6 +88,7 @@ class FitSettings(SolverSettings):
         strengths: of the prior on values, as shares of the outputs' variance, strongest first.
         first_strength: the same where fits are compared that differ in something else.
         scarce_strength: and where there are far fewer calls than numbers to find.
+        scarce_weakest: the weakest of all strengths there.
         alone: the same where a unit has one score, times the number of units.
         value_cost: share of the outputs' variance that the strongest prior on values may cost.
         relative_cost: the same as a share of what the best leaves: a formula that predicts exactly
@@ -136,9 +137,10 @@ class FitSettings(SolverSettings):
         linear: change of a value or an importance up to which scores are nearly linear in it.
     """
 
-    strengths: tuple[float, ...] = (0.1, 0.01, 1e-5)
+    strengths: tuple[float, ...] = (0.1, 0.01, 1e-6)
     first_strength: float = 0.0003
     scarce_strength: float = 0.003
+    scarce_weakest: float = 1e-4
     alone: tuple[float, ...] = (1.0, 0.1, 0.01, 0.001)
     value_cost: float = 0.02
     relative_cost: float = 0.5
@@ -161,7 +163,7 @@ class FitSettings(SolverSettings):
     steps: int = 4
     bound_steps: int = 4
     nearly_exact: float = 1e-3
-    exact_steps: tuple[int, int] = (12, 3)
+    exact_steps: tuple[int, int] = (4, 6)
     rounds: int = 2
     last_steps: int = 20
     judged: int = 1000
@@ -170,7 +172,7 @@ class FitSettings(SolverSettings):
     most_to_choose: int = 1200
     slack: float = 10.0
     whole_weight: float = 10.0
-    steepness: tuple[float, ...] = (0.7, 1.5)
+    steepness: tuple[float, ...] = (0.6, 1.1, 1.8)
     steepest: float = 1e4
     groups: int = 20
     cells: int = 2**18

@@ -328,13 +328,28 @@ class Outcome(Parts):
 
 def evaluate(stack: Stack, u: Tensor, s: Tensor) -> Outcome:
     """What the formula gives for all calls with values u and importances s."""
-    batch, kinds, columns, p = u.shape
-    weights = torch.exp(s - s.amax(dim=2, keepdim=True))
-    heard = torch.cat([torch.ones_like(u[:, :, :1]), u], dim=2) * weights[:, :, None]
-    sums = heard.reshape(batch, -1, p) @ stack.x.transpose(1, 2)
-    sums = sums.reshape(batch, kinds, columns + 1, -1)
-    mass = sums[:, :, :1].clamp(min=1e-300)
-    average = sums[:, :, 1:] / mass
+    weights = torch.exp(s - s.amax(dim=-1, keepdim=True))
+    average, mass = _average(stack, u, weights)
+    return _bound(stack, average, mass, weights)
+
+
+def _average(stack: Stack, u: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
+    """Averages before the bound (..., C, m) and masses (..., 1, m), see ``Outcome``.
+
+    Args:
+        stack: the problems.
+        u: (B, K, ..., C, p), values.
+        weights: (B, K, ..., p), of the elements.
+    """
+    heard = torch.cat([torch.ones_like(u[..., :1, :]), u], dim=-2) * weights[..., None, :]
+    sums = heard.flatten(1, -2) @ stack.x.transpose(1, 2)
+    sums = sums.unflatten(1, heard.shape[1:-1])
+    mass = sums[..., :1, :].clamp(min=1e-300)
+    return sums[..., 1:, :] / mass, mass
+
+
+def _bound(stack: Stack, average: Tensor, mass: Tensor, weights: Tensor) -> Outcome:
+    """The outputs that follow from averages."""
     bounded = stack.bounded[..., None, None]
     tanh = torch.tanh(average)
     output = torch.where(bounded, tanh, average)
@@ -343,29 +358,42 @@ def evaluate(stack: Stack, u: Tensor, s: Tensor) -> Outcome:
 
 
 @dataclass(frozen=True)
+class Gradient:
+    """First derivatives without the priors.
+
+    Attributes:
+        u: (B, K, C, p).
+        s: (B, K, C, p), what each output contributes.
+    """
+
+    u: Tensor
+    s: Tensor
+
+
+@dataclass(frozen=True)
 class Curvature:
-    """Second derivatives without the priors, in blocks, and first ones.
+    """Second derivatives without the priors, in blocks.
 
     Attributes:
         uu: (B, K, C, p, p).
         us: (B, K, C, p, p).
         ss: (B, K, p, p), added up over outputs.
-        grad_u: (B, K, C, p).
-        grad_s: (B, K, p).
     """
 
     uu: Tensor
     us: Tensor
     ss: Tensor
-    grad_u: Tensor
-    grad_s: Tensor
 
 
-def differentiate_by_values(stack: Stack, at: Outcome) -> tuple[Tensor, Tensor]:
-    """Second derivatives by values alone, (B, K, C, p, p), and first ones, (B, K, C, p)."""
-    share = stack.weights * at.slope / at.mass
-    uu = _sum_products(stack, at, share * at.slope / at.mass)
-    return uu, _sum_over_calls(stack, at, share * (at.output - stack.z))
+def compute_gradient(stack: Stack, u: Tensor, at: Outcome) -> Gradient:
+    """First derivatives: by u_j slope a_j, and by s_j slope a_j (u_j - U), times the errors.
+
+    The share a_j of an element in the average is x_j times its weight over the mass.
+    """
+    error = stack.weights * at.slope / at.mass * (at.output - stack.z)
+    pulls = _sum_over_calls(stack, at, torch.cat([error, error * at.average], dim=2))
+    by_u, back = torch.split(pulls, u.shape[2], dim=2)
+    return Gradient(by_u, u * by_u - back)
 
 
 def _sum_products(stack: Stack, at: Outcome, factors: Tensor) -> Tensor:
@@ -383,12 +411,19 @@ def _sum_over_calls(stack: Stack, at: Outcome, factors: Tensor) -> Tensor:
     return at.weights[:, :, None] * sums.reshape(batch, kinds, count, -1)
 
 
-def differentiate(stack: Stack, u: Tensor, at: Outcome, newton: Tensor | None = None) -> Curvature:
+def differentiate_by_values(stack: Stack, at: Outcome) -> Tensor:
+    """Second derivatives by values alone, (B, K, C, p, p)."""
+    steep = at.slope / at.mass
+    return _sum_products(stack, at, stack.weights * steep * steep)
+
+
+def differentiate(
+    stack: Stack, u: Tensor, at: Outcome, newton: Tensor | None = None, pull: Gradient | None = None
+) -> Curvature:
     """Second derivatives: Gauss and Newton's, or those of F as well where a flag (B, K) is 1.
 
-    The derivative of F by u_j is slope a_j, and by s_j slope a_j (u_j - U), with the elements'
-    shares a in the average: x_j times their weight over the mass. Three weighted products of x with
-    itself hold all of it.
+    Three weighted products of x with itself hold all of it (see ``compute_gradient`` for the first
+    derivatives).
 
     By two values F has the second derivative t a_j a_k, with the slope's own derivative t, by u_j
     and s_k slope a_j (1{j=k} - a_k) more, and by s_j and s_k slope times
@@ -396,15 +431,21 @@ def differentiate(stack: Stack, u: Tensor, at: Outcome, newton: Tensor | None = 
         1{j=k} a_j (u_j - U) - a_j a_k (u_j + u_k - 2 U)
 
     more. Each of them is weighted by its call's error.
+
+    Args:
+        stack: the problems.
+        u: their values.
+        at: what the formula gives there.
+        newton: the flag; None: nowhere.
+        pull: the first derivatives, which those of F need.
     """
     mean, columns = at.average, u.shape[2]
     share = stack.weights * at.slope / at.mass
     weight = share * at.slope / at.mass  # (B, K, C, m)
-    error = share * (at.output - stack.z)
     crossed = weight * mean
     squared = crossed * mean
     if newton is not None:
-        bent = newton[..., None, None] * error / at.mass
+        bent = newton[..., None, None] * share * (at.output - stack.z) / at.mass
         bend = torch.where(stack.bounded[..., None, None], -2 * at.output, 0.0)  # t over the slope
         # Positive, so that values can be eliminated.
         weight = torch.maximum(weight + bent * bend, 0.1 * weight)
@@ -412,25 +453,38 @@ def differentiate(stack: Stack, u: Tensor, at: Outcome, newton: Tensor | None = 
         squared = (crossed + bent) * mean
     products = _sum_products(stack, at, torch.cat([weight, crossed, squared], dim=2))
     q0, q1, q2 = torch.split(products, columns, dim=2)
-    pulls = _sum_over_calls(stack, at, torch.cat([error, error * mean], dim=2))
-    e0, e1 = torch.split(pulls, columns, dim=2)
     across = u[..., None] * q1
-    ss = u[..., None] * q0 * u[..., None, :] - across - across.transpose(3, 4) + q2
+    ss = (u[..., None] * q0 * u[..., None, :] - across - across.transpose(3, 4) + q2).sum(dim=2)
     us = q0 * u[..., None, :] - q1
-    ss, grad_s = ss.sum(dim=2), (u * e0 - e1).sum(dim=2)
-    if newton is not None:
-        us = us + torch.diag_embed(newton[..., None, None] * e0)
-        ss = ss + torch.diag_embed(newton[..., None] * grad_s)
-    return Curvature(q0, us, ss, e0, grad_s)
+    if newton is not None and pull is not None:
+        us = us + torch.diag_embed(newton[..., None, None] * pull.u)
+        ss = ss + torch.diag_embed(newton[..., None] * pull.s.sum(dim=2))
+    return Curvature(q0, us, ss)
 
 
 def compute_cost(stack: Stack, output: Tensor, point: Point) -> Tensor:
     """What is minimised, (B, K)."""
-    squares = (stack.weights * (output - stack.z) ** 2).sum(dim=(2, 3))
-    apart = (point.u[..., :-1] - point.u[..., -1:]) * stack.real[:, :, None, :-1]
-    values = (apart**2).sum(dim=(2, 3)) + 1e-2 * (point.u[..., -1] ** 2).sum(dim=2)
-    importances = (stack.importance_prior * (point.s - stack.rest) ** 2).sum(dim=2)
-    return squares + point.a * values + point.b * importances
+    trial = (part[:, :, None] for part in (output, point.u, point.s))
+    return _compute_costs(stack, point, *trial)[:, :, 0]
+
+
+def _compute_costs(stack: Stack, point: Point, output: Tensor, u: Tensor, s: Tensor) -> Tensor:
+    """The same for T trials of each problem, (B, K, T).
+
+    Args:
+        stack: the problems.
+        point: their priors.
+        output: (B, K, T, C, m).
+        u: (B, K, T, C, p).
+        s: (B, K, T, p).
+    """
+    errors = output - stack.z[:, :, None]
+    squares = (stack.weights[:, :, None] * errors * errors).sum(dim=(3, 4))
+    apart = (u[..., :-1] - u[..., -1:]) * stack.real[:, :, None, None, :-1]
+    values = (apart * apart).sum(dim=(3, 4)) + 1e-2 * (u[..., -1] ** 2).sum(dim=3)
+    moved = s - stack.rest[:, :, None]
+    importances = (stack.importance_prior[:, :, None] * moved * moved).sum(dim=3)
+    return squares + point.a[..., None] * values + point.b[..., None] * importances
 
 
 @dataclass(frozen=True)
@@ -452,6 +506,23 @@ class _State(Parts):
     ended: Tensor
 
 
+@dataclass(frozen=True)
+class _Factors(Parts):
+    """Cholesky's factors of the damped second derivatives.
+
+    Attributes:
+        values: (B, K, C, p, p), by values.
+        lifted: (B, K, C, p, p), what values lend to importances; empty where these are not free.
+        rest: (B, K, p, p), by importances once the values are eliminated; likewise.
+        held: (B, K, C, p), values that stay where they are.
+    """
+
+    values: Tensor
+    lifted: Tensor
+    rest: Tensor
+    held: Tensor
+
+
 def descend(stack: Stack, point: Point, steps: int, settled: float | None = None) -> Point:
     """Damped steps that lower the cost, problem by problem.
 
@@ -465,7 +536,7 @@ def descend(stack: Stack, point: Point, steps: int, settled: float | None = None
         point: where they begin.
         steps: at most.
         settled: relative gain below which a problem has ended; texts that have are left out from
-            time to time. None: all steps are taken.
+            time to time. None: all steps are taken, and nothing waits to see how far they are.
     """
     settings = stack.settings
     at = evaluate(stack, point.u, point.s)
@@ -495,83 +566,102 @@ def descend(stack: Stack, point: Point, steps: int, settled: float | None = None
 def _step(
     stack: Stack, point: Point, at: Outcome, state: _State, settled: float
 ) -> tuple[Point, Outcome, _State]:
-    """One try of all problems that have not ended."""
+    """One try of all problems: the best of some points on the way of a step, and beyond it."""
+    pull = compute_gradient(stack, point.u, at)
+    far = _move(stack, point, _factorise(stack, point, at, state, pull), pull)
     settings = stack.settings
-    move = _move_both if point.free else _move_values
-    trial = far = move(stack, point, at, state)
-    there = evaluate(stack, far.u, far.s)
-    gain = (state.cost - compute_cost(stack, there.output, far)).nan_to_num(nan=-1.0)
-    whole = torch.ones_like(gain, dtype=torch.bool)
-    for share in settings.shares:
-        near = _go(stack, point, far, share)
-        here = evaluate(stack, near.u, near.s)
-        least = (state.cost - compute_cost(stack, here.output, near)).nan_to_num(nan=-1.0)
-        better = least > gain
-        trial, there = near.choose(better, trial), here.choose(better, there)
-        gain = torch.maximum(gain, least)
-        if share < 1:
-            whole = whole & ~better
+    shares = point.u.new_tensor((1.0, *settings.shares))
+    u = torch.lerp(point.u[:, :, None], far.u[:, :, None], shares[:, None, None])
+    s = torch.lerp(point.s[:, :, None], far.s[:, :, None], shares[:, None])
+    bounded = stack.bounded[..., None, None, None]
+    if point.free:
+        u = torch.where(bounded, u.clamp(-settings.farthest, settings.farthest), u)
+    weights = torch.exp(s - s.amax(dim=3, keepdim=True))
+    average, mass = _average(stack, u, weights)
+    output = torch.where(bounded, torch.tanh(average), average)
+    costs = _compute_costs(stack, point, output, u, s).nan_to_num(nan=torch.inf)
+    least, best = costs.min(dim=2)
+    gain = state.cost - least
     better = (gain > 0) & ~state.ended
-    damping = torch.where(whole, (state.damping / 5).clamp(min=settings.damping[1]), state.damping)
+    tried = (u, s, average, mass, weights)
+    old = (point.u, point.s, at.average, at.mass, at.weights)
+    u, s, average, mass, weights = (
+        choose(better, torch.take_along_dim(new, _place(best, new), 2)[:, :, 0], before)
+        for new, before in zip(tried, old, strict=True)
+    )
+    damping = (state.damping / 5).clamp(min=settings.damping[1])
+    damping = torch.where(shares[best] < 1, state.damping, damping)
     tries = torch.where(better, 0.0, state.tries + 1)
     state = _State(
-        torch.where(better, state.cost - gain, state.cost),
+        torch.where(better, least, state.cost),
         torch.where(better, damping, state.damping * 10),
         torch.where(better & (gain < settings.curved * state.cost), 1.0, state.newton),
         tries,
         state.ended | (better & (gain < settled * state.cost)) | (tries >= settings.tries),
     )
-    return trial.choose(better, point), there.choose(better, at), state
+    return replace(point, u=u, s=s), _bound(stack, average, mass, weights), state
 
 
-def _go(stack: Stack, point: Point, far: Point, share: float) -> Point:
-    """A share of the way from one point to another, or beyond it."""
-    u, s = torch.lerp(point.u, far.u, share), torch.lerp(point.s, far.s, share)
-    near = u.clamp(-stack.settings.farthest, stack.settings.farthest)
-    return replace(far, u=choose(stack.bounded, near, u) if point.free else u, s=s)
+def _place(best: Tensor, trials: Tensor) -> Tensor:
+    """The numbers of trials, (B, K), in the shape that picks them."""
+    return best.reshape(*best.shape, *[1] * (trials.ndim - 2))
 
 
-def _move_values(stack: Stack, point: Point, at: Outcome, state: _State) -> Point:
-    """A damped step of values alone.
-
-    One score has to hold the size of an effect as well: its values may be as large as p.
-    """
-    uu, pull = _add_value_prior(stack, point, *differentiate_by_values(stack, at))
-    factor = torch.linalg.cholesky_ex(raise_diagonal(uu, state.damping[..., None, None]))[0]
-    step = -torch.cholesky_solve(pull[..., None], factor)[..., 0]
-    most = (stack.settings.widest * stack.size)[..., None, None]
-    step = torch.minimum(torch.maximum(step.nan_to_num(), -most), most)
-    return replace(point, u=point.u + step)
-
-
-def _move_both(stack: Stack, point: Point, at: Outcome, state: _State) -> Point:
-    """A damped step of values and importances, shortened where one of them would move too far.
+def _factorise(stack: Stack, point: Point, at: Outcome, state: _State, pull: Gradient) -> _Factors:
+    """Damped second derivatives with the priors', ready to be solved.
 
     Values are eliminated first, output by output (the Schur complement). A value that is as far as
     it may go, and would go farther, is held: the others move as if it were given.
     """
-    settings = stack.settings
-    bent = differentiate(stack, point.u, at, state.newton)
-    b, prior_s = point.b[..., None], stack.importance_prior
-    uu, pull_u = _add_value_prior(stack, point, bent.uu, bent.grad_u)
-    ss = bent.ss + torch.diag_embed(b * prior_s)
-    pull_s = bent.grad_s + b * prior_s * (point.s - stack.rest)
-    u = point.u
-    held = stack.bounded[..., None, None] & (u.abs() >= settings.farthest) & (u * pull_u < 0)
+    settings, u = stack.settings, point.u
+    damping = state.damping[..., None, None]
+    prior = (point.a[..., None, None] * stack.value_prior)[:, :, None]
+    if not point.free:
+        uu = raise_diagonal(differentiate_by_values(stack, at) + prior, damping)
+        none = uu[..., :0]
+        return _Factors(torch.linalg.cholesky_ex(uu)[0], none, none[:, :, 0], u > torch.inf)
+    bent = differentiate(stack, u, at, state.newton, pull)
+    uu = bent.uu + prior
+    outwards = u * (pull.u + _pull_of_value_prior(stack, point)) < 0
+    held = stack.bounded[..., None, None] & (u.abs() >= settings.farthest) & outwards
     alone = torch.diag_embed(uu.diagonal(dim1=3, dim2=4))
     uu = torch.where(held[..., None] | held[..., None, :], alone, uu)
-    right = torch.cat([bent.us, pull_u[..., None]], dim=4).masked_fill(held[..., None], 0)
-    factor = torch.linalg.cholesky_ex(raise_diagonal(uu, state.damping[..., None, None]))[0]
-    solved = torch.linalg.solve_triangular(factor, right, upper=False)
-    lifted, alone = solved[..., :-1], solved[..., -1:]
+    values = torch.linalg.cholesky_ex(raise_diagonal(uu, damping))[0]
+    across = bent.us.masked_fill(held[..., None], 0)
+    lifted = torch.linalg.solve_triangular(values, across, upper=False)
+    ss = bent.ss + torch.diag_embed(point.b[..., None] * stack.importance_prior)
     reduced = raise_diagonal(ss, state.damping[..., None])
     reduced = reduced - (lifted.transpose(3, 4) @ lifted).sum(dim=2)
-    rest = pull_s - (lifted.transpose(3, 4) @ alone)[..., 0].sum(dim=2)
-    steady = raise_diagonal(reduced, torch.full_like(b, 1e-12))
-    step_s = -torch.cholesky_solve(rest[..., None], torch.linalg.cholesky_ex(steady)[0])
-    back = alone + lifted @ step_s[:, :, None]
-    step_u = -torch.linalg.solve_triangular(factor.transpose(3, 4), back, upper=True)[..., 0]
-    step_u, step_s = step_u.nan_to_num(), step_s[..., 0].nan_to_num()
+    steady = raise_diagonal(reduced, torch.full_like(state.damping, 1e-12)[..., None])
+    return _Factors(values, lifted, torch.linalg.cholesky_ex(steady)[0], held)
+
+
+def _pull_of_value_prior(stack: Stack, point: Point) -> Tensor:
+    """First derivatives of the prior on values, (B, K, C, p)."""
+    return point.u @ (point.a[..., None, None] * stack.value_prior)
+
+
+def _move(stack: Stack, point: Point, factors: _Factors, pull: Gradient) -> Point:
+    """A damped step of values and importances, shortened where one of them would move too far.
+
+    Where importances are given, one score has to hold the size of an effect as well: its values may
+    be as large as p.
+    """
+    settings, u = stack.settings, point.u
+    pull_u = (pull.u + _pull_of_value_prior(stack, point))[..., None]
+    if not point.free:
+        step = -torch.cholesky_solve(pull_u, factors.values)[..., 0]
+        most = (settings.widest * stack.size)[..., None, None]
+        step = torch.minimum(torch.maximum(step.nan_to_num(), -most), most)
+        return replace(point, u=u + step)
+    pull_u = pull_u.masked_fill(factors.held[..., None], 0)
+    alone = torch.linalg.solve_triangular(factors.values, pull_u, upper=False)
+    prior = point.b[..., None] * stack.importance_prior * (point.s - stack.rest)
+    rest = (pull.s - (factors.lifted.transpose(3, 4) @ alone)[..., 0]).sum(dim=2) + prior
+    step_s = -torch.cholesky_solve(rest[..., None], factors.rest)
+    back = alone + factors.lifted @ step_s[:, :, None]
+    step_u = -torch.linalg.solve_triangular(factors.values.transpose(3, 4), back, upper=True)
+    step_u, step_s = step_u[..., 0].nan_to_num(), step_s[..., 0].nan_to_num()
     far = (step_u.abs() / (1 + u.abs())).amax(dim=(2, 3))
     longest = torch.maximum(far, step_s.abs().amax(dim=2))
     share = (settings.widest / longest).clamp(max=1)
@@ -580,14 +670,6 @@ def _move_both(stack: Stack, point: Point, at: Outcome, state: _State) -> Point:
     return replace(
         point, u=choose(stack.bounded, near, moved), s=point.s + share[..., None] * step_s
     )
-
-
-def _add_value_prior(
-    stack: Stack, point: Point, uu: Tensor, grad_u: Tensor
-) -> tuple[Tensor, Tensor]:
-    """Second derivatives by values, (B, K, C, p, p), and first ones, with the prior's."""
-    prior = point.a[..., None, None] * stack.value_prior
-    return uu + prior[:, :, None], grad_u + point.u @ prior
 
 
 def raise_diagonal(matrix: Tensor, damping: Tensor) -> Tensor:
@@ -630,7 +712,7 @@ def find_posterior(stack: Stack, point: Point, at: Outcome) -> Posterior:
         lower = torch.cat([bent.us.transpose(3, 4), ss], dim=4)
         whole = torch.cat([upper, lower], dim=3)
     else:
-        whole = differentiate_by_values(stack, at)[0] + prior_u
+        whole = differentiate_by_values(stack, at) + prior_u
     steady = raise_diagonal(whole, torch.full_like(whole[..., 0], 1e-10))
     inverse = torch.cholesky_inverse(torch.linalg.cholesky_ex(steady)[0])
     real = stack.real[:, :, None, :, None]
