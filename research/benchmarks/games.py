@@ -162,8 +162,8 @@ def measure_shapley(words: int, formulas: int = 5) -> None:
     for number in range(formulas):
         inner, importances = torch.randn(2, 1, words + 1, generator=generator, dtype=torch.float64)
         curvature = (number % 2) * 2 / inner.abs().max()[None]  # 0: no bound
-        no_pairs = torch.zeros(0, 2)
-        form = Formulas(inner, importances, torch.zeros_like(curvature), curvature, no_pairs, words)
+        none = torch.zeros(len(inner), 0, 2)
+        form = Formulas(inner, importances, torch.zeros_like(curvature), curvature, none, words)
         start = time.process_time()
         found = compute_shapley(form, SLALOM.orders)
         seconds = time.process_time() - start

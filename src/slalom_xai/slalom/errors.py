@@ -23,7 +23,7 @@ def estimate_errors(
 
     Args:
         fitted: the formulas, and what they would be without each group of calls. All have as many
-            units, outputs and groups, and the same pairs.
+            units, outputs and groups.
         counts: (B, m, n), the perturbed texts they were fitted to.
         left: (B, m, C), the model's outputs less the formulas'.
         told: (B, m), 0 for texts that only fill up.
@@ -38,7 +38,7 @@ def estimate_errors(
         part
         for one, forms in zip(fitted, three, strict=True)
         for column, others in enumerate(one.jackknife)
-        for part in (others, *(form.pick(column) for form in forms))
+        for part in (others, *(form.pick(slice(column, column + 1)) for form in forms))
     ]
     formulas = every[0].join(*every[1:])  # own, pulled and free are the last three of each column
 

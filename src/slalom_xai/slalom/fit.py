@@ -763,7 +763,7 @@ def _read_off(
                 other,
                 centre.expand(len(one)),
                 curvature.expand(len(one)),
-                form.pairs,
+                form.pairs.expand(len(one), -1, -1),
                 n,
             )
             for one, other, centre, curvature in zip(

@@ -116,7 +116,7 @@ class BoundedSlalom:
             importances.expand(len(inner), -1),
             self.centre,
             self.curvature,
-            self.pairs,
+            self.pairs.expand(len(inner), -1, -1),
             self.units,
         )
 
@@ -151,29 +151,31 @@ def list_elements(counts: Tensor, pairs: Tensor) -> Tensor:
 
     Args:
         counts: (..., m, n).
-        pairs: (P, 2).
+        pairs: (..., P, 2).
 
     Returns:
         (..., m, n + P + 1): how often each unit and each pair is there, and how many units are not.
     """
-    first, second = pairs.long().T
-    together = counts[..., first] * counts[..., second]
+    shape = (*counts.shape[:-1], pairs.shape[-2])
+    first, second = (
+        counts.gather(-1, side[..., None, :].expand(shape)) for side in pairs.long().unbind(dim=-1)
+    )
     missing = (1 - counts).clamp(min=0).sum(dim=-1, keepdim=True)
-    return torch.cat([counts, together, missing], dim=-1)
+    return torch.cat([counts, first * second, missing], dim=-1)
 
 
 @dataclass(frozen=True)
 class Formulas:
-    """K formulas with one output each, over the same units and pairs.
+    """K formulas with one output each, over as many units and pairs.
 
-    They are the columns of one explanation, or what it would be without some of its calls.
+    They are the columns of explanations, or what these would be without some of their calls.
 
     Attributes:
         inner: (K, n + P + 1), values before the bound: of units, pairs and the sink.
         importances: (K, n + P + 1), of the same; those of units sum to 0.
         centre: (K,).
         curvature: (K,).
-        pairs: (P, 2).
+        pairs: (K, P, 2). One that only fills up has the importance minus infinity.
         units: n.
     """
 
@@ -188,22 +190,39 @@ class Formulas:
         return len(self.inner)
 
     def join(self, *others: Formulas) -> Formulas:
-        """These and others over the same units and pairs."""
-        every = (self, *others)
-        return replace(
-            self,
-            inner=torch.cat([one.inner for one in every]),
-            importances=torch.cat([one.importances for one in every]),
-            centre=torch.cat([one.centre for one in every]),
-            curvature=torch.cat([one.curvature for one in every]),
+        """These and others over as many units; those with fewer pairs are filled up."""
+        most = max(one.pairs.shape[1] for one in (self, *others))
+        every = [one._fill_up(most - one.pairs.shape[1]) for one in (self, *others)]
+        return Formulas(
+            torch.cat([one.inner for one in every]),
+            torch.cat([one.importances for one in every]),
+            torch.cat([one.centre for one in every]),
+            torch.cat([one.curvature for one in every]),
+            torch.cat([one.pairs for one in every]),
+            self.units,
         )
 
-    def pick(self, index: Tensor | int) -> Formulas:
-        """Some of them, or one."""
-        index = torch.tensor([index]) if isinstance(index, int) else index
-        parts = (self.inner, self.importances, self.centre, self.curvature)
-        inner, importances, centre, curvature = (part[index] for part in parts)
-        return Formulas(inner, importances, centre, curvature, self.pairs, self.units)
+    def _fill_up(self, more: int) -> Formulas:
+        """The same with so many pairs more, which are never heard."""
+        if not more:
+            return self
+        pad = torch.nn.functional.pad
+
+        def add(part: Tensor, filler: float) -> Tensor:
+            return torch.cat([pad(part[:, :-1], (0, more), value=filler), part[:, -1:]], dim=1)
+
+        return replace(
+            self,
+            inner=add(self.inner, 0.0),
+            importances=add(self.importances, -torch.inf),
+            pairs=pad(self.pairs, (0, 0, 0, more)),
+        )
+
+    def pick(self, index: Tensor | slice) -> Formulas:
+        """Some of them."""
+        parts = (self.inner, self.importances, self.centre, self.curvature, self.pairs)
+        inner, importances, centre, curvature, pairs = (part[index] for part in parts)
+        return Formulas(inner, importances, centre, curvature, pairs, self.units)
 
     @property
     def weights(self) -> Tensor:
@@ -216,12 +235,18 @@ class Formulas:
 
     def predict(self, counts: Tensor) -> Tensor:
         """Predictions (K, m) for perturbed texts (m, n)."""
-        present = list_elements(counts.to(self.inner), self.pairs)
-        weights = self.weights
-        return self.bound((weights * self.inner) @ present.T / (weights @ present.T))
+        n, units = self.units, counts.to(self.inner).T
+        missing = (1 - units).clamp(min=0).sum(dim=0)
+        parts = (self.weights * self.inner, self.weights)
+        sums = [part[:, :n] @ units + part[:, -1:] * missing for part in parts]
+        for pair, (first, second) in enumerate(self.pairs.long().permute(1, 2, 0)):
+            together = units[first] * units[second]
+            for total, part in zip(sums, parts, strict=True):
+                total += part[:, n + pair, None] * together
+        return self.bound(sums[0] / sums[1])
 
     def predict_each(self, counts: Tensor) -> Tensor:
-        """Predictions for texts of their own, as many formulas for each text.
+        """Predictions for texts of their own, as many formulas for each text, with its pairs.
 
         Args:
             counts: (B, m, n), for the first K / B formulas, for the next ones, and so on.
@@ -229,10 +254,11 @@ class Formulas:
         Returns:
             (B, m, K / B).
         """
-        present = list_elements(counts.to(self.inner), self.pairs)
+        counts, alike = counts.to(self.inner), len(self) // len(counts)
+        present = list_elements(counts, self.pairs[::alike])
         weights = self.weights
         above, below = (
-            present @ part.reshape(len(counts), -1, part.shape[1]).transpose(1, 2)
+            present @ part.reshape(len(counts), alike, -1).transpose(1, 2)
             for part in (weights * self.inner, weights)
         )
         inner = (above / below).transpose(1, 2)  # (B, K / B, m)
@@ -255,8 +281,8 @@ class Formulas:
             below, above = unit + (n - 1) * sink
             return self.bound(above / below)
         # What comes with a unit: itself, and the pairs that it is part of.
-        first, second = self.pairs.long().T
-        moved = unit.index_add(2, first, pair).index_add(2, second, pair)
+        first, second = (side.expand(2, -1, -1) for side in self.pairs.long().unbind(dim=2))
+        moved = unit.scatter_add(2, first, pair).scatter_add(2, second, pair)
         whole = sums[..., :-1].sum(dim=2, keepdim=True)
         changed = whole - moved + sink if name == "removal" else whole + moved
         below, above = whole.squeeze(2)

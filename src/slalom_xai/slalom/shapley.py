@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import functools
 import math
-from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -43,50 +42,58 @@ def _from_all_subsets(formulas: Formulas) -> Tensor:
     """The definition: the weighted sum over all subsets of the other units."""
     n = formulas.units
     numbers = torch.arange(2**n)
-    inside = (numbers[:, None] >> torch.arange(n)) & 1  # (2^n, n)
-    outputs = formulas.predict(inside.to(formulas.inner))  # (K, 2^n)
-    sizes = inside.sum(dim=1)
+    inside = ((numbers[:, None] >> torch.arange(n)) & 1).to(formulas.inner)  # (2^n, n)
+    sizes = inside.sum(dim=1).long()
     weights = torch.tensor(
         [1 / (n * math.comb(n - 1, size)) if size < n else 0.0 for size in range(n + 1)],
-        dtype=outputs.dtype,
+        dtype=inside.dtype,
     )
     shares = []
-    for unit in range(n):
-        without = numbers[inside[:, unit] == 0]
-        gains = outputs[:, without + (1 << unit)] - outputs[:, without]
-        shares.append(gains @ weights[sizes[without]])
-    return torch.stack(shares, dim=1)
+    for some in torch.split(torch.arange(len(formulas)), max(1, _CELLS // inside.numel())):
+        outputs = formulas.pick(some).predict(inside)  # (k, 2^n)
+        gains = []
+        for unit in range(n):
+            without = numbers[inside[:, unit] == 0]
+            gain = outputs[:, without + (1 << unit)] - outputs[:, without]
+            gains.append(gain @ weights[sizes[without]])
+        shares.append(torch.stack(gains, dim=1))
+    return torch.cat(shares)
 
 
 def _from_orders(formulas: Formulas, orders: int) -> Tensor:
-    n = formulas.units
-    order = _draw_orders(n, orders)  # (R, n): unit by place
-    places = torch.arange(1, n + 1, dtype=formulas.inner.dtype)
-    joined = _join_pairs(formulas, order)  # (R, n, P): 1 from where both units of a pair are there
-    at_once = max(1, _CELLS // order.numel())
-    totals = []
-    for weights, inner, centre, curvature in zip(
-        *(
-            torch.split(part, at_once)
-            for part in (formulas.weights, formulas.inner, formulas.centre, formulas.curvature)
-        ),
-        strict=True,
-    ):
-        sums = []
-        for each in (weights, weights * inner):
-            added = torch.cumsum(each[:, :n][:, order], dim=2) + each[:, -1, None, None] * (
-                n - places
-            )
-            if len(formulas.pairs):
-                added = added + torch.einsum("rnp,kp->krn", joined, each[:, n:-1])
-            sums.append(added)
-        some = replace(formulas, inner=inner, centre=centre, curvature=curvature)
-        outputs = some.bound(sums[1] / sums[0])  # (k, R, n)
-        outputs[..., 1:] -= outputs[..., :-1].clone()
-        outputs[..., 0] -= some.bound(inner[:, -1])[:, None]
-        total = torch.zeros(len(inner), n, dtype=inner.dtype)
-        totals.append(total.index_add_(1, order.reshape(-1), outputs.reshape(len(inner), -1)))
-    return torch.cat(totals) / len(order)
+    order = _draw_orders(formulas.units, orders)  # (R, n): unit by place
+    place = torch.argsort(order, dim=1)  # (R, n): place by unit
+    shares = torch.empty(len(formulas), formulas.units, dtype=formulas.inner.dtype)
+    paired = torch.isfinite(formulas.importances[:, formulas.units : -1]).any(dim=1)
+    for kind in (paired, ~paired):
+        for some in torch.split(kind.nonzero()[:, 0], max(1, _CELLS // order.numel())):
+            shares[some] = _add_up_gains(formulas.pick(some), order, place)
+    return shares
+
+
+def _add_up_gains(formulas: Formulas, order: Tensor, place: Tensor) -> Tensor:
+    """What each unit adds where it joins, averaged over orders, (k, n)."""
+    n, weights = formulas.units, formulas.weights
+    heard = [weights, weights * formulas.inner]
+    places = torch.arange(n)
+    sums = [
+        torch.cumsum(each[:, :n][:, order], dim=2) + each[:, -1, None, None] * (n - 1 - places)
+        for each in heard
+    ]
+    for pair in range(formulas.pairs.shape[1]):
+        importance = formulas.importances[:, n + pair]
+        if not torch.isfinite(importance).any():
+            continue
+        first, second = formulas.pairs[:, pair].long().T
+        complete = torch.maximum(place[:, first], place[:, second]).T  # (k, R)
+        there = places >= complete[..., None]  # (k, R, n): both units of the pair are
+        for total, each in zip(sums, heard, strict=True):
+            total += there * each[:, n + pair, None, None]
+    outputs = formulas.bound(sums[1] / sums[0])  # (k, R, n)
+    outputs[..., 1:] -= outputs[..., :-1].clone()
+    outputs[..., 0] -= formulas.bound(formulas.inner[:, -1])[:, None]
+    gains = outputs.new_zeros(len(formulas), n)
+    return gains.index_add_(1, order.reshape(-1), outputs.flatten(1)) / len(order)
 
 
 @functools.lru_cache(maxsize=16)
@@ -101,15 +108,6 @@ def _draw_orders(n: int, orders: int) -> Tensor:
     places = (torch.arange(n) + shifts[:, None, None] + starts) % n  # (rotations, drawn, n)
     turned = torch.gather(base.expand(rotations, -1, -1), 2, places).reshape(-1, n)
     return torch.cat([turned, turned.flip(1)])
-
-
-def _join_pairs(formulas: Formulas, order: Tensor) -> Tensor:
-    """From which place on both units of each pair are there, (R, n, P), as zeros and ones."""
-    place = torch.argsort(order, dim=1)  # (R, n): place by unit
-    first, second = formulas.pairs.long().T
-    complete = torch.maximum(place[:, first], place[:, second])  # (R, P)
-    places = torch.arange(order.shape[1])
-    return (places[:, None] >= complete[:, None, :]).to(formulas.inner)
 
 
 def fit_rest(

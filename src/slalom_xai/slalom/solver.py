@@ -24,6 +24,7 @@ sink last), C outputs. The calls are the last axis of whatever has one number fo
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
@@ -33,9 +34,11 @@ import torch
 from torch import Tensor
 
 from slalom_xai.slalom.settings import FitSettings
+from slalom_xai.system.process import work_side_by_side
 
 _CELLS = 4_000_000  # numbers that one product holds at once
 _BLOCK = 32  # columns of a product that are computed at once
+_LARGE = 50_000_000  # products of two elements, from which on several threads add them up
 _FEW = 32  # elements, up to which the products of all of them with each other are kept
 
 Some = TypeVar("Some", bound="Parts")
@@ -145,7 +148,8 @@ class Masks:
             return (factors @ self.products)[..., self.places]
         (batch, calls, p), kinds = self.x.shape, factors.shape[1]
         sums = self.x.new_empty(batch, kinds, p, p)
-        for start in range(0, p, _BLOCK):  # what is left of a block is what its mirror image holds
+
+        def fill(start: int) -> None:
             block, stop = self.turned[:, None, start : start + _BLOCK], min(p, start + _BLOCK)
             at_once = max(1, _CELLS // (batch * calls * block.shape[2]))
             for begin in range(0, kinds, at_once):
@@ -155,6 +159,10 @@ class Masks:
                 some = some.reshape(batch, -1, stop - start, p - start)
                 here[:, :, start:stop, start:] = some
                 here[:, :, stop:, start:stop] = some[..., stop - start :].transpose(2, 3)
+
+        starts = range(0, p, _BLOCK)  # what is left of a block is what its mirror image holds
+        large = self.x.device.type == "cpu" and batch * calls * kinds * p * p > _LARGE
+        deque(work_side_by_side(fill, starts) if large else map(fill, starts), maxlen=0)
         return sums
 
 
@@ -343,7 +351,7 @@ def _average(stack: Stack, u: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
     """
     heard = torch.cat([torch.ones_like(u[..., :1, :]), u], dim=-2) * weights[..., None, :]
     sums = heard.flatten(1, -2) @ stack.x.transpose(1, 2)
-    sums = sums.unflatten(1, heard.shape[1:-1])
+    sums = sums.reshape(*heard.shape[:-1], -1)
     mass = sums[..., :1, :].clamp(min=1e-300)
     return sums[..., 1:, :] / mass, mass
 

@@ -19,6 +19,7 @@ from slalom_xai.slalom.formula import Formulas
 from slalom_xai.slalom.linear import LinearFits, fit_linear
 from slalom_xai.slalom.shapley import compute_shapley, fit_rest
 from slalom_xai.slalom.trust import Agreement, compare_many
+from slalom_xai.system.process import work_side_by_side
 
 _FEW = 10  # units removed: up to so many are few
 _CELLS = 300_000  # calls times units that are worked on at once
@@ -75,26 +76,29 @@ def summarise(requests: Sequence[SummaryRequest]) -> list[Summary]:
     alike: dict[tuple[object, ...], list[int]] = {}
     for number, request in enumerate(requests):
         form = request.fitted.form
-        pairs = tuple(map(tuple, form.pairs.tolist()))
         groups = len(request.fitted.jackknife[0])
-        kind = (form.units, len(form.centre), pairs, groups, request.orders)
-        alike.setdefault(kind, []).append(number)
-    found: dict[int, Summary] = {}
+        alike.setdefault((form.units, len(form.centre), groups, request.orders), []).append(number)
+    parts: list[list[int]] = []
     for numbers in alike.values():
-        most = max(1, _CELLS // requests[numbers[0]].calls[0].numel())
-        for start in range(0, len(numbers), most):
-            some = numbers[start : start + most]
-            read = _summarise_alike(
-                [requests[number] for number in some], [one_scores[number] for number in some]
-            )
-            found.update(zip(some, read, strict=True))
+        numbers.sort(key=lambda number: len(requests[number].calls[0]))
+        most = max(1, _CELLS // requests[numbers[-1]].calls[0].numel())
+        parts += [numbers[start : start + most] for start in range(0, len(numbers), most)]
+
+    def read(numbers: list[int]) -> list[Summary]:
+        return _summarise_alike(
+            [requests[number] for number in numbers], [one_scores[number] for number in numbers]
+        )
+
+    found: dict[int, Summary] = {}
+    for numbers, some in zip(parts, work_side_by_side(read, parts), strict=True):
+        found.update(zip(numbers, some, strict=True))
     return [found[number] for number in range(len(requests))]
 
 
 def _summarise_alike(
     requests: Sequence[SummaryRequest], one_scores: Sequence[OneScore]
 ) -> list[Summary]:
-    """Texts with as many units and outputs, and the same pairs."""
+    """Texts with as many units and outputs."""
     fitted, first = [one.fitted for one in requests], requests[0]
     pad = torch.nn.utils.rnn.pad_sequence
     counts, outputs = (
