@@ -1,3 +1,4 @@
+import signal
 import threading
 
 import pytest
@@ -70,3 +71,20 @@ def test_an_interruption_leaves_no_job_behind():
         list(take_turns([Job(adding(1, 1), 1) for _ in range(5)], answer, room=10))
     for thread in set(threading.enumerate()) - before:
         thread.join()  # a job that was left waiting would never end
+
+
+def test_an_interruption_while_a_job_runs_leaves_no_job_behind():
+    begun = []
+
+    def work(ask):
+        ask(0)
+        begun.append(None)
+        if len(begun) == 2:
+            signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+        return ask(0)
+
+    before = set(threading.enumerate())
+    with pytest.raises(KeyboardInterrupt):
+        list(take_turns([Job(work, 1) for _ in range(5)], doubled, room=10))
+    for thread in set(threading.enumerate()) - before:
+        thread.join()
