@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -69,8 +70,13 @@ class NoiseCheck:
     @property
     def _said(self) -> str | None:
         """What the model itself says about its noise."""
+        return None if self._telling is None else self._telling.noise_note
+
+    @cached_property
+    def _telling(self) -> SaysItsNoise | None:
+        """The model, where it may say something about its noise."""
         model = self._source.model
-        return model.noise_note if isinstance(model, SaysItsNoise) else None
+        return model if isinstance(model, SaysItsNoise) else None
 
     def probe(self, question: Prompt, first: Tensor) -> int:
         """Asks the whole text again, unless some text was asked twice before.
@@ -146,10 +152,10 @@ class RangeProbe:
         That is so for a model without a vocabulary, and for the answer of a language model: each
         question has a range of its own, and a context of one random word is none of its texts.
         """
-        model = self._source.model
-        if not isinstance(model, KnowsWords) or isinstance(model, AnswersQuestion):
-            return None
         if self._found is None:
+            model = self._source.model
+            if not isinstance(model, KnowsWords) or isinstance(model, AnswersQuestion):
+                return None
             words = model.known_words()
             if not words:
                 return None
