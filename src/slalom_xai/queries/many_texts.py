@@ -334,9 +334,16 @@ def _answers(source: AnswerSource, questions: Sequence[_RowsToAsk]) -> list[Any]
     before = [times for question in questions for times in question.times]
     again = before if any(before) else None
     try:
-        answers = iter(source.columns(every_row, questions[0].progress, again))
+        answers = iter(_on_cpu(source.columns(every_row, questions[0].progress, again)))
     except SlalomError as error:
         if len(questions) == 1 or isinstance(error, ServiceError):
             return [error] * len(questions)
         return [answer for question in questions for answer in _answers(source, [question])]
     return [[next(answers) for _ in question.rows] for question in questions]
+
+
+def _on_cpu(answers: list[Tensor]) -> list[Tensor]:
+    """Answers from a GPU, all in one copy: for each copy, one waits until the GPU has finished."""
+    if not answers or answers[0].device.type == "cpu":
+        return answers
+    return list(torch.split(torch.cat(answers).cpu(), [len(part) for part in answers]))
