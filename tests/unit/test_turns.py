@@ -1,7 +1,9 @@
+import contextvars
 import signal
 import threading
 
 import pytest
+import torch
 
 from slalom_xai.queries.many_texts import Job, take_turns
 
@@ -88,3 +90,33 @@ def test_an_interruption_while_a_job_runs_leaves_no_job_behind():
         list(take_turns([Job(work, 1) for _ in range(5)], doubled, room=10))
     for thread in set(threading.enumerate()) - before:
         thread.join()
+
+
+def test_threads_serve_one_job_after_another_and_end_with_the_caller():
+    seen = []
+
+    def work(ask):
+        seen.append(threading.current_thread())
+        return ask(0)
+
+    before = set(threading.enumerate())
+    turns = take_turns([Job(work, 1) for _ in range(6)], doubled, room=2)
+    found = [next(turns) for _ in range(5)]
+    assert len(set(seen)) <= 4
+    turns.close()
+    assert [number for number, _ in found] == list(range(5))
+    assert set(threading.enumerate()) == before
+
+
+def test_a_job_does_not_see_what_one_before_it_left_behind():
+    number = contextvars.ContextVar("number", default=0)
+
+    def work(ask):
+        found = number.get(), torch.is_grad_enabled()
+        number.set(1)
+        torch.set_grad_enabled(False)
+        ask(0)
+        return found
+
+    found = dict(take_turns([Job(work, 1) for _ in range(4)], doubled, room=1))
+    assert set(found.values()) == {(0, True)}

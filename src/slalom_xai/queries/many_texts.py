@@ -29,7 +29,7 @@ from slalom_xai.system.process import at_most, new_threads_at_most
 # Several jobs that take turns: each runs until it asks for something.
 #
 # What all of them wait for is then answered in one go. A job is ordinary code that calls
-# ``hand_in`` with a request and gets a response. It runs in a thread of its own, but never beside
+# ``hand_in`` with a request and gets a response. It has a thread for itself, but never runs beside
 # another: one job at a time, in a fixed order, so that results do not depend on chance. Whoever
 # calls ``take_turns`` finds the responses.
 #
@@ -64,45 +64,50 @@ class _Stopped(BaseException):
 
 
 class _Turn(Generic[Request, Result]):
-    """A job that has begun: it runs only between a ``go_on`` and its next request.
+    """A thread for one job after another: each runs only between a signal and its next request.
 
     A signal is something put into a queue, because a semaphore of Python's takes ten times as long.
     """
 
-    def __init__(self, number: int, job: Job[Request, Result]) -> None:
-        self.number, self.weight = number, job.weight
+    number: int
+    job: Job[Request, Result]
+
+    def __init__(self) -> None:
         self.request: Request | None = None
+        self.response: Any = None
         self.outcome: Result | BaseException | None = None
         self.finished = False
-        self.response: Any = None
         self.may_run: SimpleQueue[None] = SimpleQueue()
         self.has_paused: SimpleQueue[None] = SimpleQueue()
         self.next = self.has_paused  # who is told when it pauses
-        self._work = job.work
         self._stopping = False
-        context = contextvars.copy_context()
-        modes = _TorchModes.of_this_thread()
-        self._thread = threading.Thread(target=context.run, args=(self._run, modes), daemon=True)
-        self._thread.start()
+        around = contextvars.copy_context(), _TorchModes.of_this_thread()
+        self.thread = threading.Thread(target=self._run, args=around, daemon=True)
+        self.thread.start()
+
+    def take(self, number: int, job: Job[Request, Result]) -> None:
+        """The job to begin with when it may run."""
+        self.number, self.job = number, job
+        self.outcome, self.finished = None, False
 
     def stop(self) -> None:
-        """Ends a job that waits for a response, and waits until its thread is gone."""
+        """Ends the thread, and a job that waits for a response."""
         self._stopping = True
         self.next = self.has_paused
         self.may_run.put(None)
-        self._thread.join()
 
-    def _run(self, modes: _TorchModes) -> None:
-        try:
-            torch.get_num_threads()  # from here on, it is settled how many this thread has
-            self.has_paused.put(None)
-            with modes.in_force():
+    def _run(self, context: contextvars.Context, modes: _TorchModes) -> None:
+        torch.get_num_threads()  # from here on, it is settled how many this thread has
+        self.has_paused.put(None)
+        while not self._stopping:
+            try:
                 self._wait()
-                self.outcome = self._work(self._hand_in)
-        except BaseException as error:
-            self.outcome = error
-        self.finished = True
-        self.next.put(None)
+                with modes.in_force():
+                    self.outcome = context.copy().run(self.job.work, self._hand_in)
+            except BaseException as error:
+                self.outcome = error
+            self.finished = True
+            self.next.put(None)
 
     def _hand_in(self, request: Request) -> Any:
         self.request = request
@@ -153,6 +158,7 @@ def take_turns(
     """
     waiting = deque(enumerate(jobs))
     running: list[_Turn[Request, Result]] = []
+    idle: list[_Turn[Request, Result]] = []
     try:
         while waiting or running:
             if running:
@@ -160,35 +166,50 @@ def take_turns(
                 for turn, response in zip(running, responses, strict=True):
                     turn.response, turn.request = response, None
                 _go_on(running)
-            if waiting:
-                _go_on(_begin(waiting, running, room, most, threads))
-            for turn in running:
-                if turn.finished:
-                    yield turn.number, cast(Result | BaseException, turn.outcome)
+            begun = _take_first(waiting, running, room, most)
+            _make_threads(len(begun) - len(idle), idle, threads)
+            for number, job in begun:
+                running.append(idle.pop())
+                running[-1].take(number, job)
+            _go_on(running[len(running) - len(begun) :])
+            done = [turn for turn in running if turn.finished]
             running = [turn for turn in running if not turn.finished]
+            idle += done
+            for turn in done:
+                yield turn.number, cast(Result | BaseException, turn.outcome)
     finally:
-        for turn in running:
+        for turn in (*running, *idle):
             turn.stop()
+        for turn in (*running, *idle):
+            turn.thread.join()
 
 
-def _begin(
+def _take_first(
     waiting: deque[tuple[int, Job[Request, Result]]],
-    running: list[_Turn[Request, Result]],
+    running: Sequence[_Turn[Request, Result]],
     room: float,
     most: int,
-    threads: int | None,
-) -> list[_Turn[Request, Result]]:
-    """Moves jobs for which there is room to those under way; there always is for the only one."""
-    before, weight = len(running), sum(turn.weight for turn in running)
+) -> list[tuple[int, Job[Request, Result]]]:
+    """The jobs for which there is room beside those under way; there always is for the only one."""
+    taken: list[tuple[int, Job[Request, Result]]] = []
+    weight = sum(turn.job.weight for turn in running)
+    while waiting and len(running) + len(taken) < most:
+        weight += waiting[0][1].weight
+        if (running or taken) and weight > room:
+            break
+        taken.append(waiting.popleft())
+    return taken
+
+
+def _make_threads(count: int, idle: list[_Turn[Request, Result]], threads: int | None) -> None:
+    """Adds so many threads to those that are idle."""
+    if count <= 0:
+        return
     with new_threads_at_most(threads):
-        while waiting and len(running) < most:
-            weight += waiting[0][1].weight
-            if running and weight > room:
-                break
-            running.append(_Turn(*waiting.popleft()))
-        for turn in running[before:]:
+        for _ in range(count):
+            idle.append(_Turn())
+        for turn in idle[-count:]:
             turn.has_paused.get()
-    return running[before:]
 
 
 def _go_on(turns: Sequence[_Turn[Any, Any]]) -> None:
