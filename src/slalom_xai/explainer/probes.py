@@ -78,14 +78,13 @@ class NoiseCheck:
         model = self._source.model
         return model if isinstance(model, SaysItsNoise) else None
 
-    def probe(self, question: Prompt, first: Tensor) -> int:
+    def probe(self, queries: Queries) -> int:
         """Asks the whole text again, unless some text was asked twice before.
 
         A cache must not answer: the model is asked for a second answer to the same row.
 
         Args:
-            question: the text.
-            first: (C,), the model's first answer to it.
+            queries: with the model's first answer to the whole text.
 
         Returns:
             How often the model has been asked about the whole text: twice, or once where another
@@ -93,8 +92,9 @@ class NoiseCheck:
         """
         if self._difference is not None:
             return 1
+        question = queries.prompt
         again = self._source.columns([question.rows(question.whole)], before=[1])[0][0].cpu()
-        before = first.cpu()
+        before = queries.ask_whole("check").cpu()
         self._difference = float((again - before).abs().max() / (1 + before.abs().max()))
         return 2
 
