@@ -399,7 +399,7 @@ class KeptOfSeveral(TokenTable):
     Many short texts share a batch: this takes a few steps for all of them, and not for each.
 
     Args:
-        texts: B of them, without fillers; tokens are hidden in all of them in one way, or in none.
+        texts: B of them, with one filler, or without; tokens are hidden in one way, or not at all.
         streams: (B, T) each: those of the texts, filled up to the longest one.
         owner: (m,), the text that a row is about.
         keep: (m, T), which of its tokens stay.
@@ -413,6 +413,7 @@ class KeptOfSeveral(TokenTable):
         keep: NDArray[np.bool_],
     ) -> None:
         self.hiding = texts[0].hiding
+        self._filler = texts[0].filler
         self._texts = texts
         self._streams = streams
         self._owner = owner
@@ -422,9 +423,9 @@ class KeptOfSeveral(TokenTable):
     def of(cls, parts: Sequence[Rows | TokenTable]) -> KeptOfSeveral | None:
         """All rows of several texts, one text after another; None where they differ in kind."""
         kept = [part for part in parts if isinstance(part, KeptTokens)]
-        if len(kept) < max(2, len(parts)) or any(
-            part.text.filler is not None or part.hiding != kept[0].hiding for part in kept
-        ):
+        if len(kept) < max(2, len(parts)):
+            return None
+        if len({(part.text.filler, part.hiding) for part in kept}) > 1:
             return None
         rows, tokens = np.array([part.keep.shape for part in kept]).T
         longest = int(tokens.max())
@@ -454,6 +455,8 @@ class KeptOfSeveral(TokenTable):
     @cached_property
     def counts(self) -> Indices:
         """(m,), tokens in each row, special ones included and holes not."""
+        if self._filler is not None:
+            return np.array([len(text) for text in self._texts])[self._owner]
         return _count_tokens(self._keep)
 
     @cached_property
@@ -483,7 +486,13 @@ class KeptOfSeveral(TokenTable):
         streams = [to_device(stream, device)[owner] for stream in self._streams]  # (m, T)
         if self.hiding is not None:
             streams.append(torch.arange(self._keep.shape[1], device=device))
-        return _compact(streams, to_device(self._keep, device), self.counts, width, pad, side)
+        keep = to_device(self._keep, device)
+        if self._filler is not None:
+            streams[0] = torch.where(keep, streams[0], self._filler)
+            keep = (
+                torch.arange(keep.shape[1], device=device) < to_device(self.counts, device)[:, None]
+            )
+        return _compact(streams, keep, self.counts, width, pad, side)
 
 
 def _count_tokens(keep: NDArray[np.bool_]) -> Indices:
