@@ -141,3 +141,14 @@ def test_rows_share_the_tokens_before_the_first_that_is_gone(removal):
         1 + int((~mask).argmax()) if not mask.all() else len(whole) for mask in masks
     ]  # behind [CLS]
     assert question.rows(masks).shared.tolist() == expected
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_replaced_tokens_of_texts_of_unequal_length_share_a_batch(side):
+    questions = [prompt(reading(removal="mask", text=text), "token") for text in (TEXT, "a film")]
+    batch = TokenBatch([question.rows(masks_for(len(question.units), 0)) for question in questions])
+    inputs = batch.inputs(7, side, CPU)
+    for place in (0, 39, 40, 79):
+        mask = inputs["attention_mask"][place].bool()
+        assert tuple(inputs["input_ids"][place][mask].tolist()) == batch.row(place)[0]
+        assert (inputs["input_ids"][place][~mask] == 7).all()

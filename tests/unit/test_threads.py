@@ -56,6 +56,30 @@ def test_small_work_gets_few_threads_and_gives_them_back():
 
 
 @pytest.mark.usefixtures("many")
+def test_new_threads_keep_the_few_that_they_began_with():
+    begun, go_on = threading.Event(), threading.Event()
+    counts = []
+
+    def work():
+        counts.append(torch.get_num_threads())
+        begun.set()
+        go_on.wait(timeout=60)
+        with at_most(1, SIX):
+            counts.append(torch.get_num_threads())
+        counts.append(torch.get_num_threads())
+
+    thread = threading.Thread(target=work)
+    with threads.new_threads_at_most(1, SIX):
+        thread.start()
+        begun.wait(timeout=60)
+        assert torch.get_num_threads() == MANY
+    go_on.set()
+    thread.join()
+    assert counts == [1, 1, 1]
+    assert torch.get_num_threads() == in_new_thread(torch.get_num_threads) == MANY
+
+
+@pytest.mark.usefixtures("many")
 def test_an_error_gives_the_threads_back():
     with pytest.raises(KeyError), at_most(1, SIX):
         raise KeyError

@@ -1,6 +1,9 @@
+import contextvars
+import signal
 import threading
 
 import pytest
+import torch
 
 from slalom_xai.queries.many_texts import Job, take_turns
 
@@ -70,3 +73,50 @@ def test_an_interruption_leaves_no_job_behind():
         list(take_turns([Job(adding(1, 1), 1) for _ in range(5)], answer, room=10))
     for thread in set(threading.enumerate()) - before:
         thread.join()  # a job that was left waiting would never end
+
+
+def test_an_interruption_while_a_job_runs_leaves_no_job_behind():
+    begun = []
+
+    def work(ask):
+        ask(0)
+        begun.append(None)
+        if len(begun) == 2:
+            signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+        return ask(0)
+
+    before = set(threading.enumerate())
+    with pytest.raises(KeyboardInterrupt):
+        list(take_turns([Job(work, 1) for _ in range(5)], doubled, room=10))
+    for thread in set(threading.enumerate()) - before:
+        thread.join()
+
+
+def test_threads_serve_one_job_after_another_and_end_with_the_caller():
+    seen = []
+
+    def work(ask):
+        seen.append(threading.current_thread())
+        return ask(0)
+
+    before = set(threading.enumerate())
+    turns = take_turns([Job(work, 1) for _ in range(6)], doubled, room=2)
+    found = [next(turns) for _ in range(5)]
+    assert len(set(seen)) <= 4
+    turns.close()
+    assert [number for number, _ in found] == list(range(5))
+    assert set(threading.enumerate()) == before
+
+
+def test_a_job_does_not_see_what_one_before_it_left_behind():
+    number = contextvars.ContextVar("number", default=0)
+
+    def work(ask):
+        found = number.get(), torch.is_grad_enabled()
+        number.set(1)
+        torch.set_grad_enabled(False)
+        ask(0)
+        return found
+
+    found = dict(take_turns([Job(work, 1) for _ in range(4)], doubled, room=1))
+    assert set(found.values()) == {(0, True)}

@@ -71,7 +71,11 @@ def assemble(
         column_errors=tuple(errors),
         column_fidelity=findings.fidelity,
         column_measured=tuple(measured),
-        notes=_notes(queries, findings, asked_as, notes),
+        notes=(() if answered is None else answered.notes)
+        + question.notes
+        + findings.notes
+        + notes
+        + _notes_on_calls(queries, asked_as),
         calls_fit=queries.calls_fit,
         calls_check=queries.calls_check,
         passes=findings.passes,
@@ -83,14 +87,10 @@ def assemble(
     )
 
 
-def _notes(
-    queries: Queries, findings: Findings, asked_as: AskedAs, further: tuple[str, ...]
-) -> tuple[str, ...]:
-    """What a reader should know: of the text, of what was found, and of the model."""
+def _notes_on_calls(queries: Queries, asked_as: AskedAs) -> tuple[str, ...]:
+    """What a reader should know of the rows that were asked."""
     question, model = queries.prompt, asked_as.model
-    notes = question.notes + findings.notes + further
-    if isinstance(model, AnswersQuestion):
-        notes = model.notes + notes
+    notes: tuple[str, ...] = ()
     if isinstance(model, SaysNotes):
         notes += model.notes_on(queries.asked.tolist())
     if question.reading.in_place and queries.asked_sequences:

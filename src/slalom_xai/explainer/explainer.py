@@ -420,7 +420,7 @@ class Explainer:
         if question.distinct == 1:
             return one_distinct_unit(queries, self.method.additive)
         if self.method.probes_noise:
-            asked = self._noise.probe(question, queries.ask_whole("check"))
+            asked = self._noise.probe(queries)
             repeats = self._noise.repeats(question, self.method, queries.budget)
             if repeats > 0:
                 queries.ask_again(repeats, asked)

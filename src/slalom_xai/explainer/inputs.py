@@ -198,24 +198,23 @@ def read_for_removal(
     Raises:
         CannotHideError: "hide", for a model that cannot.
     """
+    hiding = model if isinstance(model, HidesTokens) else None
 
     def read(chosen: str) -> Prompt:
         reading = model.read(text, text_pair, truncation=truncation, removal=chosen)
         question = prompt(reading, granularity, chosen)
-        if chosen != "hide" or not isinstance(model, HidesTokens):
-            return question
-        if model.hiding_opposes_deleting:
+        if chosen == "hide" and hiding is not None and hiding.hiding_opposes_deleting:
             return replace(question, notes=(*question.notes, OPPOSED))
         return question
 
-    may_hide = isinstance(model, HidesTokens) and model.hides
     if removal != "auto":
-        if removal == "hide" and not isinstance(model, HidesTokens):
+        if removal == "hide" and hiding is None:
             raise CannotHideError.because(
                 f"{model.name} is not a model of the transformers library"
             )
         return read(removal)
-    if usual is not None or not may_hide or isinstance(model, AnswersQuestion):
+    may_hide = usual is None and hiding is not None and hiding.hides
+    if not may_hide or isinstance(model, AnswersQuestion):
         return read(usual or "delete")
     try:
         return read("hide")

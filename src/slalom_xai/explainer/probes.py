@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -69,17 +70,21 @@ class NoiseCheck:
     @property
     def _said(self) -> str | None:
         """What the model itself says about its noise."""
-        model = self._source.model
-        return model.noise_note if isinstance(model, SaysItsNoise) else None
+        return None if self._telling is None else self._telling.noise_note
 
-    def probe(self, question: Prompt, first: Tensor) -> int:
+    @cached_property
+    def _telling(self) -> SaysItsNoise | None:
+        """The model, where it may say something about its noise."""
+        model = self._source.model
+        return model if isinstance(model, SaysItsNoise) else None
+
+    def probe(self, queries: Queries) -> int:
         """Asks the whole text again, unless some text was asked twice before.
 
         A cache must not answer: the model is asked for a second answer to the same row.
 
         Args:
-            question: the text.
-            first: (C,), the model's first answer to it.
+            queries: with the model's first answer to the whole text.
 
         Returns:
             How often the model has been asked about the whole text: twice, or once where another
@@ -87,8 +92,9 @@ class NoiseCheck:
         """
         if self._difference is not None:
             return 1
+        question = queries.prompt
         again = self._source.columns([question.rows(question.whole)], before=[1])[0][0].cpu()
-        before = first.cpu()
+        before = queries.ask_whole("check").cpu()
         self._difference = float((again - before).abs().max() / (1 + before.abs().max()))
         return 2
 
@@ -146,10 +152,10 @@ class RangeProbe:
         That is so for a model without a vocabulary, and for the answer of a language model: each
         question has a range of its own, and a context of one random word is none of its texts.
         """
-        model = self._source.model
-        if not isinstance(model, KnowsWords) or isinstance(model, AnswersQuestion):
-            return None
         if self._found is None:
+            model = self._source.model
+            if not isinstance(model, KnowsWords) or isinstance(model, AnswersQuestion):
+                return None
             words = model.known_words()
             if not words:
                 return None

@@ -157,10 +157,11 @@ def calls_to_fit(queries: Queries, needed: int) -> int:
 
 def count_rows(queries: Queries) -> int:
     """How many different rows the text has, the empty one not among them."""
-    units = len(queries.prompt.units)
-    if units > DESIGN.enumerable:
-        return count_distinct_rows(queries.prompt.interchangeable)
-    return len(np.unique(queries.prompt.keys(every_mask(units))))
+    question = queries.prompt
+    units = len(question.units)
+    if units > DESIGN.enumerable or question.reading.keeps_places:
+        return count_distinct_rows(question.interchangeable)
+    return len(np.unique(question.keys(every_mask(units))))
 
 
 def keys_kept_for_test(queries: Queries, parameters: int, rng: np.random.Generator) -> Keys:

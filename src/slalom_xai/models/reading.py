@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -316,14 +317,14 @@ class Prompt:
     notes: tuple[str, ...] = ()
     removal: str = "delete"
 
-    @property
+    @cached_property
     def distinct(self) -> int:
         """How many units read differently; one where removing any of them changes nothing."""
         if bool(self.inert.all()):
             return 1
         return len(set(self.codes.tolist()))
 
-    @property
+    @cached_property
     def inert(self) -> NDArray[np.bool_]:
         """(n,), units made of what stands for removed ones.
 
@@ -333,7 +334,7 @@ class Prompt:
         inert[self.owner[~self.reading.inert]] = False
         return inert
 
-    @property
+    @cached_property
     def interchangeable(self) -> NDArray[np.int64]:
         """(n,), equal where removing one unit or the other may leave the same row.
 
@@ -349,7 +350,7 @@ class Prompt:
         """Whether units after a removed one move up; types stand in several places."""
         return not self.reading.keeps_places and bool((self.occurrences == 1).all())
 
-    @property
+    @cached_property
     def whole(self) -> NDArray[np.bool_]:
         """The mask that keeps every unit, (1, n)."""
         return np.ones((1, len(self.units)), dtype=bool)
@@ -401,7 +402,10 @@ def prompt(reading: AnyReading, granularity: str, removal: str = "delete") -> Pr
         reading.passages,
     )
     count = int(owner.max()) + 1
-    members = tuple(np.flatnonzero(owner == unit) for unit in range(count))
+    listed: list[list[int]] = [[] for _ in range(count)]
+    for piece, unit in enumerate(owner.tolist()):
+        listed[unit].append(piece)
+    members = tuple(np.array(pieces, dtype=np.int64) for pieces in listed)
     notes = _notes(reading, granularity)
     if granularity == "type":
         occurrences = np.array([len(indices) for indices in members], dtype=np.int64)
@@ -410,10 +414,10 @@ def prompt(reading: AnyReading, granularity: str, removal: str = "delete") -> Pr
         codes = np.arange(count)
         return Prompt(reading, units, owner, codes, occurrences, first, notes, removal)
     units = tuple(
-        join_pieces(reading.texts, [reading.pieces[index] for index in indices])
-        for indices in members
+        join_pieces(reading.texts, [reading.pieces[piece] for piece in pieces]) for pieces in listed
     )
-    codes = equal_codes([tuple(reading.codes[indices].tolist()) for indices in members])
+    read = reading.codes.tolist()
+    codes = equal_codes([tuple(read[piece] for piece in pieces) for pieces in listed])
     once = np.ones(count, dtype=np.int64)
     return Prompt(reading, units, owner, codes, once, members, notes, removal)
 

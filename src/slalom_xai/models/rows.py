@@ -18,7 +18,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from slalom_xai.errors import ModelError
-from slalom_xai.system.row_keys import Keys, kept_keys, mix_bits, place_keys, sequence_keys
+from slalom_xai.system.row_keys import (
+    CELLS,
+    Keys,
+    kept_keys,
+    mix_bits,
+    place_keys,
+    sequence_keys,
+)
 
 Row = Hashable  # one question to a model: a string, or token ids
 Indices = NDArray[np.int64]
@@ -93,6 +100,7 @@ Hiding = Literal["positions", "holes"]
 
 _SEGMENTS = 1 << 40  # where the numbers of segments start, apart from those of ids
 _WITH_PLACES = 3  # streams of a row that is written out with places
+_MOST_FILLING = 4  # times what rows of several texts take, for them to be put into one table
 
 
 @dataclass(frozen=True)
@@ -134,13 +142,16 @@ class TokenText:
         return self._placed[device]
 
 
-class TokenRows(Rows):
-    """Rows of token ids, of one text."""
+class TokenTable(ABC):
+    """Rows of token ids that can be put into a batch."""
 
-    sizes: Indices
-    """(m,), tokens in each row as the model reads it, special ones and holes included."""
     hiding: Hiding | None = None
     """How tokens that were removed are hidden; None where none are."""
+
+    @property
+    @abstractmethod
+    def sizes(self) -> Indices:
+        """(m,), tokens in each row as the model reads it, special ones and holes included."""
 
     @property
     def counts(self) -> Indices:
@@ -161,7 +172,7 @@ class TokenRows(Rows):
         """Every token id that occurs, and perhaps others."""
 
     @abstractmethod
-    def take(self, indices: Indices) -> TokenRows:
+    def take(self, indices: Indices) -> TokenTable:
         """Some of the rows."""
 
     @abstractmethod
@@ -176,6 +187,14 @@ class TokenRows(Rows):
         """
 
 
+class TokenRows(TokenTable, Rows):
+    """Rows of token ids, of one text."""
+
+    @abstractmethod
+    def take(self, indices: Indices) -> TokenRows:
+        """Some of the rows."""
+
+
 class KeptTokens(TokenRows):
     """A text with some of its tokens left out, or replaced where it has a filler.
 
@@ -187,39 +206,40 @@ class KeptTokens(TokenRows):
     def __init__(self, text: TokenText, keep: NDArray[np.bool_]) -> None:
         self.text = text
         self.hiding = text.hiding
-        self._keep = keep
-        if text.filler is not None:
-            self.sizes = np.full(len(keep), keep.shape[1])
-        elif text.hiding == "holes":
-            self.sizes = self.ends
-        else:
-            self.sizes = self.counts
+        self.keep = keep
+
+    def __len__(self) -> int:
+        return len(self.keep)
+
+    @cached_property
+    def sizes(self) -> Indices:
+        """(m,), tokens in each row as the model reads it, special ones and holes included."""
+        if self.text.filler is not None:
+            return np.full(len(self), self.keep.shape[1])
+        return self.ends if self.hiding == "holes" else self.counts
 
     @cached_property
     def counts(self) -> Indices:
         """(m,), tokens in each row, special ones included and holes not."""
         if self.text.filler is not None:
             return self.sizes
-        counts: Indices = np.count_nonzero(self._keep, axis=1).astype(np.int64)
-        return counts
+        return _count_tokens(self.keep)
 
     @cached_property
     def ends(self) -> Indices:
         """(m,), the place behind the last token of each row."""
         if self.hiding is None:
             return self.sizes
-        from_end = self._keep[:, ::-1].argmax(axis=1)
-        ends: Indices = np.where(self._keep.any(axis=1), self._keep.shape[1] - from_end, 0)
-        return ends
+        return _find_ends(self.keep)
 
     @cached_property
     def keys(self) -> Keys:
         """Numbers (m,) that are equal where two rows read the same."""
         if self.hiding is not None:
-            return place_keys(self._keep, self.text.codes)
+            return place_keys(self.keep, self.text.codes)
         if self.text.filler is None:
-            return kept_keys(self._keep, self.text.codes)
-        filled = np.where(self._keep, self.text.codes, self.text.filler_codes)
+            return kept_keys(self.keep, self.text.codes)
+        filled = np.where(self.keep, self.text.codes, self.text.filler_codes)
         return sequence_keys(filled, self.sizes)
 
     @property
@@ -238,22 +258,18 @@ class KeptTokens(TokenRows):
         """
         if self.hiding == "holes":
             return np.zeros(len(self), dtype=np.int64)
-        whole = self._keep.all(axis=1)
-        first_gone = (~self._keep).argmax(axis=1)
-        common: Indices = np.where(whole, self._keep.shape[1], first_gone)
+        whole = self.keep.all(axis=1)
+        first_gone = (~self.keep).argmax(axis=1)
+        common: Indices = np.where(whole, self.keep.shape[1], first_gone)
         return common
-
-    def write_masks(self, table: NDArray[np.bool_]) -> None:
-        """Writes which tokens stay into a table (m, T or more)."""
-        table[:, : self._keep.shape[1]] = self._keep
 
     def take(self, indices: Indices) -> KeptTokens:
         """Some of the rows."""
-        return KeptTokens(self.text, self._keep[indices])
+        return KeptTokens(self.text, self.keep[indices])
 
     def row(self, index: int) -> TokenRow:
         """One row, written out."""
-        keep = self._keep[index]
+        keep = self.keep[index]
         ids, *others = self.text.streams
         if self.text.filler is None:
             places = None if self.hiding is None else np.flatnonzero(keep)
@@ -263,7 +279,7 @@ class KeptTokens(TokenRows):
     def tensors(self, width: int, pad: int, side: str, device: torch.device) -> tuple[Tensor, ...]:
         """Ids (m, width) and, where the model has them, segments, padded on one side."""
         streams = self.text.on(device)
-        keep = to_device(self._keep, device)  # (m, T)
+        keep = to_device(self.keep, device)  # (m, T)
         if self.text.filler is not None:
             ids = torch.where(keep, streams[0], self.text.filler)
             return ids, *(stream.expand(len(keep), -1) for stream in streams[1:])
@@ -294,7 +310,6 @@ class WrittenTokens(TokenRows):
         self._counts = counts
         self._places = places
         self.hiding = None if places is None else hiding
-        self.sizes = self.ends if self.hiding == "holes" else counts
 
     @classmethod
     def of(cls, rows: Sequence[TokenRow], hiding: Hiding | None = None) -> WrittenTokens:
@@ -320,6 +335,11 @@ class WrittenTokens(TokenRows):
             if len(row) == _WITH_PLACES:
                 places[index, : len(row[-1])] = row[-1]
         return cls(streams, counts, places, hiding)
+
+    @property
+    def sizes(self) -> Indices:
+        """(m,), tokens in each row as the model reads it, special ones and holes included."""
+        return self.ends if self.hiding == "holes" else self._counts
 
     @property
     def counts(self) -> Indices:
@@ -373,31 +393,119 @@ class WrittenTokens(TokenRows):
         return tuple(padded)
 
 
-def tensors_of_several(
-    parts: Sequence[KeptTokens], width: int, pad: int, side: str, device: torch.device
-) -> tuple[Tensor, ...]:
-    """As ``KeptTokens.tensors``, for rows of several texts without fillers, one text after another.
+class KeptOfSeveral(TokenTable):
+    """Rows of several texts, with some of the tokens left out, in one table.
 
-    Tokens are hidden in all of the texts, or in none.
+    Many short texts share a batch: this takes a few steps for all of them, and not for each.
 
-    Many short texts share a batch. This takes a few steps for all of them, and not for each.
+    Args:
+        texts: B of them, with one filler, or without; tokens are hidden in one way, or not at all.
+        streams: (B, T) each: those of the texts, filled up to the longest one.
+        owner: (m,), the text that a row is about.
+        keep: (m, T), which of its tokens stay.
     """
-    rows = np.array([len(part) for part in parts])
-    longest = max(len(part.text) for part in parts)
-    keep = np.zeros((int(rows.sum()), longest), dtype=bool)
-    tables = [np.zeros((len(parts), longest), dtype=np.int64) for _ in parts[0].text.streams]
-    start = 0
-    for number, part in enumerate(parts):
-        part.write_masks(keep[start : start + len(part)])
-        start += len(part)
-        for table, stream in zip(tables, part.text.streams, strict=True):
-            table[number, : len(stream)] = stream
-    owner = to_device(np.repeat(np.arange(len(parts)), rows), device)
-    streams = [to_device(table, device)[owner] for table in tables]  # (m, T)
-    if parts[0].hiding is not None:
-        streams.append(torch.arange(longest, device=device))
-    counts = np.concatenate([part.counts for part in parts])
-    return _compact(streams, to_device(keep, device), counts, width, pad, side)
+
+    def __init__(
+        self,
+        texts: Sequence[TokenText],
+        streams: Streams,
+        owner: Indices,
+        keep: NDArray[np.bool_],
+    ) -> None:
+        self.hiding = texts[0].hiding
+        self._filler = texts[0].filler
+        self._texts = texts
+        self._streams = streams
+        self._owner = owner
+        self._keep = keep
+
+    @classmethod
+    def of(cls, parts: Sequence[Rows | TokenTable]) -> KeptOfSeveral | None:
+        """All rows of several texts, one text after another; None where they differ in kind."""
+        kept = [part for part in parts if isinstance(part, KeptTokens)]
+        if len(kept) < max(2, len(parts)):
+            return None
+        if len({(part.text.filler, part.hiding) for part in kept}) > 1:
+            return None
+        rows, tokens = np.array([part.keep.shape for part in kept]).T
+        longest = int(tokens.max())
+        if rows.sum() * longest > max(CELLS, _MOST_FILLING * (rows @ tokens)):
+            return None
+        keep = np.zeros((int(rows.sum()), longest), dtype=bool)
+        shape = (len(kept), longest)
+        streams = tuple(np.zeros(shape, dtype=np.int64) for _ in kept[0].text.streams)
+        start = 0
+        for number, part in enumerate(kept):
+            length = len(part.text)
+            keep[start : start + len(part), :length] = part.keep
+            for stream, own in zip(streams, part.text.streams, strict=True):
+                stream[number, :length] = own
+            start += len(part)
+        texts = [part.text for part in kept]
+        return cls(texts, streams, np.repeat(np.arange(len(kept)), rows), keep)
+
+    def __len__(self) -> int:
+        return len(self._keep)
+
+    @cached_property
+    def sizes(self) -> Indices:
+        """(m,), tokens in each row as the model reads it, special ones and holes included."""
+        return self.ends if self.hiding == "holes" else self.counts
+
+    @cached_property
+    def counts(self) -> Indices:
+        """(m,), tokens in each row, special ones included and holes not."""
+        if self._filler is not None:
+            return np.array([len(text) for text in self._texts])[self._owner]
+        return _count_tokens(self._keep)
+
+    @cached_property
+    def ends(self) -> Indices:
+        """(m,), the place behind the last token of each row."""
+        return self.sizes if self.hiding is None else _find_ends(self._keep)
+
+    @property
+    def ids(self) -> NDArray[np.int64]:
+        """Every token id that occurs, and perhaps others."""
+        texts = np.unique(self._owner).tolist()
+        return np.concatenate([self._texts[text].streams[0] for text in texts])
+
+    def take(self, indices: Indices) -> KeptOfSeveral:
+        """Some of the rows."""
+        owner, keep = self._owner[indices], self._keep[indices]
+        return KeptOfSeveral(self._texts, self._streams, owner, keep)
+
+    def row(self, index: int) -> TokenRow:
+        """One row, written out."""
+        text = self._texts[int(self._owner[index])]
+        return KeptTokens(text, self._keep[index : index + 1, : len(text)]).row(0)
+
+    def tensors(self, width: int, pad: int, side: str, device: torch.device) -> tuple[Tensor, ...]:
+        """Ids (m, width) and, where the model has them, segments, padded on one side."""
+        owner = to_device(self._owner, device)
+        streams = [to_device(stream, device)[owner] for stream in self._streams]  # (m, T)
+        if self.hiding is not None:
+            streams.append(torch.arange(self._keep.shape[1], device=device))
+        keep = to_device(self._keep, device)
+        if self._filler is not None:
+            streams[0] = torch.where(keep, streams[0], self._filler)
+            keep = (
+                torch.arange(keep.shape[1], device=device) < to_device(self.counts, device)[:, None]
+            )
+        return _compact(streams, keep, self.counts, width, pad, side)
+
+
+def _count_tokens(keep: NDArray[np.bool_]) -> Indices:
+    """How many entries of each row of a table are True, (m,)."""
+    counts: Indices = np.count_nonzero(keep, axis=1).astype(np.int64)
+    return counts
+
+
+def _find_ends(keep: NDArray[np.bool_]) -> Indices:
+    """Where the last True of each row of a table is, plus one; 0 where there is none, (m,)."""
+    from_end = keep[:, ::-1].argmax(axis=1)
+    ends: Indices = np.where(keep.any(axis=1), keep.shape[1] - from_end, 0)
+    return ends
 
 
 def _compact(

@@ -133,12 +133,18 @@ def words(text: str) -> tuple[Unit, ...]:
     so does punctuation inside a word ("isn't", "3.5"). In scripts that are written without spaces
     each character, with the marks it carries, is a word.
     """
-    found = []
+    return tuple(Unit(text[start:end], start, end) for start, end in _word_spans(text))
+
+
+def _word_spans(text: str) -> Iterator[tuple[int, int]]:
+    """Where each word begins and ends."""
+    spaced = _UNSPACED.search(text) is None
     for chunk in re.finditer(r"\S+", text):
-        for peeled in _peel(text, chunk.start(), chunk.end()):
-            for start, end in _characters(text, *peeled):
-                found.append(Unit(text[start:end], start, end))
-    return tuple(found)
+        for peeled in _peel(text, *chunk.span()):
+            if spaced:
+                yield peeled
+            else:
+                yield from _characters(text, *peeled)
 
 
 def is_unspaced(character: str) -> bool:
@@ -363,7 +369,7 @@ def _starts(
         return sentence_starts(text)
     if granularity == "passage":
         return passage_starts(text)
-    starts = {unit.start for unit in words(text)}
+    starts = {start for start, _ in _word_spans(text)}
     if tokenizer_words is None:
         return sorted(starts)
     for run in unspaced_runs(text):

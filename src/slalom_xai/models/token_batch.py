@@ -11,10 +11,9 @@ from torch import Tensor
 from slalom_xai.models.rows import (
     Hiding,
     Indices,
-    KeptTokens,
+    KeptOfSeveral,
     TokenRow,
-    TokenRows,
-    tensors_of_several,
+    TokenTable,
     to_device,
 )
 
@@ -27,7 +26,7 @@ class TokenBatch:
         shared: tokens at their beginning that a model has read before, for all of them.
     """
 
-    def __init__(self, parts: Sequence[TokenRows], shared: int = 0) -> None:
+    def __init__(self, parts: Sequence[TokenTable], shared: int = 0) -> None:
         self.shared = shared
         self.hiding = _one_hiding(parts)
         self.counts = np.concatenate([part.counts for part in parts])
@@ -121,13 +120,9 @@ class TokenBatch:
 
         Where tokens are hidden, their places are the last stream.
         """
-        kept = [part for part in self._parts if isinstance(part, KeptTokens)]
-        alike = all(
-            part.text.filler is None and (part.hiding is None) == (self.hiding is None)
-            for part in kept
-        )
-        if 1 < len(kept) == len(self._parts) and alike:
-            return list(tensors_of_several(kept, width, pad, side, device))
+        together = KeptOfSeveral.of(self._parts)
+        if together is not None:
+            return list(together.tensors(width, pad, side, device))
         every = []
         for part in self._parts:
             tensors = part.tensors(width, pad, side, device)
@@ -139,7 +134,7 @@ class TokenBatch:
         return [torch.cat(stream) for stream in zip(*every, strict=True)]
 
 
-def _one_hiding(parts: Sequence[TokenRows]) -> Hiding | None:
+def _one_hiding(parts: Sequence[TokenTable]) -> Hiding | None:
     """How tokens are hidden in all rows of a batch; every model that takes both takes holes."""
     ways = {part.hiding for part in parts}
     return "holes" if "holes" in ways else "positions" if "positions" in ways else None

@@ -161,7 +161,7 @@ class Batches:
         """The logits (m, width) of all rows; the model is asked about those that are not stored."""
         if stored is None and isinstance(self.model, AnswersTogether):
             return self._ask_together(asked, progress)
-        sizes = np.concatenate([self._sizes(rows) for rows in asked.sets])
+        sizes = self._sizes_of(asked)
         order: list[Indices] = []
         answers: list[Tensor] = []
         threads = THREADS.fit if self._light else None
@@ -226,8 +226,14 @@ class Batches:
 
         return check_logits(model.answer_together(rows, done), len(rows), model)
 
-    def _sizes(self, rows: Rows) -> Indices:
+    def _sizes_of(self, asked: NumberedRows) -> Indices:
         """The length of each row, (m,)."""
+        if asked.together is not None:
+            return asked.together.sizes
+        return np.concatenate([self._sizes(rows) for rows in asked.sets])
+
+    def _sizes(self, rows: Rows) -> Indices:
+        """The length of each row of a set."""
         if isinstance(rows, TokenRows):
             return rows.sizes
         sizes = [self.model.size(rows.row(index)) for index in range(len(rows))]

@@ -8,11 +8,13 @@ their fits are worked out together.
 from __future__ import annotations
 
 import contextvars
+import itertools
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from queue import SimpleQueue
 from typing import Any, Generic, TypeVar, cast
 
 import torch
@@ -22,12 +24,12 @@ from slalom_xai.errors import ServiceError, SlalomError
 from slalom_xai.models import TextModel
 from slalom_xai.models.rows import Rows
 from slalom_xai.queries.queries import AnswerSource, Item, Progress, WorkPool
-from slalom_xai.system.process import at_most
+from slalom_xai.system.process import at_most, new_threads_at_most
 
 # Several jobs that take turns: each runs until it asks for something.
 #
 # What all of them wait for is then answered in one go. A job is ordinary code that calls
-# ``hand_in`` with a request and gets a response. It runs in a thread of its own, but never beside
+# ``hand_in`` with a request and gets a response. It has a thread for itself, but never runs beside
 # another: one job at a time, in a fixed order, so that results do not depend on chance. Whoever
 # calls ``take_turns`` finds the responses.
 #
@@ -61,78 +63,62 @@ class _Stopped(BaseException):
     """Unwinds a job whose response nobody needs any more."""
 
 
-class _Signal:
-    """One thread waits until another gives the signal.
+class _Turn(Generic[Request, Result]):
+    """A thread for one job after another: each runs only between a signal and its next request.
 
-    This is a bare lock, because a semaphore of Python's takes ten times as long.
+    A signal is something put into a queue, because a semaphore of Python's takes ten times as long.
     """
 
+    number: int
+    job: Job[Request, Result]
+
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._lock.acquire()
-
-    def give(self) -> None:
-        """Lets the thread go on that waits, or will wait; once, until it does."""
-        self._lock.release()
-
-    def wait(self) -> None:
-        """Waits for the signal and takes it back."""
-        self._lock.acquire()
-
-
-class _Turn(Generic[Request, Result]):
-    """A job that has begun: it runs only between ``go_on`` and its next request."""
-
-    def __init__(self, number: int, job: Job[Request, Result]) -> None:
-        self.number, self.weight = number, job.weight
         self.request: Request | None = None
+        self.response: Any = None
         self.outcome: Result | BaseException | None = None
         self.finished = False
-        self._response: Any = None
-        self._work = job.work
-        self._may_run = _Signal()
-        self._has_paused = _Signal()
+        self.may_run: SimpleQueue[None] = SimpleQueue()
+        self.has_paused: SimpleQueue[None] = SimpleQueue()
+        self.next = self.has_paused  # who is told when it pauses
         self._stopping = False
-        context = contextvars.copy_context()
-        modes = _TorchModes.of_this_thread()
-        self._thread = threading.Thread(target=context.run, args=(self._run, modes), daemon=True)
-        self._thread.start()
+        around = contextvars.copy_context(), _TorchModes.of_this_thread()
+        self.thread = threading.Thread(target=self._run, args=around, daemon=True)
+        self.thread.start()
 
-    def go_on(self, response: Any = None) -> None:
-        """Lets the job run until its next request or its end.
-
-        A response that is an exception is raised in the job.
-        """
-        self._response, self.request = response, None
-        self._may_run.give()
-        self._has_paused.wait()
+    def take(self, number: int, job: Job[Request, Result]) -> None:
+        """The job to begin with when it may run."""
+        self.number, self.job = number, job
+        self.outcome, self.finished = None, False
 
     def stop(self) -> None:
-        """Ends a job that waits for a response, and waits until its thread is gone."""
+        """Ends the thread, and a job that waits for a response."""
         self._stopping = True
-        self._may_run.give()
-        self._thread.join()
+        self.next = self.has_paused
+        self.may_run.put(None)
 
-    def _run(self, modes: _TorchModes) -> None:
-        try:
-            with modes.in_force():
+    def _run(self, context: contextvars.Context, modes: _TorchModes) -> None:
+        torch.get_num_threads()  # from here on, it is settled how many this thread has
+        self.has_paused.put(None)
+        while not self._stopping:
+            try:
                 self._wait()
-                self.outcome = self._work(self._hand_in)
-        except BaseException as error:
-            self.outcome = error
-        self.finished = True
-        self._has_paused.give()
+                with modes.in_force():
+                    self.outcome = context.copy().run(self.job.work, self._hand_in)
+            except BaseException as error:
+                self.outcome = error
+            self.finished = True
+            self.next.put(None)
 
     def _hand_in(self, request: Request) -> Any:
         self.request = request
-        self._has_paused.give()
+        self.next.put(None)
         self._wait()
-        if isinstance(self._response, Exception):
-            raise self._response
-        return self._response
+        if isinstance(self.response, Exception):
+            raise self.response
+        return self.response
 
     def _wait(self) -> None:
-        self._may_run.wait()
+        self.may_run.get()
         if self._stopping:
             raise _Stopped
 
@@ -155,7 +141,11 @@ class _TorchModes:
 
 
 def take_turns(
-    jobs: Sequence[Job[Request, Result]], respond: Respond[Request], room: float, most: int = 512
+    jobs: Sequence[Job[Request, Result]],
+    respond: Respond[Request],
+    room: float,
+    most: int = 512,
+    threads: int | None = None,
 ) -> Iterator[tuple[int, Result | BaseException]]:
     """Works through jobs; yields the number of each as it ends, with its result or its error.
 
@@ -164,35 +154,76 @@ def take_turns(
         respond: requests to as many responses; an exception among them is raised in its job.
         room: the weights of jobs under way add up to no more than this, unless it is one alone.
         most: jobs under way at most.
+        threads: that torch may use in each of them; None: as many as it likes.
     """
     waiting = deque(enumerate(jobs))
     running: list[_Turn[Request, Result]] = []
+    idle: list[_Turn[Request, Result]] = []
     try:
         while waiting or running:
-            _go_on(running, respond)
-            while waiting and len(running) < most and _fits(waiting[0][1], running, room):
-                running.append(_Turn(*waiting.popleft()))
-                running[-1].go_on()
-            for turn in [turn for turn in running if turn.finished]:
-                running.remove(turn)
+            if running:
+                responses = respond([turn.request for turn in running if turn.request is not None])
+                for turn, response in zip(running, responses, strict=True):
+                    turn.response, turn.request = response, None
+                _go_on(running)
+            begun = _take_first(waiting, running, room, most)
+            _make_threads(len(begun) - len(idle), idle, threads)
+            for number, job in begun:
+                running.append(idle.pop())
+                running[-1].take(number, job)
+            _go_on(running[len(running) - len(begun) :])
+            done = [turn for turn in running if turn.finished]
+            running = [turn for turn in running if not turn.finished]
+            idle += done
+            for turn in done:
                 yield turn.number, cast(Result | BaseException, turn.outcome)
     finally:
-        for turn in running:
+        for turn in (*running, *idle):
             turn.stop()
+        for turn in (*running, *idle):
+            turn.thread.join()
 
 
-def _go_on(running: Sequence[_Turn[Request, Result]], respond: Respond[Request]) -> None:
-    """Responds to all jobs under way, each of which waits."""
-    if not running:
+def _take_first(
+    waiting: deque[tuple[int, Job[Request, Result]]],
+    running: Sequence[_Turn[Request, Result]],
+    room: float,
+    most: int,
+) -> list[tuple[int, Job[Request, Result]]]:
+    """The jobs for which there is room beside those under way; there always is for the only one."""
+    taken: list[tuple[int, Job[Request, Result]]] = []
+    weight = sum(turn.job.weight for turn in running)
+    while waiting and len(running) + len(taken) < most:
+        weight += waiting[0][1].weight
+        if (running or taken) and weight > room:
+            break
+        taken.append(waiting.popleft())
+    return taken
+
+
+def _make_threads(count: int, idle: list[_Turn[Request, Result]], threads: int | None) -> None:
+    """Adds so many threads to those that are idle."""
+    if count <= 0:
         return
-    responses = respond([turn.request for turn in running if turn.request is not None])
-    for turn, response in zip(running, responses, strict=True):
-        turn.go_on(response)
+    with new_threads_at_most(threads):
+        for _ in range(count):
+            idle.append(_Turn())
+        for turn in idle[-count:]:
+            turn.has_paused.get()
 
 
-def _fits(job: Job[Any, Any], running: Sequence[_Turn[Any, Any]], room: float) -> bool:
-    """Whether there is room for one more job; there always is for the only one."""
-    return not running or sum(turn.weight for turn in running) + job.weight <= room
+def _go_on(turns: Sequence[_Turn[Any, Any]]) -> None:
+    """Lets jobs run to their next request or their end, one after another.
+
+    Each wakes the one behind it: half as many changes of threads as through the caller.
+    """
+    if not turns:
+        return
+    for turn, behind in itertools.pairwise(turns):
+        turn.next = behind.may_run
+    turns[-1].next = turns[-1].has_paused
+    turns[0].may_run.put(None)
+    turns[-1].has_paused.get()
 
 
 # Many texts at once: each is explained by itself, while what they ask and fit is done in common.
@@ -291,7 +322,7 @@ def explain_together(
     def respond(requests: Sequence[_Request]) -> list[Any]:
         return _responses(source, requests, threads)
 
-    return take_turns(jobs, respond, MOST_ROWS_TIMES_UNITS)
+    return take_turns(jobs, respond, MOST_ROWS_TIMES_UNITS, threads=threads)
 
 
 def _responses(
@@ -324,9 +355,16 @@ def _answers(source: AnswerSource, questions: Sequence[_RowsToAsk]) -> list[Any]
     before = [times for question in questions for times in question.times]
     again = before if any(before) else None
     try:
-        answers = iter(source.columns(every_row, questions[0].progress, again))
+        answers = iter(_on_cpu(source.columns(every_row, questions[0].progress, again)))
     except SlalomError as error:
         if len(questions) == 1 or isinstance(error, ServiceError):
             return [error] * len(questions)
         return [answer for question in questions for answer in _answers(source, [question])]
     return [[next(answers) for _ in question.rows] for question in questions]
+
+
+def _on_cpu(answers: list[Tensor]) -> list[Tensor]:
+    """Answers from a GPU, all in one copy: for each copy, one waits until the GPU has finished."""
+    if not answers or answers[0].device.type == "cpu":
+        return answers
+    return list(torch.split(torch.cat(answers).cpu(), [len(part) for part in answers]))

@@ -126,6 +126,7 @@ class Queries:
         self.work = work or OneByOne()
         self._source = source
         self._progress = progress
+        self._whole = prompt.rows(prompt.whole)
         large = len(prompt.units) > LONG_TEXT or budget > MANY_CALLS
         self._home = self.model.device if large else torch.device("cpu")
         self._answers: Tensor | None = None  # (calls, C)
@@ -162,7 +163,7 @@ class Queries:
 
     def ask_whole(self, purpose: Purpose = "fit") -> Tensor:
         """The model's explained columns for the whole text, (C,)."""
-        return self.ask(self.prompt.whole, purpose)[0]
+        return self.ask_rows((self._whole, purpose))[0][0]
 
     def ask_again(self, times: int, before: int = 1) -> None:
         """Asks the whole text so many times more, of a model that does not repeat itself.
@@ -174,16 +175,15 @@ class Queries:
             times: how often.
             before: how often the model was asked about the whole text before, by anybody.
         """
-        whole = self.prompt.whole
-        first = self.ask(whole)
+        first = self.ask_whole()[None]
         self._check_budget(times)
         if self._progress:
             self._progress.start(times)
-        rows = self.prompt.rows(np.repeat(whole, times, axis=0))
+        rows = self._whole.take(np.zeros(times, dtype=np.int64))
         again = self._source.columns([rows], self._progress, [before])[0].to(first)
         all_answers = torch.cat([first, again])
         assert self._answers is not None
-        self._answers[self._numbers[int(self.prompt.rows(whole).keys[0])]] = all_answers.mean(dim=0)
+        self._answers[self._numbers[int(self._whole.keys[0])]] = all_answers.mean(dim=0)
         self.noise = all_answers.var(dim=0)
         self.whole_variance = self.noise / len(all_answers)
         self._repeats += times
@@ -228,7 +228,8 @@ class Queries:
                     new[key] = len(self._numbers) + len(new)
                     indices.append(index)
             if indices:
-                parts.append(rows.take(np.array(indices)))
+                all_new = len(indices) == len(rows)
+                parts.append(rows if all_new else rows.take(np.array(indices)))
         self._check_budget(len(new))
         if parts:
             self._keep(parts, new, to_fit)

@@ -6,6 +6,7 @@ import itertools
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -13,7 +14,7 @@ from torch import Tensor
 
 from slalom_xai.errors import InputError
 from slalom_xai.models import Row, TextModel
-from slalom_xai.models.rows import Indices, KeptTokens, Rows, TokenRows
+from slalom_xai.models.rows import Indices, KeptOfSeveral, KeptTokens, Rows, TokenTable
 from slalom_xai.models.token_batch import TokenBatch
 from slalom_xai.queries.cache import KeptAnswers
 
@@ -38,9 +39,15 @@ class NumberedRows:
     @classmethod
     def of(cls, sets: Sequence[Rows]) -> NumberedRows:
         """Rows of several sets, in the order of the sets."""
-        counts = [len(rows) for rows in sets]
+        counts = np.array([len(rows) for rows in sets])
         owner = np.repeat(np.arange(len(sets)), counts)
-        return cls(sets, owner, np.concatenate([np.arange(count) for count in counts]))
+        starts = counts.cumsum() - counts
+        return cls(sets, owner, np.arange(len(owner)) - starts[owner])
+
+    @cached_property
+    def together(self) -> KeptOfSeveral | None:
+        """All rows in one table, where they are alike and about several texts."""
+        return KeptOfSeveral.of(self.sets)
 
     def row(self, number: int) -> Row:
         """One row as the model takes it."""
@@ -51,8 +58,10 @@ class NumberedRows:
         """Some rows such that those of one set are next to each other."""
         return numbers[self.owner[numbers].argsort(kind="stable")]
 
-    def taken(self, numbers: Indices) -> list[Rows]:
-        """Some rows by set, ``numbers`` sorted."""
+    def taken(self, numbers: Indices) -> list[Rows | TokenTable]:
+        """Some rows by set, or in one table, ``numbers`` sorted."""
+        if self.together is not None:
+            return [self.together.take(numbers)]
         owner, index = self.owner[numbers], self.index[numbers]
         starts = [0, *(np.flatnonzero(np.diff(owner)) + 1).tolist(), len(owner)]
         return [
@@ -78,9 +87,9 @@ def taken_rows(
         yield _as_taken(asked.taken(numbers), shared)
 
 
-def _as_taken(parts: Sequence[Rows], shared: int) -> TokenBatch | list[Row]:
+def _as_taken(parts: Sequence[Rows | TokenTable], shared: int) -> TokenBatch | list[Row]:
     """The rows of several texts, as the model takes them."""
-    tokens = [part for part in parts if isinstance(part, TokenRows)]
+    tokens = [part for part in parts if isinstance(part, TokenTable)]
     if tokens:
         return TokenBatch(tokens, shared)
     return [part.row(index) for part in parts for index in range(len(part))]

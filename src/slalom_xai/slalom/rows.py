@@ -181,11 +181,11 @@ def deletions(units: int, deleted: Numbers, rng: np.random.Generator) -> Masks:
     masks = np.empty((len(deleted), units), dtype=bool)
     block = max(1, CELLS // units)
     for start in range(0, len(deleted), block):
-        part = deleted[start : start + block, None]
+        part = deleted[start : start + block]
         drawn = rng.random((len(part), units))
         ordered = np.sort(drawn, axis=1)
-        least_kept = np.take_along_axis(ordered, part.clip(max=units - 1), axis=1)
-        masks[start : start + block] = (drawn >= least_kept) & (part < units)
+        least_kept = ordered[np.arange(len(part)), np.minimum(part, units - 1)]
+        masks[start : start + block] = (drawn >= least_kept[:, None]) & (part < units)[:, None]
     return masks
 
 
@@ -200,7 +200,7 @@ def even_counts(low: int, high: int, rng: np.random.Generator) -> DrawNumbers:
     def draw(size: int) -> Numbers:
         quantiles = (rng.permutation(size) + rng.random(size)) / size
         numbers = low + np.floor(quantiles * (high - low + 1))
-        return numbers.astype(np.int64).clip(low, high)
+        return np.minimum(numbers.astype(np.int64), high)
 
     return draw
 
@@ -215,7 +215,7 @@ def log_uniform_counts(high: int, rng: np.random.Generator) -> DrawNumbers:
 
     def draw(size: int) -> Numbers:
         numbers = np.floor(np.exp(rng.random(size) * math.log(high + 1)))
-        return numbers.astype(np.int64).clip(1, high)
+        return np.minimum(numbers.astype(np.int64), high)
 
     return draw
 

@@ -138,6 +138,31 @@ def at_most(most: int | None, machine: Machine = HERE) -> Iterator[None]:
             del _here.outside
 
 
+@contextmanager
+def new_threads_at_most(most: int | None, machine: Machine = HERE) -> Iterator[None]:
+    """Threads that use torch for the first time while this is open work with at most so many.
+
+    For many threads at once: each would otherwise need two more to change its number by itself.
+
+    Args:
+        most: None: as many as torch gives them.
+        machine: what torch began with.
+    """
+    if most is None:
+        yield
+        return
+    with _lock:
+        common = _in_new_thread(torch.get_num_threads)
+        if common <= most or is_chosen_by_user(common, machine):
+            yield
+            return
+        _in_new_thread(lambda: torch.set_num_threads(most))
+        try:
+            yield
+        finally:
+            _in_new_thread(lambda: torch.set_num_threads(common))
+
+
 def is_chosen_by_user(count: int, machine: Machine = HERE) -> bool:
     """Whether a number of threads is somebody's choice and not torch's default.
 

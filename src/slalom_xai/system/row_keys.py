@@ -52,7 +52,7 @@ def place_keys(keep: NDArray[np.bool_], codes: NDArray[np.uint64]) -> Keys:
     keys = np.empty(len(keep), dtype=np.uint64)
     rows = max(1, CELLS // max(1, keep.shape[1]))
     for start in range(0, len(keep), rows):
-        keys[start : start + rows] = (keep[start : start + rows] * weights).sum(axis=1)
+        keys[start : start + rows] = keep[start : start + rows] @ weights
     return keys.view(np.int64)
 
 
