@@ -208,25 +208,13 @@ bench-fidelity: $(TEST) ## train five models and measure how well explanations p
 	PATH="$(CURDIR)/$(BIN):$$PATH" research/benchmarks/fidelity_on_gpu.sh $(DATA) fidelity 36000 2
 	$(BIN)/python -m research.benchmarks.fidelity --tables fidelity/*.jsonl
 
-# MINILM: folder of a 6-layer MiniLM (random weights of its shape by default), whose forward passes
-# take so long that only ours are timed on it. MODEL, DATA: a 2-layer classifier and reviews for the
-# time to an error (the embedded model and made texts by default). About an hour on two cores; a
-# second run adds to speed/cpu.jsonl.
-MODEL ?= embedded
-MINILM ?= minilm
+# Under 20 minutes on two cores. DATA: reviews for the time to an error, JSON lines with a field text
+# (made texts by default). A second run adds to speed/cpu.jsonl, and the latest results count.
 SPEED = HF_HUB_OFFLINE=1 $(BIN)/python -m research.benchmarks.speed
-bench-speed: $(TEST) ## time explanations, ours and others', beside the bare forward passes of their rows; results in speed/
+bench-speed: $(TEST) ## time explanations, ours and others', beside the forward passes of their perturbed texts: a table and docs/figures/speed.svg
 	@$(PIP) -e '.[bench]'
 	@$(PIP) --no-deps slalom-explanations
-	$(SPEED) --out speed/cpu.jsonl --models embedded --calls 2000
-	$(SPEED) --out speed/cpu.jsonl --models embedded --calls 5000 \
-		--methods slalom,slalom-eff,published-eff,slalom-fidel,published-fidel
-	$(SPEED) --out speed/cpu.jsonl --models $(MINILM) --calls 2000 --repeats 2 \
-		--methods slalom,slalom-eff,slalom-fidel
-	$(SPEED) --out speed/cpu.jsonl --part errors --models $(MODEL) $(if $(DATA),--data $(DATA)) \
-		--tokens 100 --texts 5
-	$(SPEED) --out speed/cpu.jsonl --part growth
-	HF_HUB_OFFLINE=1 $(BIN)/python -m research.benchmarks.many_short
+	$(SPEED) --out speed/cpu.jsonl --seconds 1150 $(if $(DATA),--data $(DATA))
 	$(SPEED) --tables speed/cpu.jsonl
 	$(SPEED) --plots docs/figures speed/cpu.jsonl
 

@@ -1,4 +1,4 @@
-"""The floor: nothing but the forward passes of given rows, batched as well as can be.
+"""Forward-pass time: the bare forward passes of given rows, batched as fast as possible.
 
 It uses no code of the package.
 """
@@ -17,12 +17,11 @@ from torch import Tensor
 
 # Token ids, special tokens included, as four-byte integers: small, and equal where the ids are.
 Row = bytes
+Inputs = dict[str, Tensor]
 
-CPU_BUDGETS = (512, 1024, 2048, 4096, 8192)  # tokens per batch
-GPU_BUDGETS = (16384, 65536, 262144)  # the same
-TRIAL_SECONDS = 0.25  # roughly what each way of batching may take when it is tried out
-# Tokens of inputs that are made before the clock starts; longer lists of rows are timed in parts.
-STORED_TOKENS = 2**23
+CPU_TOKENS = (512, 1024, 2048, 4096, 8192)  # tokens per batch that are tried
+GPU_TOKENS = (16384, 65536, 262144)  # the same
+TRIAL_SECONDS = 0.15  # roughly what a trial of one way of batching may take
 
 
 def row_of(ids: Sequence[int] | NDArray[np.integer]) -> Row:
@@ -47,19 +46,6 @@ class Way:
     tokens: int
     equal: bool
 
-    def __str__(self) -> str:
-        if self.equal:
-            return f"{self.tokens} tokens a batch, equal lengths"
-        return f"{self.tokens} tokens a batch, padded"
-
-
-@dataclass(frozen=True)
-class Batch:
-    """Inputs on the device; ``mask`` is None where nothing is padded."""
-
-    ids: Tensor
-    mask: Tensor | None
-
 
 class Runner:
     """Runs rows through a model.
@@ -72,10 +58,8 @@ class Runner:
     def __init__(self, model: Any, pad: int) -> None:
         self.model = model
         self.pad = pad
-        self.device = next(model.parameters()).device
-        self.default = Way(65536, equal=False)
-        if self.device.type == "cpu":
-            self.default = Way(2048, equal=False)
+        self.device: torch.device = next(model.parameters()).device
+        self.default = Way(2048 if self.device.type == "cpu" else 65536, equal=False)
 
     def plan(self, rows: Sequence[Row], way: Way) -> list[list[int]]:
         """Which rows go together, longest first."""
@@ -85,46 +69,33 @@ class Runner:
         while start < len(order):
             width = size(rows[order[start]])
             stop = min(len(order), start + max(1, way.tokens // max(1, width)))
-            if way.equal:
-                while size(rows[order[stop - 1]]) != width:
-                    stop -= 1
+            while way.equal and size(rows[order[stop - 1]]) != width:
+                stop -= 1
             groups.append(order[start:stop])
             start = stop
         return groups
 
-    def batch(self, rows: Sequence[Row], indices: Sequence[int]) -> Batch:
-        """Some rows, the longest first, as inputs."""
-        width = size(rows[indices[0]])
-        ids = np.full((len(indices), width), self.pad, dtype=np.int64)
+    def batch(self, rows: Sequence[Row], indices: Sequence[int]) -> Inputs:
+        """Some rows, the longest first, on the device; with a mask where something is padded."""
         lengths = np.array([size(rows[index]) for index in indices])
+        ids = np.full((len(indices), lengths[0]), self.pad, dtype=np.int64)
         for line, index in enumerate(indices):
             ids[line, : lengths[line]] = np.frombuffer(rows[index], dtype=np.int32)
-        on_device = torch.from_numpy(ids).to(self.device)
-        if lengths[-1] == width:
-            return Batch(on_device, None)
-        mask = (np.arange(width) < lengths[:, None]).astype(np.int64)
-        return Batch(on_device, torch.from_numpy(mask).to(self.device))
-
-    def forward(self, batch: Batch) -> Tensor:
-        """Logits (rows, classes) of one batch."""
-        inputs = {"input_ids": batch.ids}
-        if batch.mask is not None:
-            inputs["attention_mask"] = batch.mask
-        logits: Tensor = self.model(**inputs).logits
-        return logits
+        inputs = {"input_ids": torch.from_numpy(ids).to(self.device)}
+        if lengths[-1] < lengths[0]:
+            mask = (np.arange(lengths[0]) < lengths[:, None]).astype(np.int64)
+            inputs["attention_mask"] = torch.from_numpy(mask).to(self.device)
+        return inputs
 
     def answers(self, rows: Sequence[Row]) -> Tensor:
         """Logits (m, classes) in the order of the rows, on the CPU."""
         plan = self.plan(rows, self.default)
-        parts = []
         with torch.inference_mode():
-            for indices in plan:
-                parts.append(self.forward(self.batch(rows, indices)).float())
-        logits = torch.cat(parts).cpu()
+            parts = [self.model(**self.batch(rows, indices)).logits.float() for indices in plan]
         order = torch.tensor([index for indices in plan for index in indices])
-        return logits[order.argsort()]
+        return torch.cat(parts).cpu()[order.argsort()]
 
-    def seconds(self, batches: Iterable[Batch]) -> float:
+    def seconds(self, batches: Iterable[Inputs]) -> float:
         """How long the forward passes of batches take, inputs being in place; on a GPU in TF32."""
         before = torch.get_float32_matmul_precision()
         if self.device.type == "cuda":
@@ -133,7 +104,7 @@ class Runner:
         start = time.perf_counter()
         with torch.inference_mode():
             for batch in batches:
-                self.forward(batch)
+                self.model(**batch)
         self.synchronize()
         torch.set_float32_matmul_precision(before)
         return time.perf_counter() - start
@@ -157,44 +128,29 @@ class Floor:
         self.rows = list(dict.fromkeys(rows))
         self.tokens = sum(map(size, self.rows))
         self.way = self._fastest()
-        self._plan = runner.plan(self.rows, self.way)
-        self._stored: list[Batch] | None = None
-        if self.tokens <= STORED_TOKENS:
-            self._stored = [runner.batch(self.rows, indices) for indices in self._plan]
+        plan = runner.plan(self.rows, self.way)
+        self._batches = [runner.batch(self.rows, indices) for indices in plan]
 
     def seconds(self) -> float:
         """One measurement."""
-        if self._stored is not None:
-            return self.runner.seconds(self._stored)
-        every = -(-self.tokens // STORED_TOKENS)
-        seconds = 0.0
-        for start in range(every):
-            part = [self.runner.batch(self.rows, indices) for indices in self._plan[start::every]]
-            seconds += self.runner.seconds(part)
-        return seconds
+        return self.runner.seconds(self._batches)
 
     def _fastest(self) -> Way:
-        """The best of all ways on a share of the rows, spread over their lengths."""
-        budgets: tuple[int, ...] = GPU_BUDGETS
-        if self.runner.device.type == "cpu":
-            budgets = CPU_BUDGETS
-        ways = [Way(tokens, equal) for tokens in budgets for equal in (True, False)]
-        part = self._share(ways[len(ways) // 2])
-        for way in ways:  # the smallest and the largest batches warm up
-            if way.tokens in (budgets[0], budgets[-1]):
-                self._trial(part, way)
-        seconds = {way: self._trial(part, way) for way in ways}
+        """The fastest way for some of the rows, spread over their lengths."""
+        tokens = CPU_TOKENS if self.runner.device.type == "cpu" else GPU_TOKENS
+        ways = [Way(count, equal) for count in tokens for equal in (True, False)]
+        some = self._share(ways[len(ways) // 2])
+        for way in (*ways[:2], *ways[-2:]):  # the smallest and the largest batches warm up
+            self._trial(some, way)
+        seconds = {way: self._trial(some, way) for way in ways}
         # The machine may have been busy: the best three get another chance.
-        again = {}
-        for way in sorted(seconds, key=lambda way: seconds[way])[:3]:
-            again[way] = min(seconds[way], self._trial(part, way), self._trial(part, way))
-        return min(again, key=lambda way: again[way])
+        best = sorted(ways, key=lambda way: seconds[way])[:3]
+        return min(best, key=lambda way: min(seconds[way], *(self._trial(some, way) for _ in "ab")))
 
     def _share(self, way: Way) -> list[Row]:
-        """Rows that take about as long as one trial may."""
+        """Rows that take about as long as a trial may."""
         by_length = sorted(self.rows, key=len)
-        mean = max(1, self.tokens // len(self.rows))
-        in_batch = max(1, way.tokens // mean)
+        in_batch = max(1, way.tokens * len(self.rows) // self.tokens)
         middle = by_length[len(self.rows) // 2 :][:in_batch]
         self._trial(middle, way)
         expected = self._trial(middle, way) / sum(map(size, middle)) * self.tokens

@@ -1,147 +1,137 @@
-"""Times methods side by side, each beside its floor."""
+"""Times our methods and others, each beside the forward passes of what it sends to the model."""
 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import Any
+from unittest import mock
 
-import numpy as np
-import torch
-
-from research.benchmarks.results_file import ResultsFile, say
-from research.benchmarks.speed.floor import Floor, Runner
-from research.benchmarks.speed.methods import Asked, Method, Predict
-from research.benchmarks.speed.subjects import Subject
+from research.benchmarks.speed.floor import Floor, Row, Runner, row_of
+from research.benchmarks.speed.others import OTHERS, Explain, other
+from research.benchmarks.speed.record import recorded
+from research.benchmarks.speed.subjects import Lab, Predict, Subject
 from research.clock import clocked
 
-FRESH = 500  # held-out rows of either kind
+OURS = ("slalom", "linear", "slalom-eff", "slalom-fidel")
+# Like the libraries that ours are compared with: tokens are deleted, and class 1 is explained.
+COMPARED = {"granularity": "token", "target": 1, "removal": "delete"}
+# What an explanation consists of: a module, perhaps a class there, and the function. The rest is
+# drawing and comparing perturbed texts, and making results.
+PARTS = {
+    "asking": ("queries.batches", "Batches", "columns"),
+    "fits": ("methods.slalom", "", "fit_forms"),
+    "report": ("methods.slalom", "", "summarise"),
+}
 
 
 @dataclass
-class Timed:
-    """One method on one text, measured several times."""
+class Watch:
+    """What our methods do while they are watched.
 
-    method: Method
-    asked: Asked
-    floor: Floor
-    predict: Predict
-    seconds: list[float] = field(default_factory=list)
-    floors: list[float] = field(default_factory=list)
-    memory: float | None = None  # MiB beyond the model
-
-    def turn(self, subject: Subject) -> None:
-        """One measurement of the method and one of its floor, right after each other."""
-        self.seconds.append(seconds_of(lambda: self.method.explain(subject), subject.runner))
-        self.floors.append(self.floor.seconds())
-
-
-def side_by_side(
-    methods: Sequence[Method], subject: Subject, repeats: int, log: ResultsFile, label: str
-) -> list[dict[str, Any]]:
-    """Measures methods in turns, so that a slow minute of the machine hits all of them.
-
-    Methods that fail say so and are left out.
+    Attributes:
+        clock: seconds by part, in ``PARTS``.
+        calls: perturbed texts sent.
     """
-    timed: list[Timed] = []
-    failed: list[dict[str, Any]] = []
-    for method in methods:
-        if log.late(f"{label}, {method.name}"):
-            break
-        say(f"{label}: {method.name}: its rows and their floor")
-        try:
-            timed.append(_prepared(method, subject))
-        except Exception as error:  # whatever another library throws: the rest goes on
-            reason = " ".join(f"{type(error).__name__}: {error}".split())[:300]
-            say(f"{label}: {method.name} failed: {reason}")
-            failed.append({"method": method.name, "tokens": len(subject), "failed": reason})
-    for turn in range(repeats):
-        for one in timed:
-            if turn and log.late(f"{label}, turn {turn + 1} of {one.method.name}"):
-                break
-            say(f"{label}: {one.method.name}: turn {turn + 1} of {repeats}")
-            one.turn(subject)
-    errors = held_out_errors(timed, subject)
-    return failed + [_record(one, subject) | errors[one.method.name] for one in timed]
+
+    clock: dict[str, float] = field(default_factory=lambda: dict.fromkeys(PARTS, 0.0))
+    calls: int = 0
+    _sent: list[Any] = field(default_factory=list)
+
+    @property
+    def rows(self) -> list[Row]:
+        """The distinct ones."""
+        written = (rows.row(index) for rows in self._sent for index in range(len(rows)))
+        return [row_of(ids) for ids, *_ in dict.fromkeys(written)]
+
+    def timed(self, part: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        """A function whose seconds count as a part."""
+
+        def call(*given: Any, **named: Any) -> Any:
+            if part == "asking":
+                self._sent += given[1]
+                self.calls += sum(map(len, given[1]))
+            start = time.perf_counter()
+            try:
+                return function(*given, **named)
+            finally:
+                self.clock[part] += time.perf_counter() - start
+
+        return call
 
 
-def _prepared(method: Method, subject: Subject) -> Timed:
-    """Warm, with its rows known; on a GPU with its peak of memory, too."""
-    asked = method.asked(subject)
-    floor = Floor(subject.runner, asked.rows)
-    predict, memory = with_peak(lambda: method.explain(subject), subject.runner)
-    return Timed(method, asked, floor, predict, memory=memory)
+@contextmanager
+def watched() -> Iterator[Watch]:
+    """Watches our methods while this is open."""
+    watch = Watch()
+    with ExitStack() as stack:
+        for part, (module, owner, name) in PARTS.items():
+            holder: Any = import_module(f"slalom_xai.{module}")
+            holder = getattr(holder, owner) if owner else holder
+            timed = watch.timed(part, getattr(holder, name))
+            stack.enter_context(mock.patch.object(holder, name, timed))
+        yield watch
 
 
-def _record(one: Timed, subject: Subject) -> dict[str, Any]:
-    return {
-        "method": one.method.name,
-        "tokens": len(subject),
-        "calls": one.asked.calls,
-        "distinct": len(one.floor.rows),
-        "seconds": one.seconds,
-        "floor": one.floors,
-        "way": str(one.floor.way),
-        "memory": one.memory,
-    }
+def ours(lab: Lab, method: str = "slalom", calls: int | None = None, **options: Any) -> Any:
+    """An explainer of ours."""
+    from slalom_xai import Explainer
+
+    return Explainer(
+        lab.model, lab.tokenizer, method=method, budget=calls, show_progress=False, **options
+    )
 
 
-def seconds_of(work: Callable[[], object], runner: Runner) -> float:
-    """How long something takes, the device being idle before and after."""
-    return clocked(work, runner.device)
+def build(lab: Lab, method: str, calls: int, **options: Any) -> Explain:
+    """Ours or another method, which explains texts with so many calls."""
+    if method in OTHERS:
+        return other(lab, method, calls)
+    explainer = ours(lab, method, calls, **options)
+
+    def explain(subject: Subject) -> Predict:
+        predict: Predict = explainer(subject.text).predict
+        return predict
+
+    return explain
 
 
-def with_peak(work: Callable[[], Predict], runner: Runner) -> tuple[Predict, float | None]:
-    """A result, and on a GPU how many MiB it took beyond what was there."""
-    if runner.device.type != "cuda":
-        return work(), None
-    runner.synchronize()
-    torch.cuda.empty_cache()
-    before = torch.cuda.memory_allocated()
-    torch.cuda.reset_peak_memory_stats()
-    found = work()
-    runner.synchronize()
-    return found, (torch.cuda.max_memory_allocated() - before) / 2**20
-
-
-def held_out_errors(timed: Sequence[Timed], subject: Subject) -> dict[str, dict[str, float]]:
-    """Mean squared errors of predicted changes, by method.
-
-    They are measured on rows that none of the methods has asked: with 1 to 10 deletions (local) and
-    with any number of them (wide).
-    """
-    held_out = FreshRows(subject, [one.asked for one in timed])
-    return {one.method.name: held_out.errors(one.predict) for one in timed}
-
-
-class FreshRows:
-    """Fresh rows of a text and the model's answers.
+def beside_forward_passes(
+    work: Callable[[], Any], lab: Lab, turns: int = 3, *, by_us: bool = True
+) -> tuple[Any, list[Row], dict[str, Any]]:
+    """Times something, and after each turn the forward passes of what it sends to the model.
 
     Args:
-        subject: the text.
-        asked: what methods asked; none of that is among the fresh rows.
-        seed: of the draw.
+        work: what is timed.
+        lab: the model.
+        turns: how often. Before several, it is run once more; one should be warmed up.
+        by_us: whether our methods do it.
+
+    Returns:
+        What came out, the distinct rows that were sent, and a record.
     """
+    results: list[Any] = []
+    seconds, floors, parts = [], [], []
+    for turn in range(turns + (turns > 1)):
+        watching: AbstractContextManager[Any] = watched() if by_us else recorded(lab.model)
+        with watching as seen:
+            taken = clocked(lambda: results.append(work()), lab.device)
+        if turn == 0:
+            rows, calls = list(seen.rows), seen.calls
+            floor = Floor(Runner(lab.model, lab.pad), rows)
+        if turn or turns == 1:
+            seconds.append(taken)
+            floors.append(floor.seconds())
+            parts.append(seen.clock if by_us else {})
+    record = {"calls": calls, "rows": len(floor.rows), "seconds": seconds, "forward": floors}
+    if by_us:
+        record["parts"] = {part: statistics.median(one[part] for one in parts) for part in PARTS}
+    return results[-1], rows, record
 
-    def __init__(self, subject: Subject, asked: Sequence[Asked], seed: int = 77) -> None:
-        rng = np.random.default_rng(seed)
-        seen = {row for one in asked for row in one.rows}
-        self._whole = np.ones((1, len(subject)), dtype=bool)
-        self._tests = {}
-        for regime, most in (("local", 10), ("wide", len(subject) - 1)):
-            masks = subject.deletions(FRESH, most, rng)
-            masks = masks[[subject.row(mask) not in seen for mask in masks]]
-            self._tests[regime] = masks, subject.ask(masks) - subject.full
 
-    def errors(self, predict: Predict) -> dict[str, float]:
-        """Mean squared errors of predicted changes, local and wide."""
-        return {
-            regime: float(np.mean((predict(masks) - predict(self._whole) - changes) ** 2))
-            for regime, (masks, changes) in self._tests.items()
-        }
-
-
-def ratio(seconds: Sequence[float], floors: Sequence[float]) -> float:
+def ratio(seconds: Sequence[float], forward: Sequence[float]) -> float:
     """The median of paired ratios: both of a pair were measured one right after the other."""
-    return statistics.median(one / floor for one, floor in zip(seconds, floors, strict=False))
+    return statistics.median(one / other for one, other in zip(seconds, forward, strict=True))

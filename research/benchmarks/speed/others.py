@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from research.benchmarks.speed.methods import Asked, Method, Ours, Predict
-from research.benchmarks.speed.subjects import Array, Lab, Masks, Subject
+from research.benchmarks.speed.subjects import Array, Lab, Masks, Predict, Subject
 
+Explain = Callable[[Subject], Predict]
 Score = Callable[[Subject, int], Array]  # a text and a number of calls to scores (n,)
 CHUNK = 1000  # rows handed over at once where a library lets us choose
 
@@ -36,45 +36,18 @@ def quietly() -> Iterator[None]:
         yield
 
 
-class Additive(Method):
-    """A library that gives one score per unit; a deletion loses the scores of what it deletes.
+def additive(scores: Array) -> Predict:
+    """One score per token: a deletion loses the scores of what it deletes."""
 
-    Args:
-        name: for tables.
-        score: runs it.
-        calls: rows it may ask.
-    """
+    def predict(masks: Masks) -> Array:
+        predicted: Array = np.asarray(masks, dtype=np.float64) @ scores  # up to a constant
+        return predicted
 
-    def __init__(self, name: str, score: Score, calls: int) -> None:
-        self.name = name
-        self._score = score
-        self._calls = calls
-
-    def explain(self, subject: Subject) -> Predict:
-        """Explains a text."""
-        np.random.seed(0)
-        torch.manual_seed(0)
-        with quietly():
-            scores = self._score(subject, self._calls)
-
-        def predict(masks: Masks) -> Array:
-            predicted: Array = np.asarray(masks, dtype=np.float64) @ scores  # up to a constant
-            return predicted
-
-        return predict
-
-    def asked(self, subject: Subject) -> Asked:
-        """What it asks, from an extra run."""
-        subject.heard = []
-        try:
-            self.explain(subject)
-            return Asked(len(subject.heard), list(dict.fromkeys(subject.heard)))
-        finally:
-            subject.heard = None
+    return predict
 
 
 def shap_kernel(subject: Subject, calls: int) -> Array:
-    """Kernel SHAP; all units may have a score, which its default of ten would not allow."""
+    """Kernel SHAP; all tokens may have a score, which its default of ten would not allow."""
     import shap
 
     explainer = shap.KernelExplainer(subject.ask, np.zeros((1, len(subject))), seed=0)
@@ -97,17 +70,15 @@ def shap_partition(subject: Subject, calls: int) -> Array:
     import shap
     from shap.maskers._text import partition_tree
 
-    words = subject.lab.tokenizer.convert_ids_to_tokens(subject.ids.tolist())
-    masker = shap.maskers.Partition(
-        np.zeros((1, len(subject))), clustering=partition_tree(words, [])
-    )
+    tree = partition_tree(subject.lab.tokenizer.convert_ids_to_tokens(subject.ids.tolist()), [])
+    masker = shap.maskers.Partition(np.zeros((1, len(subject))), clustering=tree)
     explainer = shap.PartitionExplainer(subject.ask, masker)
     found = explainer(np.ones((1, len(subject))), max_evals=calls, batch_size=CHUNK, silent=True)
     return np.asarray(found.values, dtype=np.float64).reshape(-1)
 
 
 def lime_text(subject: Subject, calls: int) -> Array:
-    """LIME for texts; units are handed over as words, so that it deletes what the others delete."""
+    """LIME for texts; tokens are handed over as words, so that it deletes what the others do."""
     from lime.lime_text import LimeTextExplainer
 
     def answers(texts: list[str]) -> Array:
@@ -154,45 +125,66 @@ def _captum(kind: Any, subject: Subject, calls: int) -> Array:
     return scores
 
 
-SCORES: dict[str, tuple[str, Score]] = {
-    "shap-partition": ("shap", shap_partition),
-    "shap-permutation": ("shap", shap_permutation),
-    "shap-kernel": ("shap", shap_kernel),
-    "lime": ("lime", lime_text),
-    "captum-kernel-shap": ("captum", captum_kernel),
-    "captum-lime": ("captum", captum_lime),
-}
-LIBRARIES = {name: library for name, (library, _) in SCORES.items()} | {
-    "interpreto-lime": "interpreto",
-    "interpreto-kernel-shap": "interpreto",
-    "published-eff": "slalom_explanations",
-    "published-fidel": "slalom_explanations",
-}
+def interpreto(lab: Lab, name: str, calls: int) -> Explain:
+    """LIME or Kernel SHAP of Interpreto: the model as it is, and mask tokens for what goes."""
+    import interpreto as library
+
+    kind = library.Lime if name == "interpreto-lime" else library.KernelShap
+    with quietly():
+        explainer = kind(
+            lab.model,
+            lab.tokenizer,
+            batch_size=64,  # its default of 4 would be slow
+            granularity=library.Granularity.TOKEN,
+            n_perturbations=calls,
+            device=lab.device,
+        )
+
+    def explain(subject: Subject) -> Predict:
+        found = explainer(subject.text, targets=torch.tensor([[0, 1]]))[0]
+        by_class: Array = found.attributions.double().cpu().numpy()  # (2, n)
+        return additive(by_class[1] - by_class[0])
+
+    return explain
 
 
-def build(lab: Lab, name: str, calls: int) -> Method:
-    """A method by its name: one of ours, or one in ``LIBRARIES``."""
+SCORES: dict[str, Score] = {
+    "shap-partition": shap_partition,
+    "shap-permutation": shap_permutation,
+    "shap-kernel": shap_kernel,
+    "lime": lime_text,
+    "captum-kernel-shap": captum_kernel,
+    "captum-lime": captum_lime,
+}
+INTERPRETO = ("interpreto-lime", "interpreto-kernel-shap")
+PUBLISHED = ("published-eff", "published-fidel")
+OTHERS = (*SCORES, *INTERPRETO, *PUBLISHED)
+
+
+def other(lab: Lab, name: str, calls: int) -> Explain:
+    """A method in ``OTHERS`` with so many calls; always with the same random numbers."""
+    explain: Explain
     if name in SCORES:
-        return Additive(name, SCORES[name][1], calls)
-    if name.startswith("published"):
-        from research.benchmarks.speed.published import Published
+        explain = lambda subject: additive(SCORES[name](subject, calls))  # noqa: E731
+    elif name in INTERPRETO:
+        explain = interpreto(lab, name, calls)
+    else:
+        from research.benchmarks.speed.published import published
 
-        return Published(lab, name, calls)
-    if name.startswith("interpreto"):
-        from research.benchmarks.speed.interpreted import Interpreted
+        explain = published(lab, name, calls)
 
-        return Interpreted(lab, name, calls)
-    return Ours(lab, name, calls)
+    def seeded(subject: Subject) -> Predict:
+        np.random.seed(0)
+        torch.manual_seed(0)
+        with quietly():
+            return explain(subject)
+
+    return seeded
 
 
 def missing(name: str) -> str | None:
-    """The library that a method needs and that is not here."""
-    if name not in LIBRARIES:
-        return None
-    needed = [LIBRARIES[name]]
-    if name.startswith("published"):
-        needed += ["scipy", "sklearn", "tqdm"]
-    for library in needed:
-        if importlib.util.find_spec(library) is None:
-            return library
-    return None
+    """The library that a method needs and that is not installed."""
+    needed = [name.split("-")[0]] if name in OTHERS else []
+    if name in PUBLISHED:
+        needed = ["slalom_explanations", "scipy", "sklearn", "tqdm"]
+    return next((library for library in needed if importlib.util.find_spec(library) is None), None)

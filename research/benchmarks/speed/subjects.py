@@ -1,23 +1,26 @@
-"""A model to ask, and a text as that model reads it.
+"""A model to measure, and a text as it reads it: token ids in, log odds out.
 
-Token ids go in and log odds come out, with nothing of the package in between.
+Nothing of the package is in between.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from research.benchmarks.speed.floor import Row, Runner, row_of
 
 Array = NDArray[np.float64]
 Masks = NDArray[np.bool_]
+Predict = Callable[[Masks], Array]  # masks (m, n) to predicted outputs (m,), up to a constant
+
+FRESH = 500  # removals of either kind that errors are measured on
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,11 @@ class Lab:
         return device
 
     @property
+    def trained(self) -> bool:
+        """Whether its outputs mean something."""
+        return self.note.startswith("trained")
+
+    @property
     def frame(self) -> tuple[list[int], list[int]]:
         """Special tokens before and after a text."""
         bare = self.tokenizer("a", add_special_tokens=False)["input_ids"]
@@ -57,7 +65,7 @@ class Lab:
 
 
 class Subject:
-    """A text of n units for one model, which can be asked with some of them deleted.
+    """A text of n tokens for a model of two classes, with some of them deleted.
 
     Args:
         lab: the model.
@@ -68,50 +76,56 @@ class Subject:
         self.lab = lab
         self.text = text
         self.before, self.after = (np.array(ids, dtype=np.int64) for ids in lab.frame)
-        self.ids = np.array(
-            lab.tokenizer(text, add_special_tokens=False)["input_ids"], dtype=np.int64
-        )
+        encoded = lab.tokenizer(text, add_special_tokens=False)["input_ids"]
+        self.ids = np.array(encoded, dtype=np.int64)
         self.runner = Runner(lab.model, lab.pad)
-        self.heard: list[Row] | None = None  # where rows are written down while someone listens
-        logits = self.runner.answers([self.row(np.ones(len(self.ids), dtype=bool))])
-        self.target = int(logits[0].argmax())
-        if logits.shape[1] == 2:
-            self.target = 1
-        self.full = float(self.margin(logits)[0])
 
     def __len__(self) -> int:
         return len(self.ids)
 
     def row(self, keep: Masks) -> Row:
-        """The token ids of the text with only some units, (n,)."""
+        """The token ids of the text with only some tokens, (n,)."""
         return row_of(np.concatenate([self.before, self.ids[keep], self.after]))
 
-    def margin(self, logits: Tensor) -> Array:
-        """What is explained, (m,).
-
-        Of two classes it is the log odds, else the target's log probability, centred over classes.
-        """
-        logits = logits.double().cpu()
-        if logits.shape[1] == 2:
-            return (logits[:, 1] - logits[:, 0]).numpy()
-        return (logits[:, self.target] - logits.mean(dim=1)).numpy()
-
     def ask(self, masks: Masks) -> Array:
-        """The model's answers (m,) to rows of masks (m, n), batched by length.
+        """The log odds (m,) of the rows of masks (m, n), batched by length.
 
         This is what other libraries are given to call.
         """
-        return self.ask_rows([self.row(mask) for mask in np.asarray(masks, dtype=bool)])
+        rows = [self.row(mask) for mask in np.asarray(masks, dtype=bool)]
+        logits = self.runner.answers(rows).double().numpy()
+        odds: Array = logits[:, 1] - logits[:, 0]
+        return odds
 
-    def ask_rows(self, rows: Sequence[Row]) -> Array:
-        """The model's answers (m,) to token ids."""
-        if self.heard is not None:
-            self.heard += rows
-        return self.margin(self.runner.answers(rows))
+    def errors(self, predict: Predict, asked: Collection[Row] = ()) -> dict[str, float]:
+        """Mean squared errors of predicted changes, with few and with any number removed.
 
-    def deletions(self, count: int, most: int, rng: np.random.Generator) -> Masks:
-        """Masks (count, n) that delete 1 to ``most`` units, uniform in their number."""
-        deleted = rng.integers(1, min(most, len(self) - 1) + 1, count)
-        ranks = rng.random((count, len(self))).argsort(axis=1).argsort(axis=1)
-        masks: Masks = ranks >= deleted[:, None]
-        return masks
+        Args:
+            predict: an explanation.
+            asked: rows that do not count, because the explanation comes from them.
+        """
+        found = {}
+        for kind, (masks, changes) in self._fresh.items():
+            new = np.array([self.row(mask) not in asked for mask in masks])
+            predicted = predict(masks[new]) - predict(np.ones((1, len(self)), dtype=bool))
+            found[kind] = float(np.mean((predicted - changes[new]) ** 2))
+        return found
+
+    @cached_property
+    def _fresh(self) -> dict[str, tuple[Masks, Array]]:
+        """Random removals, and what they change."""
+        rng = np.random.default_rng(77)
+        found = {}
+        full = self.ask(np.ones((1, len(self)), dtype=bool))
+        for kind, most in (("few", 10), ("any", len(self) - 1)):
+            masks = random_removals(len(self), most, rng)
+            found[kind] = masks, self.ask(masks) - full
+        return found
+
+
+def random_removals(units: int, most: int, rng: np.random.Generator, count: int = FRESH) -> Masks:
+    """Masks (count, units) that remove 1 to ``most`` units, uniform in their number."""
+    removed = rng.integers(1, max(1, min(most, units - 1)) + 1, count)
+    ranks = rng.random((count, units)).argsort(axis=1).argsort(axis=1)
+    masks: Masks = ranks >= removed[:, None]
+    return masks

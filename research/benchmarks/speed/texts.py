@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import functools
 import gzip
+import itertools
 import json
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TextIO, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 EXAMPLES_FOLDER = Path(__file__).parents[3] / "examples"
 MOST_WORDS = 4000  # of the vocabulary, for made texts
+SENTENCE = (11, 19)  # tokens of a sentence: 15 on average
 
 
 def text_of(words: Any, tokens: int, seed: int = 0) -> str:
@@ -33,22 +34,16 @@ def text_of(words: Any, tokens: int, seed: int = 0) -> str:
         start = " ".join(file.read_text(encoding="utf-8") for file in files)
     if words.unk_token_id in words(start, add_special_tokens=False)["input_ids"]:
         start = ""  # a made-up vocabulary, which has none of these words
-    return cut(" ".join([*start.split(), *_vocabulary_words(words, tokens, seed)]), words, tokens)
+    known = _single_words(words)
+    weights = 1 / np.arange(1, len(known) + 1) ** 0.7
+    drawn = np.random.default_rng(seed).choice(known, tokens, p=weights / weights.sum())
+    return cut(" ".join([*start.split(), *map(str, drawn)]), words, tokens)
 
 
 def cut(text: str, words: Any, tokens: int) -> str:
     """The first tokens of a text."""
     offsets = words(text, add_special_tokens=False, return_offsets_mapping=True)["offset_mapping"]
     return text[: offsets[min(tokens, len(offsets)) - 1][1]]
-
-
-def _vocabulary_words(words: Any, count: int, seed: int) -> list[str]:
-    """Whole words, drawn with frequencies that fall with their rank."""
-    known = _single_words(words)
-    weights = 1 / np.arange(1, len(known) + 1) ** 0.7
-    chances = weights / weights.sum()
-    drawn = np.random.default_rng(seed).choice(known, size=count, p=chances)
-    return [str(word) for word in drawn]
 
 
 @functools.lru_cache(maxsize=8)
@@ -60,46 +55,37 @@ def _single_words(words: Any) -> NDArray[np.str_]:
     order = np.random.default_rng(0).permutation(len(names))[:MOST_WORDS]
     drawn = np.array(names)[order]
     ids = words(drawn.tolist(), add_special_tokens=False)["input_ids"]
-    single = np.array([len(one) == 1 for one in ids])
-    kept: NDArray[np.str_] = drawn[single]
+    kept: NDArray[np.str_] = drawn[[len(one) == 1 for one in ids]]
     return kept
 
 
+def sentences(words: Any, count: int) -> list[str]:
+    """Made sentences of 11 to 19 tokens."""
+    lengths = np.random.default_rng(0).integers(SENTENCE[0], SENTENCE[1] + 1, count).tolist()
+    return [text_of(words, length, seed) for seed, length in enumerate(lengths, start=1)]
+
+
 def texts_of(data: Path | None, words: Any, tokens: int, count: int) -> list[str]:
-    """Texts of one length: from a table, cut, or made.
+    """Texts of one length: those of a table that are long enough, cut, or made ones.
+
+    Args:
+        data: JSON lines with a field text, gzipped or not; None: texts are made.
+        words: a fast tokenizer.
+        tokens: the length.
+        count: how many.
 
     Raises:
-        SystemExit: a table that is missing, unreadable or too short.
+        SystemExit: a table with too few long texts.
     """
     if data is None:
         return [text_of(words, tokens, seed) for seed in range(count)]
-    found: list[str] = []
-    for text in _lines(data):
-        if len(words(text, add_special_tokens=False)["input_ids"]) >= tokens:
-            found.append(cut(text, words, tokens))
-        if len(found) == count:
-            return found
-    raise SystemExit(
-        f"error: {data} has {len(found)} texts of at least {tokens} tokens: {count} are needed"
+    raw = data.read_bytes()
+    lines = (gzip.decompress(raw) if data.suffix == ".gz" else raw).splitlines()
+    texts = (json.loads(line)["text"] for line in lines)
+    long = (
+        text for text in texts if len(words(text, add_special_tokens=False)["input_ids"]) >= tokens
     )
-
-
-def _lines(data: Path) -> Iterator[str]:
-    if not data.is_file():
-        raise SystemExit(
-            f"error: no file {data}: give JSON lines with a field text, gzipped or not"
-        )
-    with _opened(data) as lines:
-        for number, line in enumerate(lines, start=1):
-            try:
-                yield str(json.loads(line)["text"])
-            except (json.JSONDecodeError, KeyError, TypeError) as error:
-                raise SystemExit(
-                    f"error: line {number} of {data} is not a JSON object with a field text"
-                ) from error
-
-
-def _opened(data: Path) -> TextIO:
-    if data.suffix == ".gz":
-        return cast(TextIO, gzip.open(data, "rt", encoding="utf-8"))
-    return data.open(encoding="utf-8")
+    found = [cut(text, words, tokens) for text in itertools.islice(long, count)]
+    if len(found) < count:
+        raise SystemExit(f"error: {data} has only {len(found)} texts of at least {tokens} tokens")
+    return found
