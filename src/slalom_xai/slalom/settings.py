@@ -166,7 +166,7 @@ class FitSettings(SolverSettings):
     exact_steps: tuple[int, int] = (4, 6)
     rounds: int = 2
     last_steps: int = 20
-    judged: int = 1000
+    judged: int = 600
     calls_to_choose: int = 250
     calls_per_element: int = 10
     most_to_choose: int = 1200

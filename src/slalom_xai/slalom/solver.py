@@ -24,7 +24,6 @@ sink last), C outputs. The calls are the last axis of whatever has one number fo
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
@@ -162,7 +161,11 @@ class Masks:
 
         starts = range(0, p, _BLOCK)  # what is left of a block is what its mirror image holds
         large = self.x.device.type == "cpu" and batch * calls * kinds * p * p > _LARGE
-        deque(work_side_by_side(fill, starts) if large else map(fill, starts), maxlen=0)
+        if large:
+            work_side_by_side(fill, starts)
+        else:
+            for start in starts:
+                fill(start)
         return sums
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import os
 import sys
 import threading
 import warnings
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
@@ -93,14 +95,44 @@ def for_batches(machine: Machine = HERE) -> int:
     return min(THREADS.light, outside)
 
 
-def work_side_by_side(work: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
-    """What ``work`` makes of each item, in their order; several at once, each in one thread."""
+def work_side_by_side(work: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
+    """What ``work`` makes of each item, in their order; several at once, each in one thread.
+
+    This thread works as well: where it only waited, the others could find themselves on one core.
+    Work that shares its own work in turn does so in one thread.
+    """
     threads = min(for_batches(), len(items))
-    if threads < 2:
-        yield from map(work, items)
-        return
-    with ThreadPoolExecutor(threads, initializer=work_alone) as pool:
-        yield from pool.map(work, items)
+    if threads < 2 or getattr(_here, "shares", False):
+        return [work(item) for item in items]
+    waiting = deque(enumerate(items))
+    results: dict[int, Result] = {}
+
+    def work_on() -> None:
+        while True:
+            try:
+                number, item = waiting.popleft()
+            except IndexError:
+                return
+            results[number] = work(item)
+
+    helpers = [_keep_pool(os.getpid(), threads - 1).submit(work_on) for _ in range(threads - 1)]
+    _here.shares = True
+    try:
+        with at_most(1):
+            work_on()
+    finally:
+        _here.shares = False
+        waiting.clear()  # after an error
+        wait(helpers)
+    for helper in helpers:
+        helper.result()  # raises what it met
+    return [results[number] for number in range(len(items))]
+
+
+@functools.lru_cache(maxsize=4)
+def _keep_pool(process: int, threads: int) -> ThreadPoolExecutor:
+    """Threads that are made once: to make them takes as long as a small piece of work."""
+    return ThreadPoolExecutor(threads, initializer=work_alone)
 
 
 def work_alone() -> None:
