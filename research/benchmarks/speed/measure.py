@@ -24,7 +24,8 @@ COMPARED = {"granularity": "token", "target": 1, "removal": "delete"}
 # drawing and comparing perturbed texts, and making results.
 PARTS = {
     "asking": ("queries.batches", "Batches", "columns"),
-    "fits": ("methods.slalom", "", "fit_forms"),
+    "first fits": ("methods.slalom", "", "begin_fits"),
+    "last fits": ("methods.slalom", "", "complete_fits"),
     "report": ("methods.slalom", "", "summarise"),
 }
 

@@ -32,7 +32,7 @@ from slalom_xai.methods.held_out import count_changes
 from slalom_xai.models import Prompt
 from slalom_xai.queries import Queries
 from slalom_xai.slalom.design import draw_fit, draw_test
-from slalom_xai.slalom.fit import FitRequest, FittedForm, fit_forms
+from slalom_xai.slalom.fit import FirstFit, FitRequest, FittedForm, begin_fits, complete_fits
 from slalom_xai.slalom.rows import count_distinct_rows
 from slalom_xai.slalom.settings import CALLS, FIT, CallSettings, FitSettings
 from slalom_xai.slalom.summary import Summary, SummaryRequest, summarise
@@ -151,15 +151,16 @@ class Slalom(Estimator):
     def explain(self, queries: Queries, rng: np.random.Generator) -> Findings:
         """Sends perturbed texts, in rounds where nobody gave a budget, and fits."""
         calls = Calls(queries, rng, self)
-        fitted = calls.fit()
-        while not calls.enough(fitted):
-            queries.show(partial(self._report, calls, fitted))
+        begun = calls.begin_fit()
+        while not calls.enough(begun):
+            queries.show(partial(self._report, calls, begun))
             calls.extend()
-            fitted = calls.fit()
-        return self._report(calls, fitted)
+            begun = calls.begin_fit()
+        return self._report(calls, begun)
 
-    def _report(self, calls: Calls, fitted: FittedForm) -> Findings:
+    def _report(self, calls: Calls, begun: FirstFit) -> Findings:
         """The formula with its Shapley values, its errors and its test."""
+        fitted = calls.queries.work.run(complete_fits, begun)
         summary = calls.summarise(fitted)
         measured = calls.measure(self.filled)
         noise = calls.queries.whole_variance
@@ -200,7 +201,7 @@ class Calls:
         fit = draw_fit(self._pool, left, budget, rng, self._shares, self._single)
         self._test = _both_on_cpu(ask_held_out(queries, test, "check"))
         self.rows = _on_cpu(ask_masks(queries, np.concatenate([whole, empty, fit]), "fit"))
-        self._last: FittedForm | None = None
+        self._last: FirstFit | None = None
         self._extended = queries.first is None or len(fit) < left
 
     @property
@@ -211,8 +212,8 @@ class Calls:
     def _reserve(self, units: int) -> int:
         return min(len(set(self.queries.prompt.codes.tolist())), self.queries.distinct_budget // 2)
 
-    def fit(self) -> FittedForm:
-        """The formula that follows from the calls so far."""
+    def begin_fit(self) -> FirstFit:
+        """What follows from the calls so far, and how well that predicts."""
         queries, outputs = self.queries, self.rows.outputs
         occurrences = torch.as_tensor(np.log(queries.prompt.occurrences), dtype=outputs.dtype)
         low, high = queries.output_range or (outputs.amin(dim=0), outputs.amax(dim=0))
@@ -227,21 +228,21 @@ class Calls:
             most_pairs=self._method.pairs,
             settings=self._method.settings.fit,
         )
-        return queries.work.run(fit_forms, request)
+        return queries.work.run(begin_fits, request)
 
-    def enough(self, fitted: FittedForm) -> bool:
+    def enough(self, begun: FirstFit) -> bool:
         """Whether more calls would help too little, or there are none."""
         left = self.queries.distinct_budget - self.queries.calls - self._spare
         if self._extended or left < 1:
             return True
-        settings, share, before = self._method.settings, fitted.left_out_r2, self._last
-        self._last = fitted
+        settings, share, before = self._method.settings, begun.left_out_r2, self._last
+        self._last = begun
         if self._rarely_changes or not self._method.tolerance:
             return False
         if share >= settings.enough:
             return True
         loss_gain = settings.loss_gain * self._method.tolerance / settings.gain
-        if before is None or before.loss - fitted.loss > loss_gain:
+        if before is None or before.loss - begun.loss > loss_gain:
             return False
         return share - before.left_out_r2 < self._method.tolerance
 

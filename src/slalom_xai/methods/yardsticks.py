@@ -18,7 +18,7 @@ from slalom_xai.methods.held_out import linear_fit
 from slalom_xai.methods.slalom import SLALOM, Calls, Slalom
 from slalom_xai.models import Prompt
 from slalom_xai.queries import Queries
-from slalom_xai.slalom.fit import fit_one_scores
+from slalom_xai.slalom.fit import complete_fits, fit_one_scores
 from slalom_xai.slalom.shapley import compute_shapley, fit_rest
 from slalom_xai.slalom.trust import Fidelity
 
@@ -74,7 +74,7 @@ class OneScoreMethod(Estimator):
     def explain(self, queries: Queries, rng: np.random.Generator) -> Findings:
         """Sends perturbed texts and fits."""
         calls = Calls(queries, rng, Slalom(pairs=0))
-        fitted = calls.fit()
+        [fitted] = complete_fits([calls.begin_fit()])
         form, rows = fit_one_scores([fitted])[0].form, calls.rows
         rest = fit_rest(rows.table, rows.outputs - form.predict(rows.table))
         form = replace(form, shapley=compute_shapley(form.split(), SLALOM.orders).T + rest)

@@ -102,9 +102,6 @@ class FittedForm:
         request: what was fitted.
         weights: (C, m), of the calls.
         groups: (m,), the group of each call.
-        left_out_r2: the share of variance that is predicted of left-out calls, of the output that
-            is the largest for the whole text.
-        loss: their log error, few and any number of missing units alike.
     """
 
     form: BoundedSlalom
@@ -117,6 +114,26 @@ class FittedForm:
     request: FitRequest
     weights: Tensor
     groups: Tensor
+
+
+@dataclass(frozen=True)
+class FirstFit:
+    """A first fit to a text, from which ``complete_fits`` goes on: enough to say what is missing.
+
+    Attributes:
+        request: what was fitted.
+        point: where the fit stands, of this text alone.
+        bounded: whether the formula is bounded.
+        scale: by what outputs are multiplied where the range is narrower.
+        left_out_r2: the share of variance that is predicted of left-out calls, of the output that
+            is the largest for the whole text.
+        loss: their log error, few and any number of missing units alike.
+    """
+
+    request: FitRequest
+    point: Point
+    bounded: bool
+    scale: float
     left_out_r2: float
     loss: float
 
@@ -136,7 +153,17 @@ class OneScore:
 
 def fit_forms(requests: Sequence[FitRequest]) -> list[FittedForm]:
     """Fits many texts at once."""
-    return _work_in_stacks(requests, requests, _fit_alike)
+    return complete_fits(begin_fits(requests))
+
+
+def begin_fits(requests: Sequence[FitRequest]) -> list[FirstFit]:
+    """First fits of many texts at once: whether there is a bound, and how well they predict."""
+    return _work_in_stacks(requests, requests, _begin_alike)
+
+
+def complete_fits(begun: Sequence[FirstFit]) -> list[FittedForm]:
+    """What is still to be chosen, and the fits that are reported."""
+    return _work_in_stacks(begun, [one.request for one in begun], _complete_alike)
 
 
 def fit_one_scores(fitted: Sequence[FittedForm]) -> list[OneScore]:
@@ -218,15 +245,50 @@ class _Texts:
         return stack.take_calls(self.chosen, self.masks)
 
 
-def _fit_alike(requests: Sequence[FitRequest], device: torch.device) -> list[FittedForm]:
-    """Texts of about one size: what describes them, on some of their calls, then the fit to all."""
-    settings = requests[0].settings
+def _begin_alike(requests: Sequence[FitRequest], device: torch.device) -> list[FirstFit]:
+    """First fits of texts of about one size, on some of their calls."""
     texts, stack = _stack(requests, device)
     some = texts.take_some(stack)
-    first = descend(some, _start(some), settings.first_steps)
+    first = descend(some, _start(some), some.settings.first_steps)
     stack = replace(stack, weights=_weigh(stack, first, (1.0,)))
-    bound, point = _choose_bound(texts, texts.take_some(stack), first)
-    stack = replace(stack, bounded=bound.bounded, scale=bound.scale)
+    bound, point, losses, shares = _choose_bound(texts, texts.take_some(stack), first)
+    bounded, scale = (part[:, 0].tolist() for part in (bound.bounded, bound.scale))
+    point = point.to(CPU)
+    each = [
+        _narrow(point.pick(torch.tensor([number])), request.counts.shape[1])
+        for number, request in enumerate(requests)
+    ]
+    parts = zip(requests, each, bounded, scale, shares.tolist(), losses.tolist(), strict=True)
+    return [FirstFit(*part) for part in parts]
+
+
+def _narrow(point: Point, units: int) -> Point:
+    """The same without the elements that fill up: those of the last units, before the sink."""
+    u, s = (torch.cat([part[..., :units], part[..., -1:]], dim=-1) for part in (point.u, point.s))
+    return replace(point, u=u, s=s)
+
+
+def _widen(points: Sequence[Point], size: int, device: torch.device) -> Point:
+    """Texts' points one above the other, filled up to so many elements."""
+
+    def fill(part: Tensor) -> Tensor:
+        gap = part.new_zeros(*part.shape[:-1], size - part.shape[-1])
+        return torch.cat([part[..., :-1], gap, part[..., -1:]], dim=-1)
+
+    u, s = (torch.cat([fill(getattr(one, name)) for one in points]) for name in ("u", "s"))
+    a, b = (torch.cat([getattr(one, name) for one in points]) for name in ("a", "b"))
+    return Point(u, s, a, b).to(device)
+
+
+def _complete_alike(begun: Sequence[FirstFit], device: torch.device) -> list[FittedForm]:
+    """What else describes texts of about one size, on some of their calls; then fits to all."""
+    texts, stack = _stack([one.request for one in begun], device)
+    bounded, scale = (
+        torch.tensor([[getattr(one, name)] for one in begun], device=device)
+        for name in ("bounded", "scale")
+    )
+    stack = replace(stack, bounded=bounded, scale=scale.to(stack.outputs))
+    point = _widen([one.point for one in begun], stack.x.shape[2], device)
     weights, point = _choose_weights(texts, stack, point)
     stack = replace(stack, weights=weights)
     pairs, point = _choose_pairs(texts, texts.take_some(stack), point)
@@ -370,10 +432,14 @@ def _draw_order(calls: int) -> Tensor:
     return torch.cat([torch.zeros(1).long(), 1 + torch.randperm(calls - 1, generator=generator)])
 
 
-def _choose_bound(texts: _Texts, stack: Stack, point: Point) -> tuple[Stack, Point]:
+def _choose_bound(texts: _Texts, stack: Stack, point: Point) -> tuple[Stack, Point, Tensor, Tensor]:
     """Problems with or without a bound, and with a wide or a tight range; and their fits.
 
     A wide range is easier to read and is kept unless another one, or none, predicts far better.
+
+    Returns:
+        The problems, their fits, the log errors of left-out calls, (B,), and the share of variance
+        that is predicted of these, (B,).
     """
     settings = stack.settings
     narrow = settings.margin / settings.tight
@@ -389,13 +455,17 @@ def _choose_bound(texts: _Texts, stack: Stack, point: Point) -> tuple[Stack, Poi
     strength = _compare_at(trial)
     settled = settle(trial, begun, strength, settings.bound_steps, settings.rounds)
     settled = settle_exact(trial, settled, strength)
-    losses = _judge(trial, look_back(trial, settled, settings.judged))
+    left = look_back(trial, settled, settings.judged)
+    judged = _judge(trial, left)
+    losses = judged.clone()
     losses[:, :2].masked_fill_(~texts.bounded[:, None], torch.inf)
     saturated = (stack.z[:, 0, :, 0] * settings.margin).abs().amax(dim=1) > settings.saturated
     losses[:, 1] += torch.where(saturated, settings.saturated_gain, settings.tight_gain)
     losses[:, 2] += torch.where(texts.probed, settings.unbounded_probed, settings.unbounded_gain)
     chosen = losses.argmin(dim=1)
-    return trial.pick_candidates(chosen), settled.pick_candidates(chosen)
+    shares = _of_predicted(_predicted_shares(trial, left)[1], texts)
+    judged, shares = (part.gather(1, chosen[:, None])[:, 0] for part in (judged, shares))
+    return trial.pick_candidates(chosen), settled.pick_candidates(chosen), judged, shares
 
 
 def _choose_weights(texts: _Texts, stack: Stack, point: Point) -> tuple[Tensor, Point]:
@@ -741,8 +811,7 @@ def _read_off(
     way = (settings.linear / steps.abs().amax(dim=3).clamp(min=1e-300)).clamp(max=1)  # (B, C, G)
     steps = (steps * way[..., None]).to(CPU)
     spread = (left.variance[..., None, None] * left.inverse.diagonal(dim1=3, dim2=4)).clamp(min=0)
-    losses, way = _judge(stack, left)[:, 0].tolist(), way.to(CPU)
-    shares = _of_predicted(_predicted_shares(stack, left)[1], texts)[:, 0].tolist()
+    way = way.to(CPU)
     unknown = spread.sqrt()[:, 0].to(CPU)
     unknown = torch.stack([fitted.half[..., None] * unknown[..., :width], unknown[..., width:]], 2)
     found = []
@@ -782,8 +851,6 @@ def _read_off(
                 request,
                 weights[number, :, :m],
                 groups[number, :m],
-                shares[number],
-                losses[number],
             )
         )
     return found
