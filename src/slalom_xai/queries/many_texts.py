@@ -144,7 +144,7 @@ def take_turns(
     jobs: Sequence[Job[Request, Result]],
     respond: Respond[Request],
     room: float,
-    most: int = 512,
+    most: int = 1024,
     threads: int | None = None,
 ) -> Iterator[tuple[int, Result | BaseException]]:
     """Works through jobs; yields the number of each as it ends, with its result or its error.

@@ -25,6 +25,7 @@ C outputs; see ``solver``.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
@@ -187,16 +188,7 @@ def _work_in_stacks(
     device = next((one.device for one in requests if one.device.type == "cuda"), CPU)
     if cells < settings.cells_on_gpu[0]:
         device = CPU  # sooner done than the steps are handed to a GPU
-    at_once = settings.cells if device == CPU else settings.cells_on_gpu[1]
-    kinds: dict[tuple[int, int, FitSettings], list[int]] = {}
-    for number, request in enumerate(requests):
-        size = 1 << (request.counts.numel() - 1).bit_length()
-        kinds.setdefault((request.outputs.shape[1], size, request.settings), []).append(number)
-    stacks: list[list[int]] = []
-    for (_, size, _), numbers in kinds.items():
-        numbers.sort(key=lambda number: tuple(requests[number].counts.shape[::-1]))
-        most = max(1, at_once // size)
-        stacks += [numbers[start : start + most] for start in range(0, len(numbers), most)]
+    stacks = _plan_stacks(requests, device)
     stacked = [[items[number] for number in numbers] for numbers in stacks]
 
     def alone(some: Sequence[Item]) -> list[Result]:
@@ -207,6 +199,27 @@ def _work_in_stacks(
     for numbers, some in zip(stacks, results, strict=True):
         found.update(zip(numbers, some, strict=True))
     return [found[number] for number in range(len(items))]
+
+
+def _plan_stacks(requests: Sequence[FitRequest], device: torch.device) -> list[list[int]]:
+    """Which texts are worked on together, by their numbers; the largest ones first."""
+    shapes = [tuple(request.counts.shape) for request in requests]
+    stacks: list[list[int]] = []
+    last: dict[tuple[int, FitSettings], tuple[list[int], int, int]] = {}
+    for number in sorted(range(len(requests)), key=lambda number: -math.prod(shapes[number])):
+        request, (calls, units) = requests[number], shapes[number]
+        settings, kind = request.settings, (request.outputs.shape[1], request.settings)
+        most, waste = settings.cells, settings.waste
+        if device != CPU:
+            most, waste = settings.cells_on_gpu[1], settings.waste_on_gpu
+        stack, most_calls, most_units = last.get(kind, ([], calls, units))
+        filled = max(calls, most_calls) * max(units, most_units)
+        if not stack or (len(stack) + 1) * filled > most or filled > waste * calls * units:
+            stack, most_calls, most_units = [], calls, units
+            stacks.append(stack)
+        stack.append(number)
+        last[kind] = stack, max(calls, most_calls), max(units, most_units)
+    return stacks
 
 
 @dataclass(frozen=True)

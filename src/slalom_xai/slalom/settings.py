@@ -134,6 +134,8 @@ class FitSettings(SolverSettings):
         groups: of calls, left out in turn for standard errors.
         cells: calls times units, in a stack of several texts at most.
         cells_on_gpu: the same on a GPU: in all texts at least, and in a stack at most.
+        waste: by how many times a text in a stack is filled up, at most.
+        waste_on_gpu: the same on a GPU, where few steps count for more than small ones.
         linear: change of a value or an importance up to which scores are nearly linear in it.
     """
 
@@ -177,6 +179,8 @@ class FitSettings(SolverSettings):
     groups: int = 20
     cells: int = 2**18
     cells_on_gpu: tuple[int, int] = (2**16, 2**22)
+    waste: float = 2.0
+    waste_on_gpu: float = 16.0
     linear: float = 0.1
 
 
