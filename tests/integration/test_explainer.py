@@ -219,6 +219,17 @@ def test_what_was_finished_before_a_failure_is_kept():
     assert [found.text for found in caught.value.finished] == ["fine words here"]
 
 
+def test_what_was_finished_before_an_interrupt_is_kept():
+    def function(texts):
+        if any("interrupt" in text for text in texts):
+            raise KeyboardInterrupt
+        return [[0.2, 0.8 - 1e-3 * len(text)] for text in texts]
+
+    with pytest.raises(KeyboardInterrupt) as caught:
+        Explainer(function)(["fine words here", "interrupt now please"])
+    assert [found.text for found in caught.value.finished] == ["fine words here"]
+
+
 def test_control_characters_markup_emoji_and_other_scripts_are_explained_and_escaped(
     explanation, tmp_path
 ):

@@ -200,6 +200,7 @@ class Explainer:
                 the first call.
             ModelError: the model failed; ``error.finished`` holds the explanations that were
                 complete.
+            KeyboardInterrupt: interrupted; its ``finished`` holds the same.
         """
         check_call(unknown, signature(Explainer).parameters)
         if question is not None or sources is not None or answer is not None:
@@ -214,11 +215,15 @@ class Explainer:
             questions = [self._read(*texts, f"text {index}: ") for index, texts in both]
         finished: dict[int, Explanation] = {}
         failed: list[Exception] = []
-        for index, result in self._results(questions, lambda: bool(failed)):
-            if isinstance(result, Explanation):
-                finished[index] = result
-            else:
-                failed.append(result)
+        try:
+            for index, result in self._results(questions, lambda: bool(failed)):
+                if isinstance(result, Explanation):
+                    finished[index] = result
+                else:
+                    failed.append(result)
+        except KeyboardInterrupt as interrupt:
+            vars(interrupt)["finished"] = [finished[index] for index in sorted(finished)]
+            raise
         if failed:
             if isinstance(failed[0], SlalomError):
                 failed[0].finished = [finished[index] for index in sorted(finished)]

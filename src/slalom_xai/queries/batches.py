@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -130,6 +131,7 @@ class Batches:
         self.model = model
         self._store = store
         self._remembers = isinstance(model, KeepsAnswers)
+        self._told = False  # that there is too little memory
         on_cpu = model.device.type == "cpu"
         self.tokens = tokens or (BATCHING.cpu_tokens if on_cpu else BATCHING.device_tokens)
 
@@ -336,10 +338,21 @@ class Batches:
                     f"one row of {longest} tokens does not fit into memory: "
                     "use a shorter text, a smaller model or another device"
                 ) from error
-            self.tokens = max(1, min(self.tokens, len(rows) * longest) // 2)
+            self._halve(len(rows) * longest)
         _free_memory(self.model.device)
         halves = np.array_split(np.arange(len(rows)), 2)
         return torch.cat([self._ask(some_rows(rows, half), answer) for half in halves])
+
+    def _halve(self, tokens: int) -> None:
+        """Makes batches smaller, where one of so many tokens did not fit into memory."""
+        self.tokens = max(1, min(self.tokens, tokens) // 2)
+        if not self._told:
+            self._told = True
+            message = (
+                f"{self.model.name}: a batch of {tokens} tokens did not fit into memory: smaller "
+                f"ones are used. To begin with them, give batch_tokens={self.tokens}"
+            )
+            warnings.warn(message, RuntimeWarning, stacklevel=2)
 
     def _longest(self, rows: BatchRows) -> int:
         """The length of the longest row."""
