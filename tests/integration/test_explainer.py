@@ -223,7 +223,7 @@ def test_what_was_finished_before_an_interrupt_is_kept():
     def function(texts):
         if any("interrupt" in text for text in texts):
             raise KeyboardInterrupt
-        return [[0.2, 0.8 - 1e-3 * len(text)] for text in texts]
+        return [[0.2 + 1e-3 * len(text), 0.8 - 1e-3 * len(text)] for text in texts]
 
     with pytest.raises(KeyboardInterrupt) as caught:
         Explainer(function)(["fine words here", "interrupt now please"])

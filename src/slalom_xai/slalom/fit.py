@@ -610,6 +610,7 @@ def _choose_strength(stack: Stack, point: Point) -> tuple[Tensor, Point, Point]:
     trial = stack.repeat(len(settings.strengths))
     begun = point.repeat(len(settings.strengths))
     settled = settle(trial, begun, strengths, settings.steps)
+    settled = settle_exact(trial, settled, strengths)
     balance = _balance(trial, look_back(trial, settled, settings.judged)).mean(dim=2)
     best = balance.amax(dim=1, keepdim=True)
     cost = ((1 - best) * settings.relative_cost).clamp(min=1e-12, max=settings.value_cost)

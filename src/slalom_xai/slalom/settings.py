@@ -139,7 +139,7 @@ class FitSettings(SolverSettings):
         linear: change of a value or an importance up to which scores are nearly linear in it.
     """
 
-    strengths: tuple[float, ...] = (0.1, 0.01, 1e-6)
+    strengths: tuple[float, ...] = (0.1, 0.01, 0.001, 1e-6)
     first_strength: float = 0.0003
     scarce_strength: float = 0.003
     scarce_weakest: float = 1e-4
