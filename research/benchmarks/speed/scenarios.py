@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import torch
@@ -28,6 +29,9 @@ from research.benchmarks.speed.subjects import Lab, Predict, Subject
 from research.benchmarks.speed.texts import sentences, text_of, texts_of
 from research.benchmarks.speed.users import USERS, Check
 from research.clock import clocked
+from slalom_xai.methods import slalom
+from slalom_xai.slalom.fit import FirstFit, FitRequest, begin_fits, fit_forms
+from slalom_xai.slalom.settings import FIT
 
 Record = dict[str, Any]
 TOKENS = {"granularity": "token"}  # every token has a score, so that sizes are what they say
@@ -40,7 +44,10 @@ GROWTH: dict[str, tuple[str, dict[str, int], tuple[int, ...]]] = {  # model, wha
     "texts": ("tiny", {"calls": 300, "tokens": 16}, (1, 10, 100, 300)),
 }
 LLAMA_BYTES = 40 * 2**30  # of free memory, to run 7 billion parameters
-TOLD = ("failed", "calls", "seconds", "few", "any", "r2", "mib", "parts", "difference")
+TOLD = (
+    *("failed", "calls", "seconds", "few", "any", "r2", "mib", "parts"),
+    *("difference", "outputs_too"),
+)
 
 
 @dataclass(frozen=True)
@@ -299,7 +306,7 @@ def _point(lab: Lab, texts: list[str], options: dict[str, Any], axis: str, value
 
 
 def agreement(bench: Bench) -> None:
-    """How much scores differ between a GPU and a CPU."""
+    """How much scores differ between a GPU and a CPU, of the same outputs and of their own."""
     for name in bench.models or ("minilm",):
         lab = bench.lab(name)
         texts = sentences(lab.tokenizer, bench.size(20, 2))
@@ -308,11 +315,31 @@ def agreement(bench: Bench) -> None:
 
 
 def _difference(lab: Lab, on_cpu: Lab, texts: list[str]) -> Record:
-    both = [
-        np.concatenate([one.scores() for one in ours(which, calls=256)(texts)])
-        for which in (lab, on_cpu)
-    ]
-    return {"difference": float(np.abs(both[0] - both[1]).max() / np.abs(both[1]).max())}
+    requests: list[FitRequest] = []
+
+    def keep(some: Sequence[FitRequest]) -> list[FirstFit]:
+        requests.extend(some)
+        return begin_fits(some)
+
+    with mock.patch.object(slalom, "begin_fits", keep):
+        here = ours(lab, calls=256)(texts)
+    there = ours(on_cpu, calls=256)(texts)
+    eager = replace(FIT, cells_on_gpu=(0, FIT.cells_on_gpu[1]))
+    fits = (
+        fit_forms([replace(one, device=device, settings=eager) for one in requests])
+        for device in (lab.device, torch.device("cpu"))
+    )
+    removals = (
+        np.concatenate([one.form.split().score("removal").numpy().ravel() for one in some])
+        for some in fits
+    )
+    whole = (np.concatenate([one.scores() for one in some]) for some in (here, there))
+    return {"difference": _apart(*removals), "outputs_too": _apart(*whole)}
+
+
+def _apart(one: Any, other: Any) -> float:
+    """The largest difference, as a share of the largest score."""
+    return float(np.abs(one - other).max() / np.abs(other).max())
 
 
 SCENARIOS: dict[str, Callable[[Bench], None]] = {
