@@ -1,4 +1,4 @@
-"""To which digit a result repeats: to the last one alone, to five beside other jobs."""
+"""To which digit a result repeats: to the last one alone, to three beside other jobs."""
 
 import json
 import os
@@ -22,7 +22,7 @@ ENDS = ("wonderful", "dull", "truly moving, and warm", "awful", "a joke", "fine"
 TEXTS = [
     f"The film number {number} is slow, but its end is {end}." for number, end in enumerate(ENDS)
 ]
-ALIKE = 2e-5  # of the largest score of a text: what docs/serve.md promises
+ALIKE = 5e-4  # of the largest score of a text: what docs/serve.md promises
 MODEL = Bound("embedded", "", "f")
 
 
@@ -56,7 +56,7 @@ def files(path, model, *, killed):
 
 
 def check_alike(one, other):
-    """The numbers that a reader sees, to five digits; everything that is counted, exactly."""
+    """The numbers that a reader sees, to three digits; everything that is counted, exactly."""
     for name in ("units", "target", "calls", "method", "surrogate", "notes"):
         assert getattr(one, name) == getattr(other, name)
     for name in one.score_names:
@@ -79,7 +79,7 @@ def test_a_job_that_is_begun_again_alone_is_repeated_to_the_last_byte(tmp_path, 
     assert kept == [file_content(explanation) for explanation in alone]
 
 
-def test_jobs_that_are_explained_together_repeat_to_five_digits(tmp_path, model, alone):
+def test_jobs_that_are_explained_together_repeat_to_three_digits(tmp_path, model, alone):
     """The model computes in other batches, and rounds otherwise."""
     kept = files(tmp_path / "store.sqlite", model, killed=False)
     assert kept != [file_content(explanation) for explanation in alone]

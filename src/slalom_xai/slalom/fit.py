@@ -404,7 +404,7 @@ def _weigh(stack: Stack, point: Point, steepness: Sequence[float]) -> Tensor:
     missing, real = stack.x[:, None, None, :, -1], (stack.weights > 0).to(left)
     squares = real * left**2
     size = torch.log(missing.clamp(min=1))
-    log_error = torch.log(squares + 1e-12 * squares.amax(dim=3, keepdim=True) + 1e-300)
+    log_error = torch.log(squares + 1e-5 * squares.amax(dim=3, keepdim=True) + 1e-300)
     count = real.sum(dim=3, keepdim=True)
     centre = (real * size).sum(3, keepdim=True) / count
     centred = real * (size - centre)

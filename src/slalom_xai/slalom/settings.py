@@ -65,12 +65,12 @@ class SolverSettings:
     spread: float = 0.7
     exact_spread: float = 1.0
     exact: float = 1e-2
-    settled: float = 1e-6
+    settled: float = 1e-8
     checked: int = 3
     shares: tuple[float, ...] = (2.0, 0.3)
     widest: float = 1.0
     curved: float = 0.003
-    damping: tuple[float, float] = (1e-4, 1e-6)
+    damping: tuple[float, float] = (1e-3, 1e-6)
     farthest: float = 12.0
     tries: int = 6
     most: float = 0.75
@@ -167,7 +167,7 @@ class FitSettings(SolverSettings):
     nearly_exact: float = 1e-3
     exact_steps: tuple[int, int] = (4, 6)
     rounds: int = 2
-    last_steps: int = 20
+    last_steps: int = 30
     judged: int = 1000
     calls_to_choose: int = 250
     calls_per_element: int = 15

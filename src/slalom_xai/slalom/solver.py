@@ -829,9 +829,13 @@ def settle_exact(stack: Stack, point: Point, strength: Tensor) -> Point:
 
 
 def finish(stack: Stack, point: Point, strength: Tensor) -> Point:
-    """The fits that are reported: as ``settle``, but until nothing is gained any more."""
+    """The fits that are reported: as ``settle``, but until nothing is gained any more.
+
+    So the prior on importances does not depend on the way to where it is found.
+    """
     settings = stack.settings
-    point = settle(stack, point, strength, settings.steps)
+    point = replace(point, a=strength * stack.spread / stack.size)
     if point.free:
         point = settle_exact(stack, point, strength)
+        point = find_prior(stack, descend(stack, point, settings.last_steps, settings.settled))
     return descend(stack, point, settings.last_steps, settings.settled)
