@@ -122,9 +122,10 @@ def work_side_by_side(work: Callable[[Item], Result], items: Sequence[Item]) -> 
             work_on()
     finally:
         _here.shares = False
-        waiting.clear()  # after an error
-        wait(helpers)
-    for helper in helpers:
+        waiting.clear()  # after an error; helpers that others keep busy are not waited for
+        begun = [helper for helper in helpers if not helper.cancel()]
+        wait(begun)
+    for helper in begun:
         helper.result()  # raises what it met
     return [results[number] for number in range(len(items))]
 
